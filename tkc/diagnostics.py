@@ -1,0 +1,256 @@
+"""What goes wrong, where, and how it is printed: one table of codes for the whole compiler.
+
+Imports the standard library only: the launcher and the emulator report through it without the compiler.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    REMARK = "remark"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a source text: `line` and `column` count from 1, 0 where unknown; `end_column` is one past the last."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+
+
+CODES: Mapping[str, str] = {
+    # TK1xx language
+    "TK101": "syntax error",
+    "TK102": "unknown name",
+    "TK103": "name defined twice",
+    "TK104": "shape mismatch",
+    "TK105": "dtype mismatch",
+    "TK106": "wrong kind of value",
+    "TK107": "pipe used by a role that is not its end",
+    "TK108": "tile used outside its put or get",
+    "TK109": "roles disagree about a pipe's items",
+    "TK110": "not supported yet",
+    "TK111": "param has no such name or value",
+    "TK112": "source cannot be read",
+    "TK113": "empty program",
+    "TK114": "accumulator read before it is set",
+    "TK115": "operand layout that the language does not have",
+    "TK116": "wrong number of values",
+    "TK117": "constant expression has no value",
+    # TK2xx resources and targets
+    "TK201": "unknown target",
+    "TK202": "target lacks a feature",
+    "TK203": "no tensor-core shape fits",
+    "TK204": "shared memory exceeded",
+    "TK205": "tensor memory exceeded",
+    "TK206": "registers exceeded",
+    "TK207": "limit of the tensor copy engine exceeded",
+    "TK208": "too many threads",
+    "TK209": "barrier count exceeded",
+    "TK210": "assembler refused the program",
+    "TK211": "assembler notice",
+    "TK212": "no assembler found",
+    "TK213": "roles cannot be fused",
+    "TK214": "registers spilled",
+    # TK3xx synchronisation
+    "TK301": "accesses are not ordered",
+    "TK302": "proxy fence missing",
+    "TK303": "barrier used before it is initialised",
+    "TK304": "barrier initialised again while in use",
+    "TK305": "arrivals or bytes cannot complete a phase",
+    "TK306": "phase lapped",
+    "TK307": "commit or wait in another thread",
+    "TK308": "wait_group count covers the wrong group",
+    "TK309": "buffer reused while still read",
+    "TK310": "tensor memory used outside its lifetime",
+    "TK311": "tensor memory leaked",
+    "TK312": "tensor memory load or store not awaited",
+    "TK313": "cluster peer exits with work pending",
+    "TK314": "deadlock",
+    "TK315": "election under divergence",
+    "TK316": "convergence required",
+    "TK317": "tensor map edited while in use",
+    "TK318": "dependent launch not awaited",
+    "TK319": "wgmma registers touched in flight",
+    "TK320": "uninitialised value reaches an output",
+    "TK321": "access out of bounds",
+    "TK322": "misaligned access",
+    "TK323": "illegal descriptor",
+    "TK324": "exit with work in flight",
+    # TK4xx launch
+    "TK401": "wrong number of arguments",
+    "TK402": "wrong rank",
+    "TK403": "wrong dtype",
+    "TK404": "wrong device",
+    "TK405": "stride that the kernel cannot take",
+    "TK406": "misaligned base address",
+    "TK407": "shapes disagree",
+    "TK408": "GPU does not fit the kernel's target",
+    "TK409": "no GPU or no driver",
+    "TK410": "launch failed",
+    "TK411": "contract cannot be read",
+    "TK412": "argument cannot be made",
+    "TK413": "result differs from the expected one",
+    "TK414": "launch requirement not met",
+    "TK415": "step limit reached",
+    # TK5xx numerics
+    "TK501": "value does not fit the dtype",
+    # TK9xx ours
+    "TK901": "internal error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A second place or a hint that belongs to a diagnostic."""
+
+    message: str
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: a stable code, a severity, one sentence, its place, notes, and a fix where there is one."""
+
+    code: str
+    message: str
+    location: Location | None = None
+    severity: Severity = Severity.ERROR
+    notes: tuple[Note, ...] = ()
+    fix: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise KeyError(f"no diagnostic code {self.code}")
+
+    def render(self, sources: Mapping[str, str] | None = None) -> str:
+        """The diagnostic as text: place, sentence, source line with a caret, notes."""
+        head = f"{self.location}: " if self.location else ""
+        lines = [f"{head}{self.severity}: {self.message} [{self.code}]"]
+        lines += _excerpt(self.location, sources)
+        for note in self.notes:
+            place = f"{note.location}: " if note.location else ""
+            lines.append(f"{place}note: {note.message}")
+            lines += _excerpt(note.location, sources)
+        if self.fix:
+            lines.append(f"fix: {self.fix}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "severity": str(self.severity),
+            "message": self.message,
+            "location": _location_json(self.location),
+            "notes": [{"message": n.message, "location": _location_json(n.location)} for n in self.notes],
+            "fix": self.fix,
+        }
+
+
+def _location_json(location: Location | None) -> dict[str, Any] | None:
+    if location is None:
+        return None
+    return {"file": location.file, "line": location.line, "column": location.column}
+
+
+def _excerpt(location: Location | None, sources: Mapping[str, str] | None) -> list[str]:
+    """The source line and the caret line below it, tabs kept so that the caret stands right."""
+    if location is None or not location.line or not sources or location.file not in sources:
+        return []
+    lines = sources[location.file].splitlines()
+    if location.line > len(lines):
+        return []
+    text = lines[location.line - 1]
+    if not location.column:
+        return [f"    {text}"]
+    before = text[: location.column - 1]
+    pad = "".join("\t" if c == "\t" else " " for c in before)
+    width = max(1, min(location.end_column, len(text) + 1) - location.column) if location.end_column else 1
+    return [f"    {text}", f"    {pad}{'^' * width}"]
+
+
+def to_json(diagnostics: Sequence[Diagnostic]) -> str:
+    """`"schema": "tkc-diagnostics/1"`."""
+    return json.dumps(
+        {"schema": "tkc-diagnostics/1", "diagnostics": [d.to_json() for d in diagnostics]}, indent=2
+    )
+
+
+@dataclass(eq=False)
+class TkcError(Exception):
+    """The user's program, data or environment is at fault: exit code 1. Holds one or more diagnostics."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    sources: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at(
+        cls,
+        code: str,
+        message: str,
+        location: Location | None = None,
+        *notes: Note,
+        fix: str | None = None,
+    ) -> TkcError:
+        return cls((Diagnostic(code, message, location, notes=notes, fix=fix),))
+
+    def render(self) -> str:
+        return "\n".join(d.render(self.sources) for d in self.diagnostics)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class TargetError(TkcError):
+    """The target lacks a feature that the program needs."""
+
+
+@dataclass(eq=False)
+class Bug(Exception):
+    """The compiler broke its own invariant: exit code 3. The driver writes a reproducer and sets `reproducer`."""
+
+    where: str
+    message: str
+    reproducer: str | None = None
+
+    def __str__(self) -> str:
+        text = f"internal error in {self.where}: {self.message} [TK901]"
+        return f"{text}\nreproducer: {self.reproducer}" if self.reproducer else text
+
+
+@dataclass
+class Collector:
+    """Gathers diagnostics of one run, so that one run reports several mistakes."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        location: Location | None = None,
+        *notes: Note,
+        fix: str | None = None,
+    ) -> None:
+        self.diagnostics.append(Diagnostic(code, message, location, Severity.ERROR, notes, fix))
+
+    def stop_on_errors(self, sources: Mapping[str, str] | None = None) -> None:
+        errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
+        if errors:
+            raise TkcError(tuple(errors), dict(sources or {}))

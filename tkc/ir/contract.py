@@ -1,0 +1,46 @@
+"""Launch contracts inside the IR: JSON values as attributes and back, so that a contract survives printing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import IntAttr as _IntAttr
+from xdsl.ir import Attribute
+
+
+def to_attribute(value: Any) -> Attribute:
+    """A JSON value (no floats) as an attribute; `None` is `unit`, booleans are `i1`."""
+    match value:
+        case None:
+            return UnitAttr()
+        case bool():
+            return IntegerAttr.from_bool(value)
+        case int():
+            return IntegerAttr(value, i64)
+        case str():
+            return StringAttr(value)
+        case dict():
+            return DictionaryAttr({k: to_attribute(v) for k, v in value.items()})
+        case list() | tuple():
+            return ArrayAttr([to_attribute(v) for v in value])
+    raise TypeError(f"a contract holds no {type(value).__name__}")
+
+
+def from_attribute(attribute: Attribute) -> Any:
+    """The JSON value of an attribute made by `to_attribute`."""
+    match attribute:
+        case UnitAttr():
+            return None
+        case IntegerAttr():
+            integer = attribute.value.data
+            return bool(integer) if attribute.type == IntegerAttr.from_bool(True).type else integer
+        case _IntAttr():
+            return attribute.data
+        case StringAttr():
+            return attribute.data
+        case DictionaryAttr():
+            return {k: from_attribute(v) for k, v in attribute.data.items()}
+        case ArrayAttr():
+            return [from_attribute(v) for v in attribute.data]
+    raise TypeError(f"a contract holds no {attribute}")
