@@ -1,1 +1,1 @@
-"""."""
+"""The stage dialect: who does it and when."""

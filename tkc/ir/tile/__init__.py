@@ -1,1 +1,5 @@
-"""."""
+"""The tile dialect's front door."""
+
+from tkc.ir.tile.ops import TILE
+
+__all__ = ["TILE"]

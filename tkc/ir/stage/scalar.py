@@ -1,0 +1,111 @@
+"""Scalar values of both levels: sizes, constants and arithmetic that a loop bound or a coordinate is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i1, i32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import EqAttrConstraint, irdl_op_definition, prop_def, result_def, traits_def, var_operand_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.syntax import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A row of the arithmetic table. `predicate`: the result is `i1`; `contract`: the name in a launch contract."""
+
+    arity: int
+    predicate: bool = False
+    contract: str | None = None
+
+
+SCALARS: dict[str, Scalar] = {
+    "add": Scalar(2, contract="add"),
+    "sub": Scalar(2, contract="sub"),
+    "mul": Scalar(2, contract="mul"),
+    "div": Scalar(2, contract="floordiv"),
+    "cdiv": Scalar(2, contract="ceildiv"),
+    "mod": Scalar(2, contract="mod"),
+    "min": Scalar(2, contract="min"),
+    "max": Scalar(2, contract="max"),
+    "and": Scalar(2),
+    "or": Scalar(2),
+    "xor": Scalar(2),
+    "shl": Scalar(2),
+    "shr": Scalar(2),
+    "eq": Scalar(2, predicate=True, contract="eq"),
+    "ne": Scalar(2, predicate=True),
+    "lt": Scalar(2, predicate=True, contract="lt"),
+    "le": Scalar(2, predicate=True),
+    "gt": Scalar(2, predicate=True),
+    "ge": Scalar(2, predicate=True),
+    "select": Scalar(3, contract="select"),
+}
+"""`div`, `cdiv` and `mod` are of non-negative integers (sizes and block numbers), so all roundings agree on them."""
+
+
+@irdl_op_definition
+class SizeOp(Operation):
+    """A symbol that the launch binds, such as the extent of a tensor's axis: `%M = stage.size {symbol = "M"}`."""
+
+    name = "stage.size"
+    symbol = prop_def(StringAttr)
+    value = result_def(EqAttrConstraint(i32) | EqAttrConstraint(i64))
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ConstOp(Operation):
+    """A scalar constant."""
+
+    name = "stage.const"
+    constant = prop_def(IntegerAttr | FloatAttr)
+    value = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if self.constant.type != self.value.type:
+            raise VerifyException(f"a constant of {self.constant.type} is not {self.value.type}")
+
+
+@irdl_op_definition
+class ArithOp(Operation):
+    """Arithmetic by the table: `%t = stage.arith %a, %b {kind = "cdiv"}`; `select` takes predicate, then, else."""
+
+    name = "stage.arith"
+    TYPES: ClassVar[tuple[Attribute, ...]] = (i1, i32, i64, f32)
+    inputs = var_operand_def()
+    kind = prop_def(StringAttr)
+    value = result_def()
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        row = SCALARS.get(self.kind.data)
+        if row is None:
+            raise VerifyException(f"no scalar {self.kind.data!r}; one of {', '.join(SCALARS)}")
+        if len(self.inputs) != row.arity:
+            raise VerifyException(f"{self.kind.data} takes {row.arity} inputs, not {len(self.inputs)}")
+        inputs = self.inputs[1:] if self.kind.data == "select" else self.inputs
+        types = {v.type for v in inputs}
+        if len(types) != 1 or not types <= set(self.TYPES):
+            raise VerifyException(f"{self.kind.data} takes inputs of one scalar type, not {', '.join(map(str, types))}")
+        if row.predicate:
+            if self.value.type != i1:
+                raise VerifyException(f"{self.kind.data} gives i1, not {self.value.type}")
+        elif self.value.type != inputs[0].type:
+            raise VerifyException(f"{self.kind.data} of {inputs[0].type} gives {inputs[0].type}, not {self.value.type}")
+
+
+def const(value: int, type: Attribute = i32) -> ConstOp:
+    """An integer constant."""
+    return ConstOp.create(properties={"constant": IntegerAttr(value, type)}, result_types=(type,))  # type: ignore[arg-type]
+
+
+def arith(kind: str, *inputs: SSAValue) -> ArithOp:
+    """Arithmetic with the result type that the table gives."""
+    type = i1 if SCALARS[kind].predicate else inputs[-1].type
+    return ArithOp.create(operands=inputs, properties={"kind": StringAttr(kind)}, result_types=(type,))

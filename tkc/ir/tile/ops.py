@@ -1,0 +1,304 @@
+"""The tile dialect: what the programmer wrote, as tiles and values, with no threads and no barriers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i32
+from xdsl.ir import Dialect
+from xdsl.irdl import (
+    BaseAttr,
+    EqAttrConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.effects import Effects
+from tkc.ir.isa.memory import Kind, Space, Touch
+from tkc.ir.syntax import Operation
+from tkc.ir.tile.types import (
+    AccumType,
+    BlockType,
+    PipeType,
+    RegsType,
+    ScheduleType,
+    SharedType,
+    SliceType,
+    TensorType,
+)
+
+READ, WRITE = Kind.READ, Kind.WRITE
+
+
+@irdl_op_definition
+class KernelOp(Operation):
+    """A kernel: its body's block arguments are the user's arguments in order; roles and declarations stand in the body.
+
+    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement.
+    """
+
+    name = "tile.kernel"
+    sym_name = prop_def(StringAttr)
+    arg_names = prop_def(ArrayAttr[StringAttr])
+    params = prop_def(DictionaryAttr)
+    launch = prop_def(DictionaryAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator(), SymbolOpInterface())
+
+    def verify_(self) -> None:
+        if len(self.arg_names) != len(self.body.block.args):
+            raise VerifyException("a kernel names each of its arguments")
+
+
+@irdl_op_definition
+class ScheduleOp(Operation):
+    """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, block sizes beside.
+
+    Items run over the last axis fastest; with `group` g, over g blocks of the first axis before the next block of the last.
+    """
+
+    name = "tile.schedule"
+    extents = var_operand_def(i32)
+    sym_name = prop_def(StringAttr)
+    sizes = prop_def(ArrayAttr[IntegerAttr])
+    group = prop_def(IntegerAttr)
+    work = result_def(ScheduleType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if len(self.extents) != len(self.sizes) or not self.sizes:
+            raise VerifyException("a schedule gives one block size for each extent")
+
+
+@irdl_op_definition
+class SharedOp(Operation):
+    """`shared a: tile[bf16, BM, BK] * STAGES`."""
+
+    name = "tile.shared"
+    sym_name = prop_def(StringAttr)
+    tile = result_def(SharedType)
+    traits = traits_def(Effects(Touch(WRITE, "tile", Space.SHARED)))
+
+
+@irdl_op_definition
+class AccumOp(Operation):
+    """`accum d: tile[f32, BM, BN] * 2`."""
+
+    name = "tile.accum"
+    sym_name = prop_def(StringAttr)
+    tile = result_def(AccumType)
+    traits = traits_def(Effects(Touch(WRITE, "tile", Space.TENSOR)))
+
+
+@irdl_op_definition
+class PipeOp(Operation):
+    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends."""
+
+    name = "tile.pipe"
+    tiles = var_operand_def(SharedType | AccumType)
+    sym_name = prop_def(StringAttr)
+    producers = prop_def(ArrayAttr[StringAttr])
+    consumers = prop_def(ArrayAttr[StringAttr])
+    pipe = result_def(PipeType)
+    traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
+class RoleOp(Operation):
+    """`role math, warps 4, registers 232:` a program that some warps of every work unit run."""
+
+    name = "tile.role"
+    sym_name = prop_def(StringAttr)
+    warps = opt_prop_def(IntegerAttr)
+    registers = opt_prop_def(IntegerAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+
+@irdl_op_definition
+class YieldOp(Operation):
+    """Ends a loop or a put or get block: the carried values, or the register values that outlive the block."""
+
+    name = "tile.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+
+
+@irdl_op_definition
+class ForTilesOp(Operation):
+    """`for m, n in work:` block arguments are one block for each axis, then the carried register values."""
+
+    name = "tile.for_tiles"
+    work = operand_def(ScheduleType)
+    inits = var_operand_def()
+    body = region_def("single_block")
+    carried = var_result_def()
+
+
+@irdl_op_definition
+class ForBlocksOp(Operation):
+    """`for k in blocks(K, BK):` operand is the extent; block arguments are the block, then the carried values."""
+
+    name = "tile.for_blocks"
+    extent = operand_def(i32)
+    inits = var_operand_def()
+    size = prop_def(IntegerAttr)
+    body = region_def("single_block")
+    carried = var_result_def()
+
+
+@irdl_op_definition
+class PutOp(Operation):
+    """`put inputs:` one item of each pipe; block arguments are the slots' tiles, pipe by pipe, in declared order."""
+
+    name = "tile.put"
+    pipes = var_operand_def(PipeType)
+    body = region_def("single_block")
+    values = var_result_def()
+
+
+@irdl_op_definition
+class GetOp(Operation):
+    """`get inputs:` as `put`, at the other end."""
+
+    name = "tile.get"
+    pipes = var_operand_def(PipeType)
+    body = region_def("single_block")
+    values = var_result_def()
+
+
+@irdl_op_definition
+class SliceOp(Operation):
+    """`A[m, k]`: an index is a block or an integer, and an integer drops its axis."""
+
+    name = "tile.slice"
+    tensor = operand_def(TensorType)
+    indices = var_operand_def(BaseAttr(BlockType) | EqAttrConstraint(i32))
+    slice = result_def(SliceType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        rank = len(self.tensor.type.dims)  # pyright: ignore[reportAttributeAccessIssue]
+        if rank != len(self.indices):
+            raise VerifyException(f"a tensor of rank {rank} takes {rank} indices, not {len(self.indices)}")
+
+
+@irdl_op_definition
+class CopyOp(Operation):
+    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either."""
+
+    name = "tile.copy"
+    source = operand_def(SliceType | SharedType | RegsType)
+    destination = operand_def(SliceType | SharedType)
+    traits = traits_def(
+        Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
+    )
+
+    def verify_(self) -> None:
+        source, destination = self.source.type, self.destination.type
+        if isinstance(source, SliceType) and isinstance(destination, SliceType):
+            raise VerifyException("a copy from global to global memory goes through a tile")
+        if source.shape != destination.shape:  # pyright: ignore[reportAttributeAccessIssue]
+            raise VerifyException(f"copies {source} to {destination}: the shapes differ")
+        if source.dtype != destination.dtype:  # pyright: ignore[reportAttributeAccessIssue]
+            raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
+
+
+@irdl_op_definition
+class ZeroOp(Operation):
+    """`d = 0`: the item's first matrix product starts from zero."""
+
+    name = "tile.zero"
+    accum = operand_def(AccumType)
+    traits = traits_def(Effects(Touch(WRITE, "accum", Space.TENSOR)))
+
+
+@irdl_op_definition
+class MmaOp(Operation):
+    """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1) say."""
+
+    name = "tile.mma"
+    d = operand_def(AccumType)
+    a = operand_def(SharedType)
+    b = operand_def(SharedType)
+    trans_a = prop_def(IntegerAttr)
+    trans_b = prop_def(IntegerAttr)
+    traits = traits_def(
+        Effects(
+            Touch(READ, "a", Space.SHARED),
+            Touch(READ, "b", Space.SHARED),
+            Touch(WRITE, "d", Space.TENSOR),
+        )
+    )
+
+    def verify_(self) -> None:
+        a, b, d = self.a.type.shape, self.b.type.shape, self.d.type.shape  # pyright: ignore
+        a = a[::-1] if self.trans_a.value.data else a
+        b = b[::-1] if self.trans_b.value.data else b
+        if a[1] != b[0] or (a[0], b[1]) != d:
+            raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(d)}")
+
+
+@irdl_op_definition
+class ReadOp(Operation):
+    """`read(t)`: the slot's contents as a register value."""
+
+    name = "tile.read"
+    tile = operand_def(SharedType | AccumType)
+    value = result_def(RegsType)
+    traits = traits_def(Effects(Touch(READ, "tile", Space.SHARED)))
+
+
+@irdl_op_definition
+class CastOp(Operation):
+    """`bf16(x)`: rounds to nearest even; from float to a narrower float saturates where the format has no infinity."""
+
+    name = "tile.cast"
+    source = operand_def(RegsType)
+    value = result_def(RegsType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class MapOp(Operation):
+    """An elementwise operation over register tiles and scalars (scalars spread): `tile.map %x, %y {kind = "add"}`."""
+
+    name = "tile.map"
+    KINDS: ClassVar[dict[str, int]] = {
+        "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2,
+        "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
+        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1,
+    }  # fmt: skip
+    operands_ = var_operand_def()
+    kind = prop_def(StringAttr)
+    value = result_def(RegsType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        arity = self.KINDS.get(self.kind.data)
+        if arity is None:
+            raise VerifyException(f"no elementwise {self.kind.data!r}; one of {', '.join(self.KINDS)}")
+        if arity != len(self.operands_):
+            raise VerifyException(f"{self.kind.data} takes {arity} operands, not {len(self.operands_)}")
+        for operand in self.operands_:
+            if isinstance(operand.type, RegsType) and operand.type != self.value.type:
+                raise VerifyException(f"{self.kind.data} of {operand.type} does not make {self.value.type}")
+
+
+TILE = Dialect(
+    "tile",
+    [
+        KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
+        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+    ],
+    [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
+)  # fmt: skip
