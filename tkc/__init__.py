@@ -1,0 +1,50 @@
+"""A compiler from a tile language to PTX: this module is the public API, loaded on first use.
+
+`compile(source, …) -> Kernel`, `load(path) -> Kernel`, `emulate(ptx, …) -> Report`, `Kernel`, `TensorMap`, `TARGETS`,
+`TkcError`. Loading and launching a packaged kernel imports neither xdsl nor lark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tkc.diagnostics import TkcError as TkcError
+    from tkc.driver import compile as compile
+    from tkc.ir.isa.targets import TARGETS as TARGETS
+    from tkc.kernel import Kernel as Kernel
+    from tkc.kernel import load as load
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "TARGETS": "tkc.ir.isa.targets",
+    "Kernel": "tkc.kernel",
+    "TkcError": "tkc.diagnostics",
+    "compile": "tkc.driver",
+    "load": "tkc.kernel",
+}
+"""Where each public name lives."""
+
+__all__ = [  # noqa: PLE0604 - the names are loaded on first use
+    "TARGETS",
+    "Kernel",
+    "TkcError",
+    "compile",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tkc' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
