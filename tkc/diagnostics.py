@@ -6,7 +6,9 @@ Imports the standard library only: the launcher and the emulator report through 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -53,6 +55,9 @@ CODES: Mapping[str, str] = {
     "TK115": "operand layout that the language does not have",
     "TK116": "wrong number of values",
     "TK117": "constant expression has no value",
+    "TK118": "output cannot be written",
+    "TK119": "pass pipeline cannot be read",
+    "TK120": "option has no such value",
     # TK2xx resources and targets
     "TK201": "unknown target",
     "TK202": "target lacks a feature",
@@ -254,3 +259,33 @@ class Collector:
         errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
         if errors:
             raise TkcError(tuple(errors), dict(sources or {}))
+
+
+_listener: ContextVar[list[Diagnostic] | None] = ContextVar("listener", default=None)
+
+
+def report(diagnostic: Diagnostic) -> None:
+    """Hands a warning or remark to whoever runs the compiler; it is dropped where nobody listens."""
+    heard = _listener.get()
+    if heard is not None:
+        heard.append(diagnostic)
+
+
+@contextmanager
+def listening() -> Iterator[list[Diagnostic]]:
+    """Collects in order what is reported inside the block, in this thread and its tasks."""
+    heard: list[Diagnostic] = []
+    token = _listener.set(heard)
+    try:
+        yield heard
+    finally:
+        _listener.reset(token)
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The known name that is most like `word`, None where none is; for "did you mean" hints."""
+    from difflib import get_close_matches
+
+    lowered = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.5)
+    return lowered[found[0]] if found else None
