@@ -1,0 +1,181 @@
+"""Types of the stage level: buffers with a home, barriers, pipes, accumulators in flight, register fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.isa.dtypes import DTYPES
+
+
+class Home(StrEnum):
+    """Where a buffer lives."""
+
+    SHARED = "shared"
+    TENSOR = "tensor"
+    REGISTER = "register"
+
+
+class FragmentLayout(StrEnum):
+    """Which thread of a role holds which element of a register tile; the maps are in `isa.layouts`.
+
+    ROWS: thread t holds whole rows t, t + threads, … (tcgen05.ld.32x32b gives this).
+    HALF_ROWS: lane t < 16 of warp w holds row 16 w + t; the other lanes hold nothing (an M = 64 accumulator).
+    WGMMA: the D fragment of a warpgroup's m64 product.
+    """
+
+    ROWS = "rows"
+    HALF_ROWS = "half_rows"
+    WGMMA = "wgmma"
+
+
+def _parse_head(parser: AttrParser) -> tuple[StringAttr, ArrayAttr[IntAttr]]:
+    dtype = StringAttr(parser.parse_identifier())
+    parser.parse_punctuation(",")
+    dims = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: IntAttr(parser.parse_integer())
+    )
+    return dtype, ArrayAttr(dims)
+
+
+def _print_head(printer: Printer, dtype: StringAttr, dims: ArrayAttr[IntAttr]) -> None:
+    printer.print_string(f"{dtype.data}, [{', '.join(str(d.data) for d in dims)}]")
+
+
+class _Tile(ParametrizedAttribute, TypeAttribute):
+    """`<dtype, [dims], …>`."""
+
+    dtype: StringAttr
+    dims: ArrayAttr[IntAttr]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(d.data for d in self.dims)
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for n in self.shape:
+            count *= n
+        return count
+
+    def verify(self) -> None:
+        if self.dtype.data not in DTYPES:
+            raise VerifyException(f"no dtype {self.dtype.data!r}; one of {', '.join(DTYPES)}")
+
+
+@irdl_attr_definition
+class BufferType(_Tile):
+    """A ring of `depth` tiles with a home: `!stage.buffer<bf16, [128, 64], 4, shared, "128B">`.
+
+    In shared memory a slot is stored span by span: its last axis is cut into spans of the swizzle's width, and each span
+    holds all rows, so that one span is one box of the tensor copy engine.
+    """
+
+    name = "stage.buffer"
+    depth: IntAttr
+    home: StringAttr
+    swizzle: StringAttr
+
+    @classmethod
+    def of(
+        cls, dtype: str, shape: Sequence[int], depth: int, home: Home, swizzle: str = "none"
+    ) -> BufferType:
+        dims = ArrayAttr([IntAttr(n) for n in shape])
+        return cls(StringAttr(dtype), dims, IntAttr(depth), StringAttr(home.value), StringAttr(swizzle))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            dtype, dims = _parse_head(parser)
+            parser.parse_punctuation(",")
+            depth = IntAttr(parser.parse_integer())
+            parser.parse_punctuation(",")
+            home = StringAttr(parser.parse_identifier())
+            parser.parse_punctuation(",")
+            return (dtype, dims, depth, home, StringAttr(parser.parse_str_literal()))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_head(printer, self.dtype, self.dims)
+            printer.print_string(f', {self.depth.data}, {self.home.data}, "{self.swizzle.data}"')
+
+    def verify(self) -> None:
+        super().verify()
+        if self.home.data not in list(Home):
+            raise VerifyException(f"no home {self.home.data!r}; one of {', '.join(Home)}")
+
+    @property
+    def slot_bytes(self) -> int:
+        return self.elements * DTYPES[self.dtype.data].bits // 8
+
+
+@irdl_attr_definition
+class AccumulatorType(_Tile):
+    """An accumulator as a linear value, in flight or ready: `!stage.accumulator<f32, [128, 256]>`."""
+
+    name = "stage.accumulator"
+
+    @classmethod
+    def of(cls, dtype: str, shape: Sequence[int]) -> AccumulatorType:
+        return cls(StringAttr(dtype), ArrayAttr([IntAttr(n) for n in shape]))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return _parse_head(parser)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_head(printer, self.dtype, self.dims)
+
+
+@irdl_attr_definition
+class FragmentType(_Tile):
+    """A register tile spread over a role's threads: `!stage.fragment<f32, [128, 64], rows>`."""
+
+    name = "stage.fragment"
+    layout: StringAttr
+
+    @classmethod
+    def of(cls, dtype: str, shape: Sequence[int], layout: FragmentLayout) -> FragmentType:
+        dims = ArrayAttr([IntAttr(n) for n in shape])
+        return cls(StringAttr(dtype), dims, StringAttr(layout.value))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            dtype, dims = _parse_head(parser)
+            parser.parse_punctuation(",")
+            return (dtype, dims, StringAttr(parser.parse_identifier()))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_head(printer, self.dtype, self.dims)
+            printer.print_string(f", {self.layout.data}")
+
+    def verify(self) -> None:
+        super().verify()
+        if self.layout.data not in list(FragmentLayout):
+            raise VerifyException(f"no layout {self.layout.data!r}; one of {', '.join(FragmentLayout)}")
+
+
+@irdl_attr_definition
+class BarriersType(ParametrizedAttribute, TypeAttribute):
+    """An array of mbarriers, one for each slot of a ring."""
+
+    name = "stage.mbarriers"
+
+
+@irdl_attr_definition
+class RingType(ParametrizedAttribute, TypeAttribute):
+    """A pipe between roles; `lower-pipes` turns it into barriers."""
+
+    name = "stage.ring"
