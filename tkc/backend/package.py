@@ -96,3 +96,268 @@ The GEMM of the README for sm_100a:
 The passes leave everything but entry, target, ptx_version, registers and versions as the attribute `contract` on the
 kernel op (`tkc.ir.contract`); `complete` adds the rest.
 """
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from tkc.backend.contract import KEYS, SCHEMA, check_file, check_kernel
+from tkc.backend.schema import refuse
+from tkc.diagnostics import Bug, TkcError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+def complete(
+    contract: Mapping[str, Any],
+    *,
+    entry: str,
+    target: str,
+    ptx_version: str,
+    registers: int | None = None,
+    versions: Mapping[str, str | None] | None = None,
+) -> dict[str, Any]:
+    """What the passes left, with the rest filled in and checked: one KERNEL, keys in order.
+
+    `attributes`, `requires`, `empty` and `tensor_columns` may be absent and are then empty; TK411 for anything else.
+    """
+    from tkc import __version__
+
+    given = {
+        "attributes": {},
+        "requires": [],
+        "empty": [],
+        "tensor_columns": 0,
+        **contract,
+        "entry": entry,
+        "target": target,
+        "ptx_version": ptx_version,
+        "registers": registers,
+        "versions": {"tkc": __version__, "assembler": None, **(versions or {})},
+    }
+    check_kernel(given, entry)
+    kernel = {key: given[key] for key in KEYS}
+    cluster = kernel["cluster"]
+    kernel["cluster"] = {key: cluster.get(key) for key in ("size", "preferred", "minimum")}
+    return kernel
+
+
+def contract_of(module: ModuleOp, ptx: str, **versions: str | None) -> dict[str, Any]:
+    """The contract file's content for a module that the passes have lowered: one KERNEL for each op with a `contract`.
+
+    `ptx` is the module's text, whose `.version` and `.target` lines are taken. Raises Bug where the passes left no
+    contract, or a wrong one.
+    """
+    from tkc.ir.contract import from_attribute
+
+    header = ptx_header(ptx)
+    kernels: list[dict[str, Any]] = []
+    for op in module.ops:
+        attribute = op.properties.get("contract") or op.attributes.get("contract")
+        if attribute is None:
+            continue
+        name = op.properties.get("sym_name") or op.attributes["sym_name"]
+        try:
+            kernels.append(
+                complete(
+                    from_attribute(attribute),
+                    entry=from_attribute(name),
+                    target=header.target,
+                    ptx_version=header.version,
+                    versions=versions,
+                )
+            )
+        except TkcError as error:
+            raise Bug("the launch contract", error.diagnostics[0].message) from error
+    if not kernels:
+        raise Bug("the launch contract", "the module has no kernel with a contract")
+    return {"schema": SCHEMA, "kernels": kernels}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first lines of a PTX text: `.version 8.6`, `.target sm_100a`, and the entries that follow."""
+
+    version: str
+    target: str
+    entries: tuple[str, ...]
+
+
+def ptx_header(ptx: str) -> Header:
+    """Reads the header; raises TkcError TK210 where the text has none."""
+    version = re.search(r"^\s*\.version\s+(\d+\.\d+)", ptx, re.MULTILINE)
+    target = re.search(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
+    if version is None or target is None:
+        raise TkcError.at("TK210", f"the PTX text has no {'.version' if version is None else '.target'} line")
+    return Header(version[1], target[1], tuple(re.findall(r"\.entry\s+([\w$]+)", ptx)))
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What a contract file holds: its kernels, and the PTX text or cubin that they come from."""
+
+    kernels: tuple[dict[str, Any], ...]
+    ptx: str | None = None
+    cubin: bytes | None = None
+    folder: Path | None = None
+
+
+def to_json(
+    contract: Mapping[str, Any],
+    *,
+    ptx_name: str | None = None,
+    ptx: str | None = None,
+    cubin_name: str | None = None,
+) -> str:
+    """The text of a contract file; `ptx` gives the checksum."""
+    head: dict[str, Any] = {"schema": SCHEMA}
+    if ptx_name is not None:
+        head["ptx"] = ptx_name
+    if ptx is not None:
+        head["ptx_sha256"] = hashlib.sha256(ptx.encode()).hexdigest()
+    if cubin_name is not None:
+        head["cubin"] = cubin_name
+    # One key of a kernel a line: a contract reads like a table, and a diff shows what moved.
+    bodies = [
+        "{\n" + ",\n".join(f"      {json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items()) + "\n    }"
+        for kernel in contract["kernels"]
+    ]
+    keys = "".join(f"  {json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items())
+    return "{\n" + keys + '  "kernels": [\n    ' + ",\n    ".join(bodies) + "\n  ]\n}\n"
+
+
+def write_files(files: Mapping[Path, str | bytes]) -> None:
+    """Writes every file or none: all to temporary neighbours first, then each into place by one rename.
+
+    Text is UTF-8 with the newlines that it has; folders are made; a link is followed; what is no plain file (/dev/null,
+    a pipe) is written to directly. Raises TkcError TK118 naming the path that cannot be written; the files that were
+    there before are then as they were.
+    """
+    staged: list[tuple[Path, Path]] = []
+    placed: list[tuple[Path, Path | None]] = []
+    path = Path()
+    try:
+        for path, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+                with path.open("wb", buffering=0) as file:
+                    file.write(data)
+                continue
+            place = path.resolve()
+            temporary = place.with_name(f".{place.name}.{token_hex(4)}")
+            with temporary.open("xb") as file:
+                staged.append((temporary, place))
+                file.write(data)
+        for temporary, path in staged:
+            backup = None
+            if path.exists():
+                backup = temporary.with_name(f"{temporary.name}.old")
+                _keep(path, backup)
+            placed.append((path, backup))
+            os.replace(temporary, path)
+    except OSError as error:
+        _undo(placed)
+        reason = (error.strerror or str(error)).lower()
+        raise TkcError.at("TK118", f"{path} cannot be written: {reason}") from None
+    finally:
+        for temporary, _ in staged:
+            temporary.unlink(missing_ok=True)
+        for _, backup in placed:
+            if backup is not None:
+                backup.unlink(missing_ok=True)
+
+
+def _keep(path: Path, backup: Path) -> None:
+    try:
+        os.link(path, backup)
+    except OSError:  # a file system without hard links
+        shutil.copy2(path, backup)
+
+
+def _undo(placed: Sequence[tuple[Path, Path | None]]) -> None:
+    for path, backup in placed:
+        if backup is not None:
+            os.replace(backup, path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def write_package(
+    path: str | os.PathLike[str],
+    contract: Mapping[str, Any],
+    *,
+    ptx: str | None = None,
+    cubin: bytes | None = None,
+    contract_path: str | os.PathLike[str] | None = None,
+) -> Path:
+    """Writes `path` without its suffix + `.ptx` / `.cubin` / `.json`, all or none; returns the contract's path.
+
+    `contract` holds the kernels (`contract_of`). `contract_path` puts the contract elsewhere; it then names the others
+    relative to itself.
+    """
+    base = Path(path)
+    base = base.with_suffix("") if base.suffix in (".ptx", ".cubin", ".json") else base
+    json_path = Path(contract_path) if contract_path is not None else base.with_name(base.name + ".json")
+    files: dict[Path, str | bytes] = {}
+    names: dict[str, str] = {}
+    for kind, content in (("ptx", ptx), ("cubin", cubin)):
+        if content is not None:
+            file = base.with_name(f"{base.name}.{kind}")
+            files[file] = content
+            names[kind] = Path(os.path.relpath(file, json_path.parent)).as_posix()
+    for i, kernel in enumerate(contract["kernels"]):
+        check_kernel(kernel, f"kernels[{i}]")
+    files[json_path] = to_json(contract, ptx_name=names.get("ptx"), ptx=ptx, cubin_name=names.get("cubin"))
+    write_files(files)
+    return json_path
+
+
+def read_package(path: str | os.PathLike[str]) -> Package:
+    """Reads a contract file and the files that it names; TK411 with the place for whatever is wrong with them."""
+    json_path = Path(path)
+    try:
+        value = json.loads(json_path.read_bytes())
+    except OSError as error:
+        raise TkcError.at("TK411", f"{json_path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise TkcError.at("TK411", f"{json_path} is no JSON: {error}") from None
+    name = json_path.name
+    if not isinstance(value, Mapping) or value.get("schema") != SCHEMA:
+        found = value.get("schema") if isinstance(value, Mapping) else value
+        refuse(f"{name}: schema", SCHEMA, found)
+    check_file(value, name)
+    for i, kernel in enumerate(value["kernels"]):
+        check_kernel(kernel, f"{name}: kernels[{i}]")
+    if "ptx" not in value and "cubin" not in value:
+        raise TkcError.at("TK411", f"{name}: names neither ptx nor cubin")
+    ptx = _read_beside(json_path, value["ptx"]) if "ptx" in value else None
+    if ptx is not None and "ptx_sha256" in value and hashlib.sha256(ptx).hexdigest() != value["ptx_sha256"]:
+        raise TkcError.at(
+            "TK411",
+            f"{value['ptx']} is not the text that {name} was written with",
+            fix='compile again, or delete "ptx_sha256" to use the edited text',
+        )
+    cubin = _read_beside(json_path, value["cubin"]) if "cubin" in value else None
+    try:
+        decoded = ptx.decode() if ptx is not None else None
+    except UnicodeDecodeError as error:
+        raise TkcError.at("TK411", f"{value['ptx']} is not UTF-8: {error}") from None
+    return Package(tuple(value["kernels"]), decoded, cubin, json_path.parent)
+
+
+def _read_beside(json_path: Path, name: str) -> bytes:
+    try:
+        return (json_path.parent / name).read_bytes()
+    except OSError as error:
+        raise TkcError.at("TK411", f"{name}, named by {json_path.name}, cannot be read: {error.strerror}") from None
