@@ -6,32 +6,38 @@ fifth of what an assembly format costs at start-up.
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeVar
 
-from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.ir import Attribute, Region
+from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
+from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue, SSAValues, Use
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-_SEGMENTS = "operandSegmentSizes"
+T = TypeVar("T", bound=IRDLOperation)
+
+SEGMENTS = "operandSegmentSizes"
 
 
 class Operation(IRDLOperation):
     """Base of every tkc operation: prints and parses in the shared form.
 
-    Properties stand in the braces beside attributes. Operand segments print as `segments = [1, 0, 2]`.
+    Properties stand in the braces beside attributes. An operation that has operands in general, but none here, prints
+    `()` for them; the types then start at the arrow. Operand segments keep xDSL's name, `operandSegmentSizes`.
     """
 
     def print(self, printer: Printer) -> None:
-        if self.operands:
+        operands = self.operands
+        if operands:
             printer.print_string(" ")
-            printer.print_list(self.operands, printer.print_ssa_value)
-        named: dict[str, Attribute] = dict(self.properties) | dict(self.attributes)
-        if named:
+            printer.print_list(operands, printer.print_ssa_value)
+        elif self.takes_operands():
+            printer.print_string(" ()")
+        if self.properties or self.attributes:
             printer.print_string(" ")
-            printer.print_attr_dict(named)
-        if self.operands or self.results:
+            printer.print_attr_dict({**self.properties, **self.attributes})
+        if operands or self.results:
             printer.print_string(" : (")
             printer.print_list(self.operand_types, printer.print_attribute)
             printer.print_string(")")
@@ -45,39 +51,93 @@ class Operation(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
+        start = parser.pos
         unresolved = []
-        while (operand := parser.parse_optional_unresolved_operand()) is not None:
-            unresolved.append(operand)
-            if parser.parse_optional_punctuation(",") is None:
-                break
+        # An operation that never has operands must not look for them: the next `%` may open the next operation.
+        if cls.takes_operands():
+            if parser.parse_optional_punctuation("(") is not None:
+                parser.parse_punctuation(")")
+            else:
+                unresolved.append(parser.parse_unresolved_operand())
+                while parser.parse_optional_punctuation(",") is not None:
+                    unresolved.append(parser.parse_unresolved_operand())
         named = parser.parse_optional_attr_dict()
-        operand_types: list[Attribute] = []
-        result_types: list[Attribute] = []
+        operand_types: Sequence[Attribute] = ()
+        result_types: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation(":") is not None:
             operand_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
             if parser.parse_optional_punctuation("->") is not None:
-                result_types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        operands = parser.resolve_operands(unresolved, operand_types, parser.pos)
+                result_types = parser.parse_comma_separated_list(
+                    parser.Delimiter.PAREN, parser.parse_type
+                )
+        operands = parser.resolve_operands(unresolved, operand_types, start)
         regions: list[Region] = []
         if parser.parse_optional_keyword("do") is not None:
-            regions.append(parser.parse_region())
+            regions.append(_parse_region(parser))
             while parser.parse_optional_punctuation(",") is not None:
-                regions.append(parser.parse_region())
-        definition = cls.get_irdl_definition()
-        known = definition.properties.keys() | {_SEGMENTS}
-        properties = {k: v for k, v in named.items() if k in known}
-        attributes = {k: v for k, v in named.items() if k not in known}
+                regions.append(_parse_region(parser))
+        known = cls.get_irdl_definition().properties
         return cls.create(
             operands=operands,
             result_types=result_types,
-            properties=properties,
-            attributes=attributes,
+            properties={k: v for k, v in named.items() if k in known or k == SEGMENTS},
+            attributes={k: v for k, v in named.items() if k not in known and k != SEGMENTS},
             regions=regions,
         )
+
+    @classmethod
+    def takes_operands(cls) -> bool:
+        """Whether an operation of this class may have operands."""
+        return bool(cls.get_irdl_definition().operands)
+
+
+def _parse_region(parser: Parser) -> Region:
+    """A region with at least one block: `{}` has an empty one."""
+    region = parser.parse_region()
+    if not region.blocks:
+        region.add_block(Block())
+    return region
+
+
+_segments: dict[tuple[int, ...], Attribute] = {}
 
 
 def segments(*sizes: int) -> dict[str, Attribute]:
     """The property that says how many operands each optional or variadic group has."""
-    from xdsl.dialects.builtin import i32
+    found = _segments.get(sizes)
+    if found is None:
+        found = _segments[sizes] = DenseArrayBase.from_list(i32, list(sizes))
+    return {SEGMENTS: found}
 
-    return {_SEGMENTS: DenseArrayBase.from_list(i32, list(sizes))}
+
+def construct(
+    kind: type[T],
+    operands: Sequence[SSAValue] = (),
+    result_types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] | None = None,
+    location: LocationAttr = UNKNOWN_LOC,
+    regions: Sequence[Region] = (),
+) -> T:
+    """An operation as `kind.create` makes it, in a third of the time: no defaults are filled in, nothing is checked.
+
+    `properties` must be a dict of its own, since the operation keeps it. A test compares the two.
+    """
+    op: Any = kind.__new__(kind)
+    uses: list[Use] = []
+    for index, value in enumerate(operands):
+        use = Use(op, index)
+        value.add_use(use)
+        uses.append(use)
+    fields = op.__dict__
+    fields["_operands"] = SSAValues(operands)
+    fields["_operand_uses"] = tuple(uses)
+    fields["results"] = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+    fields["_successors"] = ()
+    fields["_successor_uses"] = ()
+    fields["properties"] = {} if properties is None else properties
+    fields["attributes"] = {}
+    fields["location"] = location
+    fields["regions"] = ()
+    for region in regions:
+        op.add_region(region)
+    return op
