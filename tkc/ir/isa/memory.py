@@ -10,6 +10,9 @@ from enum import StrEnum
 
 
 class Space(StrEnum):
+    """State spaces. GENERIC is any of global, shared and local: a modifier or the address decides."""
+
+    GENERIC = "generic"
     GLOBAL = "global"
     SHARED = "shared"
     TENSOR = "tensor"
@@ -84,9 +87,9 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """The instruction waits: on the barrier operand, or for a group kind of its own thread."""
+    """The instruction waits: on the barrier operand `on`, or (empty `on`) for a group kind of its own thread."""
 
-    on: str
+    on: str = ""
     done: Done = Done.NOW
 
 
