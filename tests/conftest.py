@@ -1,0 +1,81 @@
+"""Fixtures for every test: golden files, seeds, and the marks `gpu` and `soak`."""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import os
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+GOLDEN = TESTS / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite the golden files instead of comparing with them")
+
+
+def pytest_report_header() -> str:
+    return f"TKC_SEED={_base_seed()} (chooses other random data)"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    long = pytest.mark.skip(reason="a long run: make soak")
+    no_gpu = pytest.mark.skip(reason="no CUDA GPU here")
+    for item in items:
+        if item.get_closest_marker("soak") and "soak" not in config.option.markexpr:
+            item.add_marker(long)
+        if item.get_closest_marker("gpu") and not has_gpu():
+            item.add_marker(no_gpu)
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether the CUDA driver is here and finds a device."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def _base_seed() -> int:
+    return int(os.environ.get("TKC_SEED") or 0)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """A seed of this test's own, the same in every run; a failure prints it, TKC_SEED moves it."""
+    chosen = zlib.crc32(request.node.nodeid.encode()) ^ _base_seed()
+    print(f"seed {chosen} (TKC_SEED={_base_seed()})")
+    return chosen
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(text, "gemm-sm_100a.ptx")` compares with `tests/golden/<test path>/gemm-sm_100a.ptx`."""
+
+    def compare(text: str, name: str) -> None:
+        test = request.path.relative_to(TESTS).with_suffix("")
+        path = GOLDEN / test / name
+        if request.config.getoption("--bless"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        bless = f"to accept: pytest {request.node.nodeid!r} --bless"
+        if not path.exists():
+            pytest.fail(f"no golden file {path.relative_to(TESTS.parent)}\n{bless}", pytrace=False)
+        wanted = path.read_text(encoding="utf-8")
+        if text != wanted:
+            lines = difflib.unified_diff(
+                wanted.splitlines(), text.splitlines(), f"golden/{test}/{name}", "this run", lineterm="", n=3
+            )
+            pytest.fail("\n".join([*lines, bless]), pytrace=False)
+
+    return compare

@@ -1,0 +1,83 @@
+"""Every file under lit_tests/, in process; `lit lit_tests` runs the same files by real lit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import has_gpu
+from lit_runner import LitError, requirements, run_lines, run_test
+
+ROOT = Path(__file__).parent.parent
+LIT = ROOT / "lit_tests"
+FILES = sorted(p for s in ("*.mlir", "*.tk") for p in LIT.rglob(s) if "Inputs" not in p.parts)
+
+
+def features() -> set[str]:
+    from tkc.backend.assemble import find_ptxas
+
+    return {name for name, there in (("gpu", has_gpu()), ("ptxas", find_ptxas() is not None)) if there}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(LIT).as_posix())
+def test_lit(path: Path, tmp_path: Path) -> None:
+    needs = requirements(path)
+    if needs and (missing := needs - features()):
+        pytest.skip(f"needs {', '.join(sorted(missing))}")
+    failure = run_test(path, tmp_path)
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
+
+
+def write(folder: Path, *lines: str) -> Path:
+    path = folder / "test.mlir"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_the_runner_sees_a_failing_check(tmp_path: Path) -> None:
+    path = write(tmp_path, "// RUN: cat %s | filecheck %s", "// CHECK: some{{thing}} else", "something")
+    assert "something" in (run_test(path, tmp_path) or "")
+
+
+def test_the_runner_passes_a_matching_check(tmp_path: Path) -> None:
+    path = write(tmp_path, "// RUN: cat %s | \\", "// RUN:   filecheck %s", "// CHECK: some{{thing$}}", "something")
+    assert run_test(path, tmp_path) is None
+
+
+def test_the_runner_stops_at_the_first_failing_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "// RUN: diff %s %s", "// RUN: cat %s > %t && not diff %t %t", "// RUN: cat nothing")
+    assert "not diff" in (run_test(path, tmp_path) or "")
+
+
+def test_not_turns_a_failure_round(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text("other\n")
+    path = write(tmp_path, "// RUN: not diff %s %T/other 2>&1 | filecheck %s", "// CHECK: +other")
+    assert run_test(path, tmp_path) is None
+
+
+@pytest.mark.parametrize("line", ["unknown-tool %s", "cat %s || cat %s", "cat %s ; cat %s"])
+def test_a_line_that_cannot_be_run_never_passes(tmp_path: Path, line: str) -> None:
+    with pytest.raises(LitError):
+        run_test(write(tmp_path, f"// RUN: {line}"), tmp_path)
+
+
+def test_a_file_without_a_run_line_never_passes(tmp_path: Path) -> None:
+    with pytest.raises(LitError, match="no RUN line"):
+        run_test(write(tmp_path, "nothing"), tmp_path)
+
+
+def test_a_dangling_backslash_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LitError, match="backslash"):
+        run_lines(write(tmp_path, "// RUN: cat \\"))
+
+
+@pytest.mark.skipif(shutil.which("lit") is None and not (Path(sys.executable).parent / "lit").exists(), reason="no lit")
+def test_real_lit_runs_the_same_files() -> None:
+    smallest = min(FILES, key=lambda p: p.stat().st_size)
+    lit = Path(sys.executable).parent / "lit"
+    done = subprocess.run([lit, "-q", smallest], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

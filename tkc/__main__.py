@@ -1,0 +1,108 @@
+"""The command line: one table from command name to module, and what every command shares at its start and end."""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+from collections.abc import Callable, Sequence
+from time import perf_counter, process_time
+from typing import NoReturn
+
+_STARTED = perf_counter()
+_START_UP = process_time()
+
+COMMANDS = {
+    "compile": ("tkc.commands.compile", "compile a tile program to PTX, a cubin or IR"),
+    "check": ("tkc.commands.check", "report what is wrong with a program, and what it uses"),
+    "run": ("tkc.commands.run", "run a kernel on the GPU here"),
+    "opt": ("tkc.commands.opt", "run passes on IR text (also tkc-opt)"),
+    "facts": ("tkc.commands.facts", "print what is known of a target or an instruction"),
+}
+"""Command name → the module that holds its click command, and a line for the list of commands."""
+
+
+def start_up_seconds() -> float:
+    """Processor time that the interpreter took before this module."""
+    return _START_UP
+
+
+def seconds_since_start() -> float:
+    return _START_UP + perf_counter() - _STARTED
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command and returns its exit code."""
+    from click.exceptions import Abort, ClickException
+
+    from tkc.commands.group import group
+    from tkc.diagnostics import Bug, TkcError
+
+    try:
+        code = group.main(list(arguments), prog_name="tkc", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except ClickException as error:
+        error.show()
+        return error.exit_code
+    except Abort:  # click's word for Ctrl-C
+        raise KeyboardInterrupt from None
+    except (TkcError, Bug) as error:
+        from tkc.commands.report import print_error
+
+        return print_error(error, sys.stderr)
+
+
+def guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """What a command returns, or what an exception that it let through means; nothing makes a traceback."""
+    try:
+        code = command(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:
+        return 141
+    except Exception as error:
+        return _own_fault(error)
+
+
+def _own_fault(error: Exception) -> int:
+    """An exception that nobody expected: one message, exit 3; the traceback only where it is asked for."""
+    import os
+
+    if os.environ.get("TKC_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    said = " ".join(str(error).split()) or "no message"
+    sys.stderr.write(
+        f"internal error in the command line: {type(error).__name__}: {said} [TK901]\n"
+        "TKC_TRACEBACK=1 shows where\n"
+    )
+    return 3
+
+
+def run_script(command: Callable[[Sequence[str]], int]) -> NoReturn:
+    """Runs a command as a process that does nothing else: no garbage collection, SIGPIPE ends it quietly."""
+    import signal
+
+    gc.disable()
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    code = guarded(command, sys.argv[1:])
+    gc.freeze()  # what is left is not searched for garbage on the way out
+    sys.exit(code)
+
+
+def script() -> NoReturn:
+    """Entry point of the `tkc` script and of `python -m tkc`."""
+    run_script(main)
+
+
+if __name__ == "__main__":
+    sys.modules["tkc.__main__"] = sys.modules["__main__"]
+    script()

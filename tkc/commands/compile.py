@@ -1,0 +1,148 @@
+"""`tkc compile`: a tile program to PTX, a cubin, IR or the launch contract."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tkc.commands.options import Session, compile_options, session
+from tkc.commands.report import Reporter
+from tkc.driver import Compiled, to_module
+
+KINDS = ("ptx", "cubin", "mlir", "json")
+STDOUT = "-"
+
+
+@click.command("compile")
+@click.argument("source", metavar="KERNEL.tk", type=click.Path())
+@click.option(
+    "-o",
+    "output",
+    metavar="FILE",
+    type=click.Path(),
+    help="Where to write: .ptx, .cubin, .mlir, .json, or - for standard output [the source's name with .ptx, here]",
+)
+@click.option("--emit", type=click.Choice(KINDS), help="What to write, where the suffix does not say.")
+@click.option("--contract", metavar="FILE", type=click.Path(), help="Where to write the launch contract.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="NAME",
+    help="Let an assembler notice of this name pass: a C75xx number, or spills.",
+)
+@click.option("--print-pipeline", is_flag=True, help="Print the passes as tkc-opt -p takes them, and stop.")
+@compile_options
+def command(
+    source: str,
+    output: str | None,
+    emit: str | None,
+    contract: str | None,
+    allow: tuple[str, ...],
+    print_pipeline: bool,
+    format: str,
+    werror: bool,
+    remarks: bool,
+    **options: Any,
+) -> None:
+    """Compile a tile program to PTX, a cubin, IR or the launch contract.
+
+    Writes FILE.ptx (or .cubin) and FILE.json, the launch contract, beside it.
+    """
+    reporter = Reporter(format, werror, remarks)
+    kind = _kind(output, emit)
+    if print_pipeline:
+        with reporter.failing():
+            _print_pipeline(options)
+        return
+    with reporter.failing():
+        made = session(source, reporter=reporter, **options)
+        place = output or f"{Path(source).stem}.{kind}"
+        if kind == "mlir":
+            _write_module(made, place)
+        else:
+            compiled = made.run()
+            _write(made, compiled, kind, place, contract, allow)
+            reporter.show(compiled.diagnostics)
+        made.finish()
+
+
+def _kind(output: str | None, emit: str | None) -> str:
+    """What to write, from `--emit` or the suffix of the output."""
+    if emit is not None:
+        return emit
+    if output is None or output == STDOUT:
+        return "ptx"
+    suffix = Path(output).suffix[1:]
+    if suffix in KINDS:
+        return suffix
+    if Path(output).exists() and not Path(output).is_file():
+        return "ptx"
+    found = f"has the suffix .{suffix}" if suffix else "has no suffix"
+    raise click.UsageError(f"-o {output} {found}; expected .ptx, .cubin, .mlir or .json, or --emit to say what to write")
+
+
+def _print_pipeline(options: dict[str, Any]) -> None:
+    from tkc.driver import DEFAULT_TARGET, Job, parse_pipeline, pipeline_text
+
+    job = Job("", "", options["target"] or DEFAULT_TARGET, passes=options["passes"])
+    click.echo(pipeline_text(parse_pipeline(job.pipeline)))
+
+
+def _write_module(made: Session, place: str) -> None:
+    """The module after the pipeline, with its locations, whether or not it has come as far as PTX."""
+    from tkc.diagnostics import listening
+    from tkc.dump import ir_text
+
+    with listening() as heard:
+        module = to_module(made.job, made.observers)
+    made.reporter.check(heard)
+    _write_files({place: ir_text(module)})
+    made.reporter.show(heard)
+
+
+def _write(
+    made: Session, compiled: Compiled, kind: str, place: str, contract: str | None, allow: tuple[str, ...]
+) -> None:
+    from tkc.backend.package import to_json, write_package
+
+    if kind == "json":
+        _write_files({place: to_json(compiled.contract, ptx=compiled.ptx)})
+        return
+    cubin = _assemble(made, compiled, allow) if kind == "cubin" else None
+    content = compiled.ptx if cubin is None else cubin
+    if place == STDOUT or Path(place).suffix != f".{kind}":
+        files: dict[str, str | bytes] = {place: content}
+        if contract is not None:
+            names = {f"{kind}_name": place} if place != STDOUT else {}
+            files[contract] = to_json(compiled.contract, ptx=compiled.ptx, **names)
+        _write_files(files)
+        return
+    write_package(
+        place,
+        compiled.contract,
+        ptx=compiled.ptx if kind == "ptx" else None,
+        cubin=cubin,
+        contract_path=contract,
+    )
+
+
+def _assemble(made: Session, compiled: Compiled, allow: tuple[str, ...]) -> bytes:
+    from tkc.backend.assemble import assemble
+
+    return assemble(compiled.ptx, target=compiled.job.target, allow=allow).cubin
+
+
+def _write_files(files: dict[str, str | bytes]) -> None:
+    """Writes files whole or not at all; `-` is standard output, written first as it cannot be taken back anyway."""
+    from tkc.backend.package import write_files
+
+    if STDOUT in files:
+        content = files[STDOUT]
+        data = content if isinstance(content, bytes) else content.encode()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    write_files({Path(place): content for place, content in files.items() if place != STDOUT})

@@ -1,0 +1,65 @@
+"""The click group of all commands, which imports a command's module when that command is asked for."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from tkc.__main__ import COMMANDS
+from tkc.diagnostics import nearest
+
+
+class _Commands(click.Group):
+    """Knows its commands from the table; the list of commands loads none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        row = COMMANDS.get(cmd_name)
+        return import_module(row[0]).command if row else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = nearest(name, tuple(COMMANDS))
+            hint = f"; did you mean {near}?" if near else f"; there are {', '.join(COMMANDS)}"
+            raise click.UsageError(f"no command {name}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    import tkc
+    from tkc.backend.assemble import find_ptxas
+
+    ptxas = find_ptxas()
+    click.echo(f"tkc {tkc.__version__}")
+    click.echo(f"xdsl {version('xdsl')}")
+    click.echo(f"Python {sys.version.split()[0]}")
+    click.echo(f"ptxas {ptxas.version} ({ptxas.path})" if ptxas else "ptxas not found")
+    ctx.exit()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the versions of tkc and of what it is built on.",
+)
+def group() -> None:
+    """A compiler from a tile language to PTX."""

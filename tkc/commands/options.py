@@ -1,0 +1,164 @@
+"""The options that every command with a compilation has, and the job and observers that they make."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tkc.commands.report import FORMATS, Reporter
+from tkc.driver import DEFAULT_TARGET, Compiled, Job, Observer, read_source, run
+from tkc.dump import Dump, IrPrinter, Timing
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PARAM = re.compile(r"([A-Za-z_]\w*)=([+-]?(?:0[xX][0-9a-fA-F_]+|[0-9][0-9_]*))")
+_INT64 = range(-(2**63), 2**63)
+
+
+def parse_params(words: tuple[str, ...]) -> dict[str, int]:
+    """`("BM=64", …)` as a dictionary; a word that is no NAME=INT, or a name given twice, is wrong usage."""
+    params: dict[str, int] = {}
+    for word in words:
+        match = _PARAM.fullmatch(word)
+        if match is None:
+            raise click.UsageError(f"-D {word}: expected NAME=INT, as in -D BM=64")
+        name, value = match[1], _integer(match[2])
+        if value not in _INT64:
+            raise click.UsageError(f"-D {word}: the value does not fit 64 bits")
+        if params.get(name, value) != value:
+            raise click.UsageError(f"-D {name} is given twice, as {params[name]} and as {value}")
+        params[name] = value
+    return params
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text, 16 if "x" in text.lower() else 10)
+    except ValueError:
+        raise click.UsageError(f"-D: {text[:40]} is no integer") from None
+
+
+def shown_path(path: str) -> str:
+    """A file's name as diagnostics and `.loc` lines write it: bytes that are no UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+@dataclass
+class Session:
+    """One compilation of a command: what to compile, who watches, how to report."""
+
+    job: Job
+    reporter: Reporter
+    observers: list[Observer] = field(default_factory=list[Observer])
+    timing: Timing | None = None
+
+    def run(self) -> Compiled:
+        """Compiles; raises TkcError where there are errors (or warnings, under `-Werror`)."""
+        compiled = run(self.job, self.observers)
+        self.reporter.check(compiled.diagnostics)
+        return compiled
+
+    def finish(self) -> None:
+        """Prints the time table, where it was asked for."""
+        if self.timing is not None:
+            from tkc.__main__ import seconds_since_start
+
+            sys.stderr.write(self.timing.table(seconds_since_start()))
+
+
+_OPTIONS = (
+    click.option("--target", metavar="TARGET", help=f"The GPU to compile for: sm_90a, sm_100a, … [{DEFAULT_TARGET}]"),
+    click.option("-D", "params", multiple=True, metavar="NAME=INT", help="Set a param of the kernel."),
+    click.option("--kernel", metavar="NAME", help="Take one kernel of the file."),
+    click.option("-p", "--passes", metavar="PIPELINE", help="Run these passes instead of the target's own."),
+    click.option("--dump", metavar="DIR", type=click.Path(), help="Write the IR after every pass into a folder."),
+    click.option("--print-ir-before", multiple=True, metavar="PASS", help="Print the IR before a pass."),
+    click.option("--print-ir-after", multiple=True, metavar="PASS", help="Print the IR after a pass."),
+    click.option("--print-ir-before-all", is_flag=True, help="Print the IR before every pass."),
+    click.option("--print-ir-after-all", is_flag=True, help="Print the IR after every pass."),
+    click.option("--print-debuginfo", is_flag=True, help="Print the IR with source locations."),
+    click.option("--timing", is_flag=True, help="Print what each step took."),
+    click.option("--verify-each", is_flag=True, help="Verify the IR after every pass, not only at the end."),
+    click.option("-Werror", "werror", is_flag=True, help="Treat warnings as errors."),
+    click.option("--remarks", is_flag=True, help="Show what the compiler chose and why."),
+    click.option("--format", type=click.Choice(FORMATS), default="text", help="How diagnostics are printed."),
+)
+
+
+def compile_options(function: F) -> F:
+    """Gives a command every option of a compilation; `session` takes them as keyword arguments."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+def session(
+    source: str,
+    *,
+    target: str | None,
+    params: tuple[str, ...],
+    kernel: str | None,
+    passes: str | None,
+    dump: str | None,
+    print_ir_before: tuple[str, ...],
+    print_ir_after: tuple[str, ...],
+    print_ir_before_all: bool,
+    print_ir_after_all: bool,
+    print_debuginfo: bool,
+    timing: bool,
+    verify_each: bool,
+    reporter: Reporter,
+) -> Session:
+    """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
+    chosen = parse_params(params)
+    _check_target(target or DEFAULT_TARGET)
+    file = shown_path(source)
+    text = read_source(Path(source))
+    reporter.sources[file] = text
+    job = Job(
+        text,
+        file,
+        target or DEFAULT_TARGET,
+        kernel,
+        chosen,
+        passes=passes,
+        verify_each=verify_each,
+    )
+    made = Session(job, reporter)
+    if dump is not None:
+        made.observers.append(Dump(Path(dump), job))
+    if print_ir_before or print_ir_after or print_ir_before_all or print_ir_after_all:
+        _check_passes(job, (*print_ir_before, *print_ir_after))
+        made.observers.append(
+            IrPrinter(
+                sys.stderr, print_ir_before, print_ir_after, print_ir_before_all, print_ir_after_all, print_debuginfo
+            )
+        )
+    if timing:
+        from tkc.__main__ import start_up_seconds
+
+        made.timing = Timing(start_up_seconds())
+        made.observers.append(made.timing)
+    return made
+
+
+def _check_target(target: str) -> None:
+    """A wrong target is reported before a wrong file."""
+    Job("", "", target)
+
+
+def _check_passes(job: Job, names: tuple[str, ...]) -> None:
+    """A name after `--print-ir-…=` that no pass of the pipeline has is wrong usage, with the names that there are."""
+    from tkc.driver import no_such, parse_pipeline
+
+    known = ("frontend", *(p.name for p in parse_pipeline(job.pipeline)))
+    for name in names:
+        if name not in known:
+            raise no_such("TK119", "pass of this pipeline", name, known)

@@ -1,0 +1,389 @@
+"""Source → IR → passes → PTX and launch contract: the one file that knows every room.
+
+`compile` is the API; `run` is what the commands use: it takes a `Job` and observers (dumps, timing, printing), and
+returns the module, the text and the contract. Nothing here imports xdsl before it is needed.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tkc import reproducer
+from tkc.diagnostics import Bug, Diagnostic, Location, Note, TkcError, listening, nearest
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+    from tkc.kernel import Kernel
+    from tkc.reproducer import Reproducer
+
+DEFAULT_TARGET = "sm_100a"
+FENCES = ("minimal", "conservative", "as-written")
+MODELS = ("practice", "strict")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be compiled and how; `passes` replaces the target's own pipeline (text in xDSL's syntax)."""
+
+    text: str
+    file: str
+    target: str = DEFAULT_TARGET
+    kernel: str | None = None
+    params: Mapping[str, int] = field(default_factory=dict[str, int])
+    fences: str = "minimal"
+    model: str = "practice"
+    passes: str | None = None
+    verify_each: bool = False
+
+    def __post_init__(self) -> None:
+        from tkc.ir.isa.targets import TARGETS
+
+        if self.target not in TARGETS:
+            raise no_such("TK201", "target", self.target, tuple(TARGETS))
+        if self.fences not in FENCES:
+            raise no_such("TK120", "choice of fences", self.fences, FENCES)
+        if self.model not in MODELS:
+            raise no_such("TK120", "memory model", self.model, MODELS)
+
+    @property
+    def pipeline(self) -> str:
+        """The passes that this job runs, as text."""
+        if self.passes is not None:
+            return self.passes
+        from tkc.passes import pipeline
+
+        return pipeline(self.target)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass of a run: its place (the front end is 0, the first pass 1) and what it and its successors are."""
+
+    index: int
+    name: str
+    rest: str
+    """The pipeline text from the pass after this one to the last."""
+
+
+class Observer(Protocol):
+    """Sees a run as it goes; every method may look at the module and none may change it."""
+
+    def begin(self, module: ModuleOp, step: Step, seconds: float) -> None:
+        """The front end has made the module."""
+        ...
+
+    def before(self, module: ModuleOp, step: Step) -> None: ...
+
+    def after(self, module: ModuleOp, step: Step, seconds: float) -> None: ...
+
+    def phase(self, name: str, seconds: float) -> None:
+        """Work that is no pass took this long: loading passes, verifying, printing."""
+        ...
+
+    def end(self, compiled: Compiled) -> None: ...
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a run made. `contract` is None where the pipeline stopped before PTX."""
+
+    job: Job
+    module: ModuleOp
+    ptx: str
+    contract: dict[str, Any]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Warnings and remarks, in the order found."""
+
+
+def compile(
+    source: Path | str,
+    *,
+    target: str = DEFAULT_TARGET,
+    kernel: str | None = None,
+    params: Mapping[str, int] | None = None,
+    fences: str = "minimal",
+    model: str = "practice",
+    passes: str | None = None,
+    dump: str | Path | None = None,
+) -> Kernel:
+    """Compiles a tile program for `target` ("sm_90a", "sm_100a", …).
+
+    `source` is a path, or the program's text as `str`. `params` override the kernel's compile-time values, `kernel`
+    takes one of several, `passes` replaces the pipeline, `dump` is a folder for the IR after every pass. `fences` is
+    one of `FENCES` and `model` one of `MODELS`; they steer `eliminate-fences` where the pipeline has it.
+
+    Raises TkcError with every mistake found, and Bug where the compiler itself is at fault.
+    """
+    from tkc.kernel import Kernel
+
+    text, file = (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
+    job = Job(text, file, target, kernel, dict(params or {}), fences, model, passes)
+    observers: list[Observer] = []
+    if dump is not None:
+        from tkc.dump import Dump
+
+        observers.append(Dump(Path(dump), job))
+    compiled = run(job, observers)
+    return Kernel.of(compiled)
+
+
+def read_source(path: Path) -> str:
+    """The text of a source file; a TkcError says why there is none."""
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise _unreadable(path, "is a folder, expected a file") from None
+    except FileNotFoundError:
+        near = nearest(path.name, _neighbours(path))
+        hint = (Note(f"did you mean {path.with_name(near)}?"),) if near else ()
+        raise _unreadable(path, "does not exist", *hint) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, f"cannot be read: {_reason(error)}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        raise TkcError.at(
+            "TK112",
+            f"byte 0x{data[error.start]:02x} is not UTF-8; source files are UTF-8 text",
+            Location(str(path), line, column),
+        ) from None
+    if not text.strip():
+        raise TkcError.at("TK113", "the file is empty, expected a kernel", Location(str(path)))
+    return text
+
+
+def _unreadable(path: Path, why: str, *notes: Note) -> TkcError:
+    return TkcError.at("TK112", f"{path} {why}", None, *notes)
+
+
+def _neighbours(path: Path) -> list[str]:
+    try:
+        return sorted(p.name for p in path.parent.iterdir() if p.suffix == path.suffix)
+    except OSError:
+        return []
+
+
+def _reason(error: Exception) -> str:
+    """What the operating system said, without its number and file name."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def no_such(code: str, what: str, word: str, known: Sequence[str]) -> TkcError:
+    near = nearest(word, known)
+    hint = f"; did you mean {near}?" if near else ""
+    return TkcError.at(code, f"no {what} is called {word}{hint}", None, Note(f"there are {', '.join(known)}"))
+
+
+def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
+    """The passes that a pipeline text names, with their options; a TkcError says what is wrong with it."""
+    from xdsl.utils.arg_spec import parse_pipeline as parse
+    from xdsl.utils.exceptions import ArgSpecParseError
+
+    from tkc.passes import PASSES
+
+    try:
+        specs = tuple(parse(text))
+    except ArgSpecParseError as error:
+        said = str(error).strip().splitlines()[-1]
+        raise TkcError.at("TK119", f"the pipeline {text!r} cannot be read: {said}") from None
+    passes: list[ModulePass] = []
+    for spec in specs:
+        if spec.name not in PASSES:
+            raise no_such("TK119", "pass", spec.name, tuple(PASSES))
+        try:
+            passes.append(PASSES[spec.name]().from_spec(spec))
+        except ValueError as error:
+            raise TkcError.at("TK119", f"pass {spec.name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    return tuple(passes)
+
+
+def pipeline_text(passes: Sequence[ModulePass]) -> str:
+    return ",".join(str(p.spec()) for p in passes)
+
+
+def context() -> Context:
+    """A context that knows our dialects and loads each when it is first met."""
+    from tkc.ir import context
+
+    return context()
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """IR is one large web of live objects: a collection during a run finds nothing and costs a tenth of it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def run(job: Job, observers: Sequence[Observer] = ()) -> Compiled:
+    """Compiles a job to PTX text and a contract, telling the observers on the way."""
+    with _no_garbage_collection(), listening() as heard:
+        module = to_module(job, observers)
+        ptx, contract = _emit(job, module, observers)
+    compiled = Compiled(job, module, ptx, contract, tuple(heard))
+    for observer in observers:
+        observer.end(compiled)
+    return compiled
+
+
+def to_module(job: Job, observers: Sequence[Observer] = (), *, after: str | None = None) -> ModuleOp:
+    """The module after the whole pipeline, or after the first pass called `after` (`"frontend"`: before any)."""
+    with _no_garbage_collection():
+        began = perf_counter()
+        module = _front(job)
+        seconds = perf_counter() - began
+        began = perf_counter()
+        passes = parse_pipeline(job.pipeline)
+        _phase(observers, "load passes", began)
+        if after is not None:
+            names = ("frontend", *(p.name for p in passes))
+            if after not in names:
+                raise no_such("TK119", "pass of this pipeline", after, names)
+            passes = passes[: names.index(after)]
+        step = Step(0, "frontend", pipeline_text(passes))
+        for observer in observers:
+            observer.begin(module, step, seconds)
+        _apply(job, module, passes, observers)
+        return module
+
+
+def _front(job: Job) -> ModuleOp:
+    from tkc.frontend import compile_source
+
+    with _blame(job, "frontend", lambda: reproducer.of_source(job)):
+        module = compile_source(job.text, job.file, params=dict(job.params), kernel=job.kernel)
+        if job.verify_each:
+            verify(module)
+        return module
+
+
+def _apply(job: Job, module: ModuleOp, passes: Sequence[ModulePass], observers: Sequence[Observer]) -> None:
+    """Runs the passes in order and verifies: after each where the job says so, else once at the end."""
+    ctx = context()
+    for i, item in enumerate(passes):
+        step = Step(i + 1, item.name, pipeline_text(passes[i + 1 :]))
+        for observer in observers:
+            observer.before(module, step)
+        began = perf_counter()
+        with _blame(job, item.name, lambda i=i: _before_pass(job, passes, i)):
+            item.apply(ctx, module)
+            if job.verify_each:
+                verify(module)
+        seconds = perf_counter() - began
+        for observer in observers:
+            observer.after(module, step, seconds)
+    if not job.verify_each:
+        began = perf_counter()
+        with _blame(job, "the verifier", lambda: reproducer.of_module(module, "")):
+            try:
+                verify(module)
+            except Exception:
+                to_module(replace(job, verify_each=True))  # raises the Bug of the pass that is guilty
+                raise
+        _phase(observers, "verify", began)
+
+
+def _before_pass(job: Job, passes: Sequence[ModulePass], index: int) -> Reproducer:
+    """A pass has failed half-way through its changes, so the module before it is made again from the source."""
+    module = _front(replace(job, verify_each=False))
+    ctx = context()
+    for item in passes[:index]:
+        item.apply(ctx, module)
+    return reproducer.of_module(module, pipeline_text(passes[index:]), verify_each=job.verify_each)
+
+
+def verify(module: ModuleOp) -> None:
+    """Verifies a module; the exception names the operation that is wrong and the source line it came from."""
+    from xdsl.utils.exceptions import VerifyException
+
+    try:
+        module.verify()
+    except VerifyException as error:
+        said = str(error).strip().splitlines()
+        raise VerifyException(f"{_first_wrong(module)}{said[-1] if said else 'does not verify'}") from None
+
+
+def _first_wrong(module: ModuleOp) -> str:
+    from xdsl.utils.exceptions import VerifyException
+
+    from tkc.ir.locations import location_of
+
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            location = location_of(op)
+            return f"{location}: {op.name}: " if location else f"{op.name}: "
+    return ""
+
+
+def _emit(job: Job, module: ModuleOp, observers: Sequence[Observer]) -> tuple[str, dict[str, Any]]:
+    """The PTX text and the contract of a module that the whole pipeline has lowered."""
+    from tkc.backend.package import contract_of
+    from tkc.backend.ptx_text import print_ptx
+
+    def reproduce() -> Reproducer:
+        return reproducer.of_module(module, "", emit=True)
+
+    began = perf_counter()
+    with _blame(job, "the PTX printer", reproduce):
+        ptx = print_ptx(module)
+    _phase(observers, "print PTX", began)
+    began = perf_counter()
+    with _blame(job, "the launch contract", reproduce):
+        contract = contract_of(module, ptx)
+    _phase(observers, "contract", began)
+    return ptx, contract
+
+
+def _phase(observers: Sequence[Observer], name: str, began: float) -> None:
+    seconds = perf_counter() - began
+    for observer in observers:
+        observer.phase(name, seconds)
+
+
+@contextmanager
+def _blame(job: Job, where: str, reproduce: Callable[[], Reproducer]) -> Iterator[None]:
+    """Lets the user's errors through with their source line, and turns any other exception into a Bug of `where`."""
+    try:
+        yield
+    except TkcError as error:
+        error.sources.setdefault(job.file, job.text)
+        raise
+    except Bug as error:
+        if error.reproducer is None:
+            error.reproducer = _write(reproduce, error.where, error.message)
+        raise
+    except Exception as error:
+        message = _one_line(error)
+        raise Bug(where, message, _write(reproduce, where, message)) from error
+
+
+def _one_line(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    said = said if len(said) <= 300 else f"{said[:300]} …"
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _write(reproduce: Callable[[], Reproducer], where: str, message: str) -> str | None:
+    """The path of the file that replays the bug; None where it cannot be made, which must not hide the bug itself."""
+    try:
+        return reproducer.write(reproduce(), where, message)
+    except Exception:
+        return None

@@ -1,0 +1,296 @@
+"""`tkc-opt`: passes on IR text, xDSL's own driver with our dialects, passes and targets only.
+
+Beyond what `xdsl-opt` has: operations know their line of the input, so that an error names its place; every error is
+one message; and `--expect-errors` checks `// error: …` comments on the lines that must fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+from xdsl.utils.frontend import Frontend
+from xdsl.utils.target import Target
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from tkc.diagnostics import Bug, Diagnostic, Location, TkcError
+from tkc.driver import parse_pipeline
+from tkc.ir import DIALECTS
+from tkc.ir.locations import LocatedParser, location_of
+from tkc.passes import PASSES
+
+_EXPECTED = re.compile(r"//\s*error:\s*(.*?)\s*$")
+
+
+@dataclass(frozen=True)
+class TkcFrontend(Frontend):
+    """IR text, whose operations take their line where they have no location of their own."""
+
+    name = "mlir"
+
+    def parse(self, ctx: Context, input: IO[bytes], input_name: str = "input") -> ModuleOp:
+        try:
+            text = input.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise TkcError.at("TK112", f"{input_name} is not UTF-8: {error.reason}") from None
+        return LocatedParser(ctx, text, input_name).parse_module()
+
+
+@dataclass(frozen=True)
+class PtxTarget(Target):
+    """`-t ptx`: the text that `tkc compile` writes."""
+
+    name = "ptx"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        from tkc.backend.ptx_text import print_ptx
+
+        output.write(print_ptx(module))
+
+
+class VerifyError(VerifyException):
+    """What the verifier found wrong, one diagnostic an operation."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], after: str | None) -> None:
+        super().__init__("\n".join(d.render() for d in diagnostics))
+        self.diagnostics = tuple(diagnostics)
+        self.after = after
+        """The pass that left the module so, None where it came so."""
+
+
+class PassError(DiagnosticException):
+    """A TkcError of a pass, in the form that `--verify-diagnostics` catches."""
+
+    def __init__(self, error: TkcError) -> None:
+        super().__init__(error.render())
+        self.diagnostics = error.diagnostics
+
+
+class TkcOpt(xDSLOptMain):
+    """One run of `tkc-opt`; `run` prints to standard output and raises where the input is wrong."""
+
+    version_format: ClassVar[str] = "tkc-opt built on xdsl {xdsl_version}"
+
+    def __init__(self, args: Sequence[str] | None = None) -> None:
+        super().__init__("Run tkc's passes on IR text.", args)
+
+    def register_all_dialects(self) -> None:
+        for name, load in DIALECTS.items():
+            self.ctx.register_dialect(name, load)
+
+    def register_all_frontends(self) -> None:
+        self.available_frontends["mlir"] = lambda: TkcFrontend
+
+    def register_all_passes(self) -> None:
+        self.available_passes.update(PASSES)
+
+    def register_all_targets(self) -> None:
+        def mlir() -> type[Target]:
+            from xdsl.targets.mlir import MLIRTarget
+
+            return MLIRTarget
+
+        self.available_targets.update({"mlir": mlir, "ptx": lambda: PtxTarget})
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.conflict_handler = "resolve"  # -v is xDSL's --version
+        arg_parser.add_argument(
+            "-v", "--verbose", action="store_true", help="Print the notes of an error, which hold the IR."
+        )
+        arg_parser.add_argument(
+            "--expect-errors",
+            action="store_true",
+            help="Succeed where exactly the lines with an `// error: TEXT` comment fail, with TEXT in the message.",
+        )
+
+    def setup_pipeline(self) -> None:
+        self._running: str | None = None
+        self.pipeline = PassPipeline(parse_pipeline(self.args.passes), self._between)
+
+    def _between(self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+        """Verifies before, between and after the passes, and prints where that was asked for."""
+        if not self.args.disable_verify:
+            self._running = previous.name if previous else None
+            _verify(module, previous.name if previous else None)
+        if previous and following and self.args.print_between_passes:
+            print(f"// -----// IR after {previous.name} //----- //")
+            print(self.output_resulting_program(module))
+        self._running = following.name if following else None
+
+    def run(self) -> None:
+        """Reads, runs and writes; the output file is written whole or not at all."""
+        output = io.StringIO()
+        chunks, extension = self.prepare_input()
+        failed = ""
+        for i, (chunk, offset) in enumerate(chunks):
+            if i > 0 and not self.args.expect_errors:
+                output.write("// -----\n")
+            with chunk:
+                if self.args.expect_errors:
+                    failed += self._expect(chunk.read(), extension, offset)
+                else:
+                    output.write(self._one(chunk, extension, offset))
+        if failed:
+            raise DiagnosticException(failed.rstrip())
+        if self.args.output_file is None:
+            sys.stdout.write(output.getvalue())
+        else:
+            from tkc.backend.package import write_files
+
+            write_files({Path(self.args.output_file): output.getvalue()})
+
+    def _one(self, chunk: IO[bytes], extension: str, offset: int) -> str:
+        """The output for one piece of the input; a diagnostic that was asked for is the output."""
+        try:
+            return self._transform(chunk, extension, offset)
+        except ParseError as error:
+            if not self.args.parsing_diagnostics:
+                raise
+            return f"{error}\n"
+        except DiagnosticException as error:
+            if not self.args.verify_diagnostics:
+                raise
+            return f"{error}\n"
+
+    def _transform(self, chunk: IO[bytes], extension: str, offset: int) -> str:
+        module = self.parse_chunk(chunk, extension, offset)
+        if module is None:
+            return ""
+        try:
+            self.apply_passes(module)
+        except TkcError as error:
+            raise PassError(error) from error
+        except (Bug, DiagnosticException):
+            raise
+        except Exception as error:
+            raise Bug(self._running or "a pass", f"{type(error).__name__}: {error}") from error
+        return self.output_resulting_program(module)
+
+    def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
+        path = self.args.input_file
+        if path is not None:
+            extension = Path(path).suffix
+            if extension != ".mlir" and not self.args.frontend:
+                raise TkcError.at("TK112", f"{path} is no IR text; expected the suffix .mlir, found {extension or 'none'}")
+            try:
+                return super().prepare_input()
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise TkcError.at("TK112", f"{path} cannot be read: {reason}") from None
+        return super().prepare_input()
+
+    def _expect(self, data: bytes, extension: str, offset: int) -> str:
+        """What the `// error:` comments of one piece and its errors disagree about; empty where they agree."""
+        name = self.get_input_name()
+        lines = data.decode("utf-8").splitlines()
+        wanted = [(n, m[1]) for n, line in enumerate(lines, 1) if (m := _EXPECTED.search(line))]
+        found = list(self._errors(data, extension))
+        said: list[str] = []
+        for line, text in wanted:
+            match = next((f for f in found if f[0] == line and text in f[1]), None)
+            if match is None:
+                said.append(f"{name}:{line + offset}: expected an error with {text!r} on this line")
+            else:
+                found.remove(match)
+        said += [f"{name}:{line + offset}: unexpected error: {message}" for line, message in found]
+        return "".join(f"{line}\n" for line in said)
+
+    def _errors(self, data: bytes, extension: str) -> Iterator[tuple[int, str]]:
+        """Line and message of every error that one piece of the input has; line 0 where it has no place."""
+        try:
+            self._transform(io.BytesIO(data), extension, 0)
+        except ParseError as error:
+            at = error.span.get_location()
+            yield at.line, error.msg
+        except (VerifyError, PassError, TkcError) as error:
+            for diagnostic in error.diagnostics:
+                line = diagnostic.location.line if diagnostic.location else 0
+                yield line, f"{diagnostic.message} [{diagnostic.code}]"
+        except (DiagnosticException, Bug) as error:
+            yield 0, str(error)
+
+
+def _verify(module: ModuleOp, after: str | None) -> None:
+    """Raises VerifyError with every operation that does not verify; the walk is only taken where there is one."""
+    try:
+        module.verify()
+    except VerifyException as error:
+        found = list(_wrong_operations(module)) or [Diagnostic("TK901", _first_line(error))]
+        raise VerifyError(found, after) from error
+
+
+def _wrong_operations(module: ModuleOp) -> Iterator[Diagnostic]:
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException as error:
+            yield Diagnostic("TK901", f"{op.name}: {_first_line(error)}", location_of(op))
+
+
+def _first_line(error: Exception) -> str:
+    """The message itself: what follows is the IR around it."""
+    said = str(error).strip().splitlines()
+    return said[0] if said else type(error).__name__
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs `tkc-opt` on command-line words; returns 0, 1 (the input is wrong), 2 (usage) or 3 (a pass is wrong)."""
+    verbose = "-v" in arguments or "--verbose" in arguments
+    checks = Attribute.__post_init__
+    try:
+        TkcOpt(arguments).run()
+        return 0
+    except SystemExit as leaving:  # argparse, after --help or wrong usage
+        return leaving.code if isinstance(leaving.code, int) else 2
+    except ParseError as error:
+        return _fail(_parse_message(error), error, verbose, 1)
+    except VerifyError as error:
+        blame = f"\nleft so by {error.after} [TK901]" if error.after else ""
+        return _fail(f"{error}{blame}", error, verbose, 3 if error.after else 1)
+    except TkcError as error:
+        from tkc.commands.report import exit_code
+
+        return _fail(error.render(), error, verbose, exit_code(error))
+    except Bug as error:
+        return _fail(str(error), error, verbose, 3)
+    except DiagnosticException as error:
+        return _fail(str(error), error, verbose, 1)
+    finally:
+        Attribute.__post_init__ = checks  # --disable-verify replaces it for the whole process
+
+
+def _parse_message(error: ParseError) -> str:
+    at = error.span.get_location()
+    location = Location(at.file, at.line, at.col)
+    return Diagnostic("TK101", error.msg, location).render({at.file: str(error.span.input.content)})
+
+
+def _fail(message: str, error: BaseException, verbose: bool, code: int) -> int:
+    sys.stderr.write(f"{message}\n")
+    if verbose:
+        notes: list[str] = []
+        at: BaseException | None = error
+        while at is not None:
+            notes += getattr(at, "__notes__", [])
+            at = at.__cause__
+        sys.stderr.writelines(f"{note}\n" for note in notes)
+    return code
+
+
+def script() -> None:
+    """Entry point of the `tkc-opt` script."""
+    from tkc.__main__ import run_script
+
+    run_script(main)
