@@ -1,0 +1,185 @@
+"""Arguments on the command line: how they are read, made, packed and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tkc import arguments
+from tkc.arguments import Empty, FromFile, Number, Random, Zeros
+from tkc.diagnostics import TkcError
+from tkc.ir.isa.dtypes import DTYPES
+
+KERNEL = {
+    "entry": "gemm",
+    "symbols": {"M": [{"argument": "A", "dimension": 0}], "steps": []},
+    "arguments": [
+        {"name": "A", "dtype": "bf16", "dims": ["M", "K"], "access": "read"},
+        {"name": "C", "dtype": "f32", "dims": ["M", "N"], "access": "write"},
+        {"name": "n", "dtype": "i32", "scalar": True},
+        {"name": "alpha", "dtype": "f32", "scalar": True},
+    ],
+}
+GIVEN = ["A=random(4,6,seed=3)", "C=empty(4,2)", "n=7", "alpha=0.5", "steps=2"]
+
+
+def test_every_form_is_read() -> None:
+    words = ["A=a.npy", "B=random(512, 256, seed=3)", "C=empty(512,256)", "D=zeros(0)", "n=7", "x=-1.5e3", "S=random()"]
+    assert arguments.parse(words) == {
+        "A": FromFile("a.npy"),
+        "B": Random((512, 256), 3),
+        "C": Empty((512, 256)),
+        "D": Zeros((0,)),
+        "n": Number(7),
+        "x": Number(-1500.0),
+        "S": Random(()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("A", "expected NAME=FILE.npy"),
+        ("=a.npy", "expected NAME="),
+        ("A=randon(3)", "did you mean random"),
+        ("A=random(3,x)", "a dimension is x"),
+        ("A=random(-3)", "a dimension is -3"),
+        ("A=random(3,,4)", "a dimension is missing"),
+        ("A=random(seed=1,3)", "before the seed"),
+        ("A=empty(3,seed=1)", "no option seed"),
+        ("A=random(3,mean=1)", "no option mean"),
+        ("A=random(9999999999999999999999)", "a dimension"),
+    ],
+)
+def test_what_cannot_be_read_is_said(word: str, says: str) -> None:
+    with pytest.raises(TkcError, match=says) as caught:
+        arguments.parse([word])
+    assert caught.value.diagnostics[0].code == "TK412"
+
+
+def test_every_bad_word_is_reported_at_once() -> None:
+    with pytest.raises(TkcError) as caught:
+        arguments.parse(["A", "B=nothing(1)", "C=1", "C=2"])
+    assert len(caught.value.diagnostics) == 3
+
+
+def test_values_come_in_the_order_of_the_contract() -> None:
+    (a, c, n, alpha), symbols = arguments.make(arguments.parse(reversed(GIVEN)), KERNEL)
+    assert (a.shape, a.dtype) == ((4, 6), ml_dtypes.bfloat16)
+    assert (c.shape, c.dtype) == ((4, 2), np.float32)
+    assert np.isnan(c).all()
+    assert (n, alpha, symbols) == (7, 0.5, {"steps": 2})
+
+
+def test_missing_and_unknown_arguments_are_one_error() -> None:
+    with pytest.raises(TkcError) as caught:
+        arguments.make(arguments.parse(["A=random(4,6)", "Alpha=1"]), KERNEL)
+    assert "did you mean alpha" in str(caught.value)
+    assert "needs C, n, alpha, steps" in str(caught.value)
+    assert "'C=empty(M,N)' n=1 alpha=1 steps=1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("A=3", "an array of bf16"),
+        ("n=random(3)", "a scalar of i32"),
+        ("n=1.5", "a scalar of i32, found 1.5"),
+        ("steps=1.5", "expected an integer"),
+        ("A=missing.npy", "no such file"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused(word: str, says: str) -> None:
+    given = [w for w in GIVEN if w.split("=")[0] != word.split("=")[0]]
+    with pytest.raises(TkcError, match=says):
+        arguments.make(arguments.parse([*given, word]), KERNEL)
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_every_dtype_can_be_random_and_poisoned(dtype: str) -> None:
+    made = arguments.random((3, 8), dtype, seed=1)
+    again = arguments.random((3, 8), dtype, seed=1)
+    assert made.tobytes() == again.tobytes()
+    assert made.tobytes() != arguments.random((3, 8), dtype, seed=2).tobytes()
+    assert made.nbytes == 3 * DTYPES[dtype].bits
+    values = arguments.values_of(made, dtype).astype(np.float64)
+    assert np.isfinite(values).all()
+    if DTYPES[dtype].floating:
+        assert np.abs(values).max() <= 1
+    if dtype.startswith("ue"):
+        assert values.min() > 0
+    empty = arguments._filled((3, 8), dtype, 0xFF)
+    assert (empty.shape, empty.dtype) == (made.shape, made.dtype)
+
+
+def test_tf32_values_are_exact_in_tf32() -> None:
+    made = arguments.random((64,), "tf32", seed=0)
+    assert not (made.view(np.uint32) & 0x1FFF).any()
+
+
+def test_packing_puts_the_low_element_first() -> None:
+    values = np.array([[1.0, -0.5, 6.0, 0.0]], np.float32).astype(ml_dtypes.float4_e2m1fn)
+    packed = arguments.pack(values, "e2m1")
+    assert packed.tolist() == [[0x92, 0x07]]
+    assert (arguments.unpack(packed, "e2m1") == values).all()
+
+
+@pytest.mark.parametrize("dtype", ["e2m1", "e2m3", "e3m2"])
+def test_packing_and_unpacking_are_inverse(dtype: str) -> None:
+    packed = arguments.random((5, 16), dtype, seed=4)
+    assert (arguments.pack(arguments.unpack(packed, dtype), dtype) == packed).all()
+
+
+def test_a_last_dimension_that_fills_no_bytes_is_refused() -> None:
+    with pytest.raises(ValueError, match="no whole number of bytes"):
+        arguments.random((4, 3), "e2m1", seed=0)
+
+
+def test_arrays_that_numpy_saves_as_bits_come_back(tmp_path: Path) -> None:
+    made = arguments.random((4, 6), "bf16", seed=0)
+    arguments.save(str(tmp_path / "a.npy"), made)
+    back = arguments.load(str(tmp_path / "a.npy"), "bf16")
+    assert back.dtype == made.dtype
+    assert back.tobytes() == made.tobytes()
+
+
+def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"not an array")
+    with pytest.raises(TkcError, match="no array saved by NumPy"):
+        arguments.load(str(path), "f32")
+    np.savez(tmp_path / "b.npz", a=np.zeros(3))
+    with pytest.raises(TkcError, match="several arrays"):
+        arguments.load(str(tmp_path / "b.npz"), "f32")
+
+
+def test_comparison_is_relative_and_sees_nan() -> None:
+    wanted = np.array([3.0, 4.0, np.nan, np.inf])
+    assert arguments.compare(wanted, wanted).error == 0
+    near = arguments.compare(np.array([3.0, 4.5, np.nan, np.inf]), wanted)
+    assert near.error == pytest.approx(0.1)
+    assert near.at == (1,)
+    assert near.within(0.11)
+    assert not near.within(0.09)
+    poisoned = arguments.compare(np.array([3.0, np.nan, np.nan, np.inf]), wanted)
+    assert poisoned.strangers == 1
+    assert poisoned.at == (1,)
+    assert not poisoned.within(1.0)
+    assert not arguments.compare(np.array([np.inf]), np.array([-np.inf])).within(1.0)
+    assert not arguments.compare(np.array([1e-9]), np.array([0.0])).within(0.5)
+
+
+def test_expected_files_are_judged(tmp_path: Path) -> None:
+    wanted = np.ones((2, 2), np.float64)
+    np.save(tmp_path / "ref.npy", wanted)
+    found = {"C": (wanted.astype(np.float32) * np.float32(1.001), "f32")}
+    ref = {"C": str(tmp_path / "ref.npy")}
+    assert "relative error 0.001" in arguments.check_expected(found, ref, 3e-3)[0]
+    with pytest.raises(TkcError, match=r"worst at \[0, 0\]: 1\.00") as caught:
+        arguments.check_expected(found, ref, 1e-4)
+    assert caught.value.diagnostics[0].code == "TK413"
+    with pytest.raises(TkcError, match="has shape"):
+        arguments.check_expected({"C": (np.ones(3, np.float32), "f32")}, ref, 1e-4)

@@ -1,0 +1,409 @@
+"""Arguments on the command line: `A=a.npy`, `A=random(512,256,seed=3)`, `C=empty(512,256)`, `n=7`, as NumPy arrays and numbers.
+
+`parse` reads the words, `make` makes the values once a kernel's contract says their dtypes; `save` and `compare` are
+`--out` and `--expect`. Sub-byte dtypes are uint8, packed along the last axis, low element first.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tkc.diagnostics import Collector, TkcError, nearest
+from tkc.ir.isa.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+Value = Any
+"""A NumPy array, an int or a float."""
+
+_CALL = re.compile(r"(\w+)\((.*)\)")
+_WORD = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
+
+NUMPY = {
+    "bf16": "bfloat16",
+    "f16": "float16",
+    "f32": "float32",
+    "tf32": "float32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "e3m2": "float6_e3m2fn",
+    "e2m3": "float6_e2m3fn",
+    "e2m1": "float4_e2m1fn",
+    "ue8m0": "float8_e8m0fnu",
+    "ue4m3": "float8_e4m3fn",
+    "s8": "int8",
+    "u8": "uint8",
+    "i32": "int32",
+    "u32": "uint32",
+    "i64": "int64",
+    "bool": "bool",
+}
+"""Our dtype → the name of its values in NumPy or ml_dtypes."""
+
+_UNSIGNED = ("ue8m0", "ue4m3")
+
+
+@dataclass(frozen=True)
+class FromFile:
+    """An array saved by NumPy."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Random:
+    """Uniform in [-1, 1), scales in (0, 1], integers in [-8, 8) or [0, 16); without a seed the name gives it."""
+
+    shape: tuple[int, ...]
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Empty:
+    """Every byte 0xff, which is a NaN in each floating dtype: what the kernel does not write is seen."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Zeros:
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A scalar argument, or the value of a symbol that no array gives."""
+
+    value: int | float
+
+
+Spec = FromFile | Random | Empty | Zeros | Number
+_MAKERS = {"random": Random, "empty": Empty, "zeros": Zeros}
+
+
+def parse(words: Sequence[str]) -> dict[str, Spec]:
+    """`("A=random(512,256)", …)` by name; raises TkcError (TK412) with every word that cannot be read."""
+    found = Collector()
+    specs: dict[str, Spec] = {}
+    for word in words:
+        match = _WORD.fullmatch(word)
+        if match is None:
+            found.error("TK412", f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE) or NAME=NUMBER")
+        elif match[1] in specs:
+            found.error("TK412", f"{match[1]} is given twice")
+        else:
+            try:
+                specs[match[1]] = _spec(match[2])
+            except ValueError as error:
+                found.error("TK412", f"{word}: {error}")
+    found.stop_on_errors()
+    return specs
+
+
+def parse_files(words: Sequence[str], option: str) -> dict[str, str]:
+    """`("C=c.npy", …)` of `--out` or `--expect` by name."""
+    found: dict[str, str] = {}
+    for word in words:
+        match = _WORD.fullmatch(word)
+        if match is None:
+            raise TkcError.at("TK412", f"{option} {word}: expected NAME=FILE.npy")
+        if match[1] in found:
+            raise TkcError.at("TK412", f"{option} {match[1]} is given twice")
+        found[match[1]] = match[2]
+    return found
+
+
+def _spec(text: str) -> Spec:
+    number = _number(text)
+    if number is not None:
+        return Number(number)
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return FromFile(text)
+    make = _MAKERS.get(call[1])
+    if make is None:
+        near = nearest(call[1], tuple(_MAKERS))
+        raise ValueError(f"no maker {call[1]}; {f'did you mean {near}' if near else 'there are ' + ', '.join(_MAKERS)}")
+    shape: list[int] = []
+    seed: int | None = None
+    for part in (p.strip() for p in call[2].split(",")) if call[2].strip() else ():
+        name, equals, value = part.partition("=")
+        if equals and (name.strip() != "seed" or make is not Random):
+            raise ValueError(f"{call[1]} has no option {name.strip()}")
+        if equals:
+            seed = _natural(value.strip(), "the seed")
+        elif seed is not None:
+            raise ValueError("the shape stands before the seed")
+        else:
+            shape.append(_natural(part, "a dimension"))
+    return Random(tuple(shape), seed) if make is Random else make(tuple(shape))
+
+
+def _natural(text: str, what: str) -> int:
+    if not re.fullmatch(r"[0-9][0-9_]{0,18}", text):
+        raise ValueError(f"{what} is {text or 'missing'}, expected an integer >= 0")
+    return int(text)
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return None
+
+
+def make(
+    specs: Mapping[str, Spec], kernel: Mapping[str, Any]
+) -> tuple[list[Value], dict[str, int]]:
+    """The values of a kernel's arguments in order, and of the symbols that are given by hand.
+
+    `kernel` is a KERNEL of a contract. Raises TkcError with every argument that is missing, unknown or cannot be made.
+    """
+    found = Collector()
+    arguments = {a["name"]: a for a in kernel["arguments"]}
+    free = {name for name, places in kernel["symbols"].items() if places == []}
+    for name in specs:
+        if name not in arguments and name not in free:
+            near = nearest(name, (*arguments, *free))
+            hint = f"; did you mean {near}?" if near else ""
+            found.error("TK401", f"{kernel['entry']} has no argument {name}{hint}")
+    missing = [name for name in (*arguments, *sorted(free)) if name not in specs]
+    if missing:
+        found.error(
+            "TK401",
+            f"{kernel['entry']} needs {', '.join(missing)}",
+            fix=" ".join(_example(arguments[m]) if m in arguments else f"{m}=1" for m in missing),
+        )
+    found.stop_on_errors()
+    values: list[Value] = []
+    for name, argument in arguments.items():
+        try:
+            values.append(_value(specs[name], argument))
+        except TkcError as error:
+            found.diagnostics.extend(error.diagnostics)
+        except (MemoryError, ValueError) as error:
+            found.error("TK412", f"{name} cannot be made: {str(error) or 'not enough memory'}")
+    symbols: dict[str, int] = {}
+    for name in free:
+        spec = specs[name]
+        if isinstance(spec, Number) and isinstance(spec.value, int):
+            symbols[name] = spec.value
+        else:
+            found.error("TK412", f"{name} is a size, expected an integer")
+    found.stop_on_errors()
+    return values, symbols
+
+
+def _example(argument: Mapping[str, Any]) -> str:
+    if argument.get("scalar"):
+        return f"{argument['name']}=1"
+    maker = "empty" if argument["access"] == "write" else "random"
+    dims = ",".join(d if isinstance(d, str) else str(d) if isinstance(d, int) else "…" for d in argument["dims"])
+    return f"'{argument['name']}={maker}({dims})'"
+
+
+def _value(spec: Spec, argument: Mapping[str, Any]) -> Value:
+    name, dtype = argument["name"], argument["dtype"]
+    if argument.get("scalar"):
+        if not isinstance(spec, Number):
+            raise ValueError(f"it is a scalar of {dtype}, expected a number")
+        if isinstance(spec.value, float) and not DTYPES[dtype].floating:
+            raise ValueError(f"it is a scalar of {dtype}, found {spec.value}")
+        return spec.value
+    match spec:
+        case Number():
+            raise ValueError(f"it is an array of {dtype}, found the number {spec.value}")
+        case FromFile():
+            return load(spec.path, dtype)
+        case Random():
+            seed = zlib.crc32(name.encode()) if spec.seed is None else spec.seed
+            return random(spec.shape, dtype, seed)
+        case Empty():
+            return _filled(spec.shape, dtype, 0xFF)
+        case Zeros():
+            return _filled(spec.shape, dtype, 0x00)
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy dtype of the values of one of our dtypes; ml_dtypes is only imported where NumPy has none."""
+    import numpy as np
+
+    name = NUMPY[dtype]
+    if hasattr(np, name) or name == "bool":
+        return np.dtype(name)
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def _filled(shape: tuple[int, ...], dtype: str, byte: int) -> Array:
+    import numpy as np
+
+    storage = np.dtype(np.uint8) if DTYPES[dtype].bits % 8 else numpy_dtype(dtype)
+    made = np.empty(_stored_shape(shape, dtype), storage)
+    if made.size:
+        made.reshape(-1).view(np.uint8)[:] = byte if dtype != "bool" else byte & 1
+    return made
+
+
+def random(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    """Random data in a dtype, as the array that a kernel takes (packed where the dtype is narrower than a byte)."""
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    if not DTYPES[dtype].floating:
+        if dtype == "bool":
+            return rng.integers(0, 2, shape).astype(np.bool_)
+        low = 0 if dtype.startswith("u") else -8
+        return rng.integers(low, low + 16, shape).astype(numpy_dtype(dtype))
+    values = rng.random(shape, np.float32)
+    if dtype in _UNSIGNED:
+        values = 1 - values
+    else:
+        values *= 2
+        values -= 1
+    if dtype == "tf32":
+        return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    typed = values.astype(numpy_dtype(dtype))
+    return pack(typed, dtype) if DTYPES[dtype].bits % 8 else typed
+
+
+def _stored_shape(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
+    bits = DTYPES[dtype].bits
+    if bits % 8 == 0:
+        return shape
+    if not shape or shape[-1] * bits % 8:
+        raise ValueError(f"{dtype} is packed, and a last dimension of {shape[-1] if shape else 1} is no whole number of bytes")
+    return (*shape[:-1], shape[-1] * bits // 8)
+
+
+def pack(values: Array, dtype: str) -> Array:
+    """Values of a sub-byte dtype (a byte each, as ml_dtypes has them) as packed uint8, low element first."""
+    import numpy as np
+
+    bits = DTYPES[dtype].bits
+    packed_shape = _stored_shape(values.shape, dtype)
+    unpacked = np.unpackbits(values.view(np.uint8)[..., np.newaxis], axis=-1, count=bits, bitorder="little")
+    flat = unpacked.reshape(*values.shape[:-1], values.shape[-1] * bits)
+    return np.packbits(flat, axis=-1, bitorder="little").reshape(packed_shape)
+
+
+def unpack(packed: Array, dtype: str) -> Array:
+    """The values in a packed array, in the dtype of ml_dtypes."""
+    import numpy as np
+
+    bits = DTYPES[dtype].bits
+    flat = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=-1, bitorder="little")
+    count = packed.shape[-1] * 8 // bits
+    split = flat[..., : count * bits].reshape(*packed.shape[:-1], count, bits)
+    return np.packbits(split, axis=-1, bitorder="little")[..., 0].view(numpy_dtype(dtype))
+
+
+def load(path: str, dtype: str) -> Array:
+    """An array from a `.npy` file, as values of `dtype` where NumPy could only save their bits."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise TkcError.at("TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, EOFError) as error:
+        raise TkcError.at("TK412", f"{path} is no array saved by NumPy: {str(error).splitlines()[0]}") from None
+    if not isinstance(array, np.ndarray):
+        raise TkcError.at("TK412", f"{path} holds several arrays, expected one (.npy)")
+    wanted = numpy_dtype(dtype)
+    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize and array.dtype.names is None:
+        array = array.view(wanted)
+    return array
+
+
+def save(path: str, array: Array) -> None:
+    """Writes a `.npy` file, whole or not at all; dtypes of ml_dtypes are saved as their bits."""
+    import io
+
+    import numpy as np
+
+    from tkc.backend.package import write_files
+
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    write_files({Path(path): stream.getvalue()})
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How far a result is from the expected one: `error` is relative, in the Frobenius norm."""
+
+    error: float
+    worst: float
+    """The largest absolute difference, at index `at`."""
+    at: tuple[int, ...]
+    strangers: int
+    """Elements that are NaN or infinite in one array and not so in the other."""
+
+    def within(self, rtol: float) -> bool:
+        return self.strangers == 0 and self.error <= rtol
+
+
+def compare(found: Array, expected: Array) -> Comparison:
+    """Compares two arrays of one shape in float64; equal NaNs and infinities count as equal."""
+    import numpy as np
+
+    a, b = (np.asarray(x).astype(np.float64) for x in (found, expected))
+    if not a.size:
+        return Comparison(0.0, 0.0, (), 0)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    strange = ~(np.isfinite(a) & np.isfinite(b)) & ~same
+    difference = np.where(same | strange, 0.0, a - np.where(np.isfinite(b), b, 0.0))
+    place = np.unravel_index(int(np.argmax(np.abs(difference))), a.shape)
+    if strange.any():
+        place = np.unravel_index(int(np.argmax(strange)), a.shape)
+    norm = float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0)))
+    gap = float(np.linalg.norm(difference))
+    error = gap / norm if norm else (0.0 if gap == 0 else float("inf"))
+    return Comparison(error, float(np.abs(difference).max()), tuple(int(i) for i in place), int(strange.sum()))
+
+
+def values_of(array: Array, dtype: str) -> Array:
+    """An argument's values as numbers: unpacked where it is packed."""
+    return unpack(array, dtype) if DTYPES[dtype].bits % 8 else array
+
+
+def check_expected(
+    outputs: Mapping[str, tuple[Array, str]], expected: Mapping[str, str], rtol: float
+) -> list[str]:
+    """Compares outputs (array, dtype) with files; a sentence for each, or TkcError (TK413) with every one that differs."""
+    found = Collector()
+    said: list[str] = []
+    for name, path in expected.items():
+        array, dtype = outputs[name]
+        values, wanted = values_of(array, dtype), load(path, dtype)
+        if DTYPES[dtype].bits % 8 and wanted.dtype.name == "uint8":
+            wanted = unpack(wanted, dtype)
+        if values.shape != wanted.shape:
+            found.error("TK413", f"{name} has shape {values.shape}, {path} has {wanted.shape}")
+            continue
+        difference = compare(values, wanted)
+        text = f"{name}: relative error {difference.error:.3g}"
+        if difference.within(rtol):
+            said.append(f"{text} (<= {rtol:g})")
+            continue
+        at = ", ".join(map(str, difference.at))
+        more = f", {difference.strangers} elements NaN or infinite in one only" if difference.strangers else ""
+        found.error(
+            "TK413",
+            f"{text} > {rtol:g}; worst at [{at}]: {values[difference.at]} for {wanted[difference.at]}{more}",
+        )
+    found.stop_on_errors()
+    return said
