@@ -141,8 +141,10 @@ def test_a_property_is_a_property_and_the_rest_are_attributes() -> None:
 
 def test_segments_reach_the_accessors() -> None:
     ops = list(parse(ROUND_TRIPS["segments"]).ops)
-    assert ops[1].rest == () and ops[1].first is ops[0].results[0]
-    assert ops[2].first is None and len(ops[2].rest) == 2
+    assert ops[1].rest == ()
+    assert ops[1].first is ops[0].results[0]
+    assert ops[2].first is None
+    assert len(ops[2].rest) == 2
     assert segments(0, 1, 2) == {"operandSegmentSizes": ops[2].properties["operandSegmentSizes"]}
 
 
@@ -156,9 +158,11 @@ def test_locations_of_operations_and_arguments_survive() -> None:
     module = parse(text)
     again = parse(show(module, print_debuginfo=True))
     nest = again.body.block.first_op
-    assert nest is not None and nest.location == FileLineColLoc(StringAttr("f.tk"), IntAttr(5), IntAttr(6))
+    assert nest is not None
+    assert nest.location == FileLineColLoc(StringAttr("f.tk"), IntAttr(5), IntAttr(6))
     inner = nest.regions[0].block.first_op
-    assert inner is not None and str(inner.location) == 'loc("f.tk":3:4)'
+    assert inner is not None
+    assert str(inner.location) == 'loc("f.tk":3:4)'
     assert str(nest.regions[0].block.args[0].location) == 'loc("f.tk":1:2)'
 
 
@@ -195,5 +199,7 @@ def test_construct_equals_create() -> None:
 
     block = Block()
     nest = construct(Nest, (), [i32], {}, regions=[Region(block)])
-    assert block.parent_op() is nest and nest.results[0].type == i32 and nest.results[0].op is nest
+    assert block.parent_op() is nest
+    assert nest.results[0].type == i32
+    assert nest.results[0].op is nest
     nest.clone().verify()

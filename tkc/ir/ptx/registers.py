@@ -1,0 +1,150 @@
+"""Register types: one virtual register of a class, or a tuple of them as one value; names once they are given."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from xdsl.ir import Data, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
+    from xdsl.printer import Printer
+
+PREFIXES = {"pred": "p", "b16": "h", "b32": "r", "b64": "rd", "b128": "q", "f32": "f", "f64": "d"}
+"""How the registers of a class are called: `%rd3` is the fourth of class `b64`."""
+
+WIDTHS = {"pred": 1, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "f32": 32, "f64": 64}
+"""Bits of one register of a class."""
+
+
+class Registers(NamedTuple):
+    """`count` registers of a class, 0 for a single one; `base` is the first name, -1 before names are given."""
+
+    kind: str
+    count: int = 0
+    base: int = -1
+    step: int = 1
+
+
+@irdl_attr_definition
+class RegisterType(Data[Registers], TypeAttribute):
+    """`!ptx.reg<b32>`, `!ptx.reg<f32 x 128>`; named: `!ptx.reg<b32, 12>`, `!ptx.reg<f32 x 32, 1 step 2>`.
+
+    A tuple of registers is one value: an accumulator of wgmma, the result of tcgen05.ld. Made by `reg`, which keeps one
+    object for each type.
+    """
+
+    name = "ptx.reg"
+
+    @classmethod
+    def new(cls, params: Any) -> Self:
+        return reg(*params)  # pyright: ignore[reportReturnType]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Registers:
+        with parser.in_angle_brackets():
+            start = parser.pos
+            kind = parser.parse_identifier()
+            if kind not in PREFIXES:
+                parser.raise_error(
+                    f"no register class {kind}: one of {', '.join(PREFIXES)}", start, parser.pos
+                )
+            count, base, step = 0, -1, 1
+            if parser.parse_optional_keyword("x") is not None:
+                start = parser.pos
+                count = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                if count < 1:
+                    parser.raise_error("a tuple has at least one register", start, parser.pos)
+            if parser.parse_optional_punctuation(",") is not None:
+                base = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                if count and parser.parse_optional_keyword("step") is not None:
+                    start = parser.pos
+                    step = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                    if step < 2:
+                        parser.raise_error("a step is at least 2", start, parser.pos)
+        return Registers(kind, count, base, step)
+
+    def print_parameter(self, printer: Printer) -> None:
+        kind, count, base, step = self.data
+        text = kind
+        if count:
+            text += f" x {count}"
+        if base >= 0:
+            text += f", {base}"
+            if step != 1:
+                text += f" step {step}"
+        printer.print_string(f"<{text}>")
+
+    @cached_property
+    def kind(self) -> str:
+        """The register class: `b32`."""
+        return self.data.kind
+
+    @cached_property
+    def count(self) -> int:
+        """Registers in the tuple; 0 where this is one register and no tuple."""
+        return self.data.count
+
+    @cached_property
+    def named(self) -> bool:
+        return self.data.base >= 0
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The registers' names: `("%f1", "%f3")`; of a single register, one."""
+        kind, count, base, step = self.data
+        prefix = PREFIXES[kind]
+        return tuple(f"%{prefix}{base + step * i}" for i in range(count or 1))
+
+    @cached_property
+    def text(self) -> str | None:
+        """The name of a single register; None for a tuple and before names are given."""
+        return self.names[0] if self.data.base >= 0 and not self.data.count else None
+
+    @cached_property
+    def top(self) -> int:
+        """One past the highest index in use."""
+        _, count, base, step = self.data
+        return base + step * (max(count, 1) - 1) + 1
+
+    def part(self, start: int, count: int, step: int) -> RegisterType:
+        """Registers `start`, `start + step`, … of this tuple; a single one where `count` is 0."""
+        kind, _, base, own = self.data
+        if base < 0:
+            return reg(kind, count)
+        return reg(kind, count, base + own * start, own * step if count > 1 else 1)
+
+    def with_base(self, base: int) -> RegisterType:
+        """The same registers under the names that start at `base`."""
+        return reg(self.data.kind, self.data.count, base)
+
+    def unnamed(self) -> RegisterType:
+        return reg(self.data.kind, self.data.count)
+
+
+_types: dict[tuple[str, int, int, int], RegisterType] = {}
+
+
+def reg(kind: str, count: int = 0, base: int = -1, step: int = 1) -> RegisterType:
+    """The type of one register of class `kind`, or of a tuple of `count` (1 and up); the same object every time."""
+    key = (kind, count, base, step)
+    found = _types.get(key)
+    if found is None:
+        if kind not in PREFIXES:
+            raise ValueError(f"no register class {kind}: one of {', '.join(PREFIXES)}")
+        found = RegisterType.__new__(RegisterType)
+        Data.__init__(found, Registers(*key))  # pyright: ignore[reportUnknownMemberType]
+        _types[key] = found
+    return found
+
+
+def type_of(value: SSAValue) -> RegisterType:
+    """The register type of a value of this dialect."""
+    return value.type  # pyright: ignore[reportReturnType]
+
+
+def retype(value: SSAValue, type: RegisterType) -> None:
+    """Gives a value another type in place: naming changes thousands, and a new value for each would cost their uses."""
+    value._type = type  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]

@@ -1,0 +1,91 @@
+"""Values that cost no instruction: constants, parts of register tuples, and registers that nobody has set."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import ConstantLike, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.ptx.registers import WIDTHS, RegisterType, type_of
+from tkc.ir.syntax import Operation
+
+
+@irdl_op_definition
+class ImmOp(Operation):
+    """A constant, printed in place wherever it is used: `%c = ptx.imm {value = 5} : () -> (!ptx.reg<b32>)`.
+
+    Of class f32 and f64 the value is the bits of the number, printed as `0f3F800000`. It fits an operand of any class.
+    """
+
+    name = "ptx.imm"
+    value = prop_def(IntegerAttr)
+    result = result_def(RegisterType)
+    traits = traits_def(Pure(), ConstantLike())
+
+    @property
+    def text(self) -> str:
+        value = self.value.value.data
+        match type_of(self.result).kind:
+            case "f32":
+                return f"0f{value & 0xFFFFFFFF:08X}"
+            case "f64":
+                return f"0d{value & 0xFFFFFFFFFFFFFFFF:016X}"
+            case _:
+                return str(value)
+
+    def verify_(self) -> None:
+        type = type_of(self.result)
+        value, bits = self.value.value.data, WIDTHS[type.kind]
+        if type.count or type.named:
+            raise VerifyException("a constant is one register without a name")
+        if not -(1 << (bits - 1)) <= value < 1 << bits:
+            raise VerifyException(f"{value} does not fit {type.kind}")
+
+
+@irdl_op_definition
+class SliceOp(Operation):
+    """Registers `start`, `start + step`, … of a tuple under another value: no move is made.
+
+    `count` 0 (`%x = ptx.slice %t {start = 3, count = 0, step = 1}`) is the single register, 1 a tuple of one.
+    """
+
+    name = "ptx.slice"
+    whole = operand_def(RegisterType)
+    start = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    step = prop_def(IntegerAttr)
+    result = result_def(RegisterType)
+    traits = traits_def(Pure())
+
+    def part_of(self, whole: RegisterType) -> RegisterType:
+        """The type of this part, where the tuple has type `whole`."""
+        return whole.part(self.start.value.data, self.count.value.data, self.step.value.data)
+
+    def verify_(self) -> None:
+        whole, part = type_of(self.whole), type_of(self.result)
+        start, count, step = self.start.value.data, self.count.value.data, self.step.value.data
+        last = start + step * (max(count, 1) - 1)
+        if not whole.count:
+            raise VerifyException("a single register has no parts")
+        if count < 0 or step < 1 or not 0 <= start <= last < whole.count:
+            raise VerifyException(f"registers {start} to {last} of a tuple of {whole.count}")
+        if part != self.part_of(whole):
+            raise VerifyException(f"the part is {self.part_of(whole)}, not {part}")
+
+
+@irdl_op_definition
+class UndefOp(Operation):
+    """Registers whose contents do not matter: the accumulator of a first matrix multiply that ignores it."""
+
+    name = "ptx.undef"
+    result = result_def(RegisterType)
+    traits = traits_def(Pure())
+
+
+def root(value: SSAValue) -> SSAValue:
+    """The value whose registers this one is a part of: itself, unless it is a slice."""
+    while isinstance(value.owner, SliceOp):
+        value = value.owner.whole
+    return value
