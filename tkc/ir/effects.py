@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 from xdsl.traits import EffectInstance, MemoryEffect, MemoryEffectKind, Resource
 from xdsl.utils.exceptions import VerifyException
 
-from tkc.ir.isa.memory import Await, Effect, Kind, Order, Signal, Touch
+from tkc.ir.isa.memory import Effect, Kind, Signal, Touch
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Effects(MemoryEffect):
         for row in self.rows:
             named = (
                 [row.operand] if isinstance(row, Touch)
-                else [row.barrier] if isinstance(row, Signal)
+                else [row.barrier] if isinstance(row, Signal) and row.barrier
                 else []
             )
             for operand in named:
