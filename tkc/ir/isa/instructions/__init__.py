@@ -30,6 +30,15 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Together:
+    """What modifiers need only in company: wgmma's `.s8` with `.u8` needs PTX 8.4, either alone 8.0."""
+
+    when: Mapping[str, str]
+    ptx: Version = (1, 0)
+    needs: frozenset[Feature] = frozenset()
+
+
+@dataclass(frozen=True)
 class Row:
     """An instruction.
 
@@ -43,7 +52,8 @@ class Row:
 
     `operands` gives the kind of each name: a register class (`pred b8 b16 b32 b64 b128 f32 f64`), the name of a slot
     (`"type"`: the class of what the slot says, see `register_class`), `"imm"` (an immediate or a symbol's name only),
-    `"vec"` (a register tuple), `"any"` (any class of the right width), or any of these with `*` (a list).
+    `"vec"` (a register tuple), `"address"` (`b32` where slot `space` says shared, `b64` elsewhere), `"any"` (any class
+    of the right width), or any of these with `*` (a list).
 
     `results` names those that are written; `tied` maps a result to the operand that shares its registers and does not
     appear in `syntax` (wgmma: `{"d": "c"}`). `effects` say what the instruction does to memory; a row without effects
@@ -69,6 +79,7 @@ class Row:
     pure: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)
     form_of: str = ""
+    together: tuple[Together, ...] = ()
 
     @cached_property
     def pieces(self) -> tuple[tuple[str, str, bool], ...]:
@@ -116,6 +127,9 @@ class Row:
             for choice in self.slots[slot]:
                 if choice.text == text:
                     version, needs = max(version, choice.ptx), needs | choice.needs
+        for extra in self.together:
+            if extra.when.items() <= modifiers.items():
+                version, needs = max(version, extra.ptx), needs | extra.needs
         return version, needs
 
     def effects_with(self, modifiers: Mapping[str, str]) -> tuple[Effect, ...]:

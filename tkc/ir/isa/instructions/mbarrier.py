@@ -71,9 +71,11 @@ def _arrive(
     )
 
 
-_BAR: Mapping[str, str] = {"bar": "b32"}
-_COUNT = {"bar": "b32", "count": "b32"}
-_BYTES = {"bar": "b32", "bytes": "b32"}
+_BAR: Mapping[str, str] = {"bar": "address"}
+_COUNT = {"bar": "address", "count": "b32"}
+_BYTES = {"bar": "address", "bytes": "b32"}
+_REMOTE_COUNT = {"bar": "b32", "count": "b32"}
+_REMOTE_BYTES = {"bar": "b32", "bytes": "b32"}
 
 ROWS = (
     Row("mbarrier.init", "mbarrier.init<space?>.b64", "[bar], count", _COUNT, (),
@@ -87,15 +89,15 @@ ROWS = (
     _arrive("mbarrier.arrive.state", "arrive", "state, [bar]{?, count}",
             {"state": "b64", **_COUNT}, ".shared::cta", _LOCAL,
             "one arrival, or `count`; returns the phase", (7, 0), ("state",), False),
-    _arrive("mbarrier.arrive.cluster", "arrive", "_, [bar]{?, count}", _COUNT,
+    _arrive("mbarrier.arrive.cluster", "arrive", "_, [bar]{?, count}", _REMOTE_COUNT,
             ".shared::cluster", _REMOTE, "arrival on the barrier of another CTA"),
     _arrive("mbarrier.arrive.expect_tx", "arrive.expect_tx", "_, [bar], bytes", _BYTES,
             ".shared::cta", _LOCAL, "expects bytes, then arrives once"),
     _arrive("mbarrier.arrive.expect_tx.state", "arrive.expect_tx", "state, [bar], bytes",
             {"state": "b64", **_BYTES}, ".shared::cta", _LOCAL,
             "expects bytes, arrives once, returns the phase", (8, 0), ("state",), False),
-    _arrive("mbarrier.arrive.expect_tx.cluster", "arrive.expect_tx", "_, [bar], bytes", _BYTES,
-            ".shared::cluster", _REMOTE, "expects bytes and arrives on the barrier of another CTA"),
+    _arrive("mbarrier.arrive.expect_tx.cluster", "arrive.expect_tx", "_, [bar], bytes",
+            _REMOTE_BYTES, ".shared::cluster", _REMOTE, "expects bytes and arrives on the barrier of another CTA"),
     Row("mbarrier.expect_tx", "mbarrier.expect_tx<sem?><scope?><space?>.b64", "[bar], bytes",
         _BYTES, (),
         {"sem": texts(".relaxed", along={"scope": ".cta"}),
@@ -106,7 +108,7 @@ ROWS = (
     *(
         Row(f"mbarrier.{wait}.parity", f"mbarrier.{wait}.parity<sem?><scope?><space?>.b64",
             f"p, [bar], parity{hint}",
-            {"p": "pred", "bar": "b32", "parity": "b32"} | ({"hint": "b32"} if hint else {}),
+            {"p": "pred", "bar": "address", "parity": "b32"} | ({"hint": "b32"} if hint else {}),
             ("p",), {"sem": _WAIT_SEM, "scope": _WAIT_SCOPE, "space": _CTA},
             (_READ, Await("bar")), version, _CLUSTER, _SECTION + "test-wait-mbarrier-try-wait", doc)
         for wait, hint, version, doc in (
@@ -118,7 +120,7 @@ ROWS = (
     *(
         Row(f"mbarrier.{wait}", f"mbarrier.{wait}<sem?><scope?><space?>.b64",
             f"p, [bar], state{hint}",
-            {"p": "pred", "bar": "b32", "state": "b64"} | ({"hint": "b32"} if hint else {}),
+            {"p": "pred", "bar": "address", "state": "b64"} | ({"hint": "b32"} if hint else {}),
             ("p",), {"sem": _WAIT_SEM, "scope": _WAIT_SCOPE, "space": _CTA},
             (_READ, Await("bar")), version, _CLUSTER, _SECTION + "test-wait-mbarrier-try-wait",
             "true if the phase of the given state has completed")

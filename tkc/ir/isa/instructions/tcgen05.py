@@ -25,7 +25,7 @@ ALLOCATION = (
         "tcgen05.alloc",
         "tcgen05.alloc<exclusive?><cta_group>.sync.aligned<space?>.b32",
         "[dst], columns",
-        {"dst": "b32", "columns": "b32"},
+        {"dst": "address", "columns": "b32"},
         (),
         {
             "exclusive": texts(".exclusive", ptx=(9, 4)),
@@ -244,7 +244,7 @@ _SCALED_SLOTS = {
     "cta_group": _CTA_GROUP,
     "kind": (
         *texts(".kind::mxf8f6f4", ".kind::mxf4"),
-        Choice(".kind::mxf4nvf4", along={"block": ".block16"}),
+        Choice(".kind::mxf4nvf4", (8, 7), along={"block": ".block16"}),
     ),
     "block": (
         Choice(".block32", (8, 8)),
@@ -320,7 +320,7 @@ ORDERING = (
         "tcgen05.commit",
         "tcgen05.commit<cta_group>.mbarrier::arrive::one<space?><multicast?>.b64",
         "[bar]{?, mask}",
-        {"bar": "b32", "mask": "b16"},
+        {"bar": "address", "mask": "b16"},
         (),
         {
             "cta_group": _CTA_GROUP,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tkc.ir.isa.instructions import Choice, Row, texts
+from tkc.ir.isa.instructions import Choice, Row, Together, texts
 from tkc.ir.isa.memory import Await, Done, Effect, Kind, Order, Proxy, Signal, Space, Touch
 from tkc.ir.isa.targets import Feature
 
@@ -40,7 +40,7 @@ _TYPES = {
         Choice(".f16", along={"btype": ".f16"}),
         Choice(".tf32", along={"shape": ".m64n64k8", "btype": ".tf32"}),
         *texts(".e4m3", ".e5m2", along={**_K32, "btype": ".e4m3"}),
-        *texts(".s8", ".u8", along={**_K32, "dtype": ".s32", "btype": ".s8"}),
+        *(Choice(t, along={**_K32, "dtype": ".s32", "btype": t}) for t in (".s8", ".u8")),
         Choice(".b1", along={"shape": ".m64n64k256", **_B1}),
     ),
     "btype": (
@@ -48,12 +48,17 @@ _TYPES = {
         Choice(".f16", along={"atype": ".f16"}),
         Choice(".tf32", along={"shape": ".m64n64k8", "atype": ".tf32"}),
         *texts(".e4m3", ".e5m2", along={**_K32, "atype": ".e4m3"}),
-        *texts(".s8", ".u8", along={**_K32, "dtype": ".s32", "atype": ".s8"}),
+        *(Choice(t, along={**_K32, "dtype": ".s32", "atype": t}) for t in (".s8", ".u8")),
         Choice(".b1", along={"shape": ".m64n64k256", **_B1}),
     ),
     "satfinite": texts(".satfinite", along={**_K32, **_S8}),
     "op": texts(".and.popc", along={"shape": ".m64n64k256", **_B1}),
 }
+
+_MIXED_INTEGERS = tuple(
+    Together({"atype": a, "btype": b}, (8, 4))
+    for a, b in ((".s8", ".u8"), (".u8", ".s8"))
+)
 
 
 def _group_read(operand: str) -> Touch:
@@ -107,6 +112,7 @@ ROWS = (
         "d = a * b + (scale_d ? d : 0), both operands in shared memory",
         convergent=True,
         tied={"d": "c"},
+        together=_MIXED_INTEGERS,
     ),
     Row(
         "wgmma.mma_async.rs",
@@ -122,6 +128,7 @@ ROWS = (
         "d = a * b + (scale_d ? d : 0), a in registers",
         convergent=True,
         tied={"d": "c"},
+        together=_MIXED_INTEGERS,
     ),
     Row(
         "wgmma.commit_group",
