@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tkc.diagnostics import TkcError as TkcError
     from tkc.driver import compile as compile
+    from tkc.emulator import TensorMap as TensorMap
+    from tkc.emulator import emulate as emulate
     from tkc.ir.isa.targets import TARGETS as TARGETS
     from tkc.kernel import Kernel as Kernel
     from tkc.kernel import load as load
@@ -20,17 +22,21 @@ __version__ = "0.1.0"
 _HOME = {
     "TARGETS": "tkc.ir.isa.targets",
     "Kernel": "tkc.kernel",
+    "TensorMap": "tkc.emulator",
     "TkcError": "tkc.diagnostics",
     "compile": "tkc.driver",
+    "emulate": "tkc.emulator",
     "load": "tkc.kernel",
 }
 """Where each public name lives."""
 
-__all__ = [  # noqa: PLE0604 - the names are loaded on first use
+__all__ = [
     "TARGETS",
     "Kernel",
+    "TensorMap",
     "TkcError",
     "compile",
+    "emulate",
     "load",
 ]
 
@@ -41,7 +47,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tkc' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(home), name)
+    module = import_module(home)
+    value = getattr(module, name, None)
+    if value is None:
+        from tkc.diagnostics import TkcError
+
+        raise TkcError.at("TK110", f"this version of tkc has no {name}")
     globals()[name] = value
     return value
 

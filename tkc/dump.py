@@ -89,10 +89,10 @@ class Dump(Watcher):
         self._step(module, step, seconds)
 
     def end(self, compiled: Compiled) -> None:
-        from tkc.backend.package import contract_text
+        from tkc.backend.package import to_json
 
         self._write("99.ptx", compiled.ptx)
-        self._write("99.json", contract_text(compiled.contract, ptx="99.ptx"))
+        self._write("99.json", to_json(compiled.contract, ptx_name="99.ptx", ptx=compiled.ptx))
         self._note(99, "ptx", "99.ptx 99.json", None)
 
     def _step(self, module: ModuleOp, step: Step, seconds: float) -> None:

@@ -18,9 +18,10 @@ from tkc.backend.schema import (
     refuse,
     text,
 )
-from tkc.backend.tensormap import FILLS, INTERLEAVES, L2_PROMOTIONS, MAP_TYPES, SWIZZLES, check_box
+from tkc.backend.tensormap import MAP_SWIZZLES, check_box
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.tensormap import FILLS, INTERLEAVES, L2_PROMOTIONS, MAP_TYPES
 
 SCHEMA = "tkc-launch/1"
 
@@ -87,7 +88,7 @@ _ARGS: Mapping[str, Check] = {
         {
             "element_strides": list_of(integer(1), 1, 5),
             "interleave": one_of(*INTERLEAVES),
-            "swizzle": one_of(*SWIZZLES),
+            "swizzle": one_of(*MAP_SWIZZLES),
             "l2_promotion": one_of(*L2_PROMOTIONS),
             "fill": one_of(*FILLS),
             "type": one_of(*MAP_TYPES),
@@ -96,10 +97,12 @@ _ARGS: Mapping[str, Check] = {
         },
     ),
     "pointer": record(
-        {"kind": text, "argument": text, "dtype": _dtype}, {"offset": expressions.check, "name": text}
+        {"kind": text, "argument": text, "dtype": _dtype},
+        {"offset": expressions.check, "name": text},
     ),
     "scalar": record(
-        {"kind": text, "dtype": _dtype}, {"value": expressions.check, "argument": text, "name": text}
+        {"kind": text, "dtype": _dtype},
+        {"value": expressions.check, "argument": text, "name": text},
     ),
 }
 
@@ -159,7 +162,8 @@ _KERNEL = record(
     }
 )
 check_file = record(
-    {"schema": text, "kernels": list_of(_KERNEL, 1)}, {"ptx": text, "cubin": text, "ptx_sha256": text}
+    {"schema": text, "kernels": list_of(_KERNEL, 1)},
+    {"ptx": text, "cubin": text, "ptx_sha256": text},
 )
 
 
@@ -172,7 +176,9 @@ def check_kernel(kernel: Any, path: str = "kernel") -> None:
             raise TkcError.at("TK411", f"{path}.arguments[{i}]: {argument['name']} is there twice")
         arguments[argument["name"]] = argument
         if argument.get("major", 0) >= max(1, len(argument.get("dims", ()))):
-            raise TkcError.at("TK411", f"{path}.arguments[{i}].major: {argument['name']} has no such axis")
+            raise TkcError.at(
+                "TK411", f"{path}.arguments[{i}].major: {argument['name']} has no such axis"
+            )
     _check_symbols(kernel, arguments, path)
     for i, arg in enumerate(kernel["args"]):
         _check_arg(arg, arguments, f"{path}.args[{i}]")
@@ -180,7 +186,9 @@ def check_kernel(kernel: Any, path: str = "kernel") -> None:
     _check_cluster(kernel, path)
     for i, name in enumerate(kernel["outputs"]):
         if arguments.get(name, {}).get("access") not in ("write", "readwrite"):
-            raise TkcError.at("TK411", f"{path}.outputs[{i}]: {name} is no array that the kernel writes")
+            raise TkcError.at(
+                "TK411", f"{path}.outputs[{i}]: {name} is no array that the kernel writes"
+            )
 
 
 def _check_symbols(kernel: Mapping[str, Any], arguments: Mapping[str, Any], path: str) -> None:
@@ -198,7 +206,9 @@ def _check_symbols(kernel: Mapping[str, Any], arguments: Mapping[str, Any], path
                 if DTYPES[argument["dtype"]].floating:
                     raise TkcError.at("TK411", f"{where}: scalar {place['argument']} is no integer")
             elif place["dimension"] >= len(argument["dims"]):
-                raise TkcError.at("TK411", f"{where}: {place['argument']} has no axis {place['dimension']}")
+                raise TkcError.at(
+                    "TK411", f"{where}: {place['argument']} has no axis {place['dimension']}"
+                )
             elif argument["dims"][place["dimension"]] != name:
                 raise TkcError.at(
                     "TK411",
@@ -216,7 +226,9 @@ def _check_arg(arg: Mapping[str, Any], arguments: Mapping[str, Any], path: str) 
         if ("value" in arg) == ("argument" in arg):
             raise TkcError.at("TK411", f"{path}: a scalar has either value or argument")
         if "value" in arg and DTYPES[arg["dtype"]].floating:
-            raise TkcError.at("TK411", f"{path}: an expression is an integer, dtype is {arg['dtype']}")
+            raise TkcError.at(
+                "TK411", f"{path}: an expression is an integer, dtype is {arg['dtype']}"
+            )
     if "argument" in arg:
         argument = arguments.get(arg["argument"])
         if argument is None:
@@ -227,7 +239,10 @@ def _check_arg(arg: Mapping[str, Any], arguments: Mapping[str, Any], path: str) 
         rank = len(arg["sizes"])
         for key, count in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
             if key in arg and len(arg[key]) != count:
-                raise TkcError.at("TK411", f"{path}.{key}: expected {count} for rank {rank}, found {len(arg[key])}")
+                raise TkcError.at(
+                    "TK411",
+                    f"{path}.{key}: expected {count} for rank {rank}, found {len(arg[key])}",
+                )
         check_box(arg, path)
 
 
@@ -237,10 +252,15 @@ def _check_expressions(kernel: Mapping[str, Any], arguments: Mapping[str, Any], 
         name for name, a in arguments.items() if a.get("scalar") and not DTYPES[a["dtype"]].floating
     }
     for where, expression in _expressions(kernel):
-        known = {*kernel["symbols"], *integers, "sm_count"} | ({"max_clusters"} if "grid" in where else set())
+        known = {*kernel["symbols"], *integers, "sm_count"} | (
+            {"max_clusters"} if "grid" in where else set()
+        )
         for name in expressions.symbols(expression):
             if name not in known:
-                raise TkcError.at("TK411", f"{path}.{where}: no symbol {name}; there are {', '.join(sorted(known))}")
+                raise TkcError.at(
+                    "TK411",
+                    f"{path}.{where}: no symbol {name}; there are {', '.join(sorted(known))}",
+                )
         for name, axis in expressions.strides(expression):
             if axis >= len(arguments.get(name, {}).get("dims", ())):
                 raise TkcError.at("TK411", f"{path}.{where}: no axis {axis} of an array {name}")
@@ -266,7 +286,9 @@ def _check_cluster(kernel: Mapping[str, Any], path: str) -> None:
     if count > 16:
         raise TkcError.at("TK411", f"{path}.cluster.size: {count} CTAs; a cluster holds at most 16")
     if preferred and any(p % s for p, s in zip(preferred, size, strict=True)):
-        raise TkcError.at("TK411", f"{path}.cluster.preferred: {preferred} is no multiple of size {size}")
+        raise TkcError.at(
+            "TK411", f"{path}.cluster.preferred: {preferred} is no multiple of size {size}"
+        )
     threads = kernel["block"][0] * kernel["block"][1] * kernel["block"][2]
     if threads > 1024:
         raise TkcError.at("TK411", f"{path}.block: {threads} threads; a block holds at most 1024")

@@ -82,29 +82,39 @@ def check(expression: Any, path: str = "expression", _depth: int = 0) -> None:
         )
     if set(expression) == {"sym"}:
         if not isinstance(expression["sym"], str):
-            raise TkcError.at("TK411", f"{path}.sym: expected a name, found {_show(expression['sym'])}")
+            raise TkcError.at(
+                "TK411", f"{path}.sym: expected a name, found {_show(expression['sym'])}"
+            )
     elif set(expression) == {"stride"}:
         place = expression["stride"]
         good = isinstance(place, list | tuple) and len(place) == 2 and isinstance(place[0], str)
         if not good or not isinstance(place[1], int) or isinstance(place[1], bool) or place[1] < 0:
-            raise TkcError.at("TK411", f"{path}.stride: expected [array, axis], found {_show(place)}")
+            raise TkcError.at(
+                "TK411", f"{path}.stride: expected [array, axis], found {_show(place)}"
+            )
     elif set(expression) == {"op", "of"}:
         name, operands = expression["op"], expression["of"]
         operator = OPERATORS.get(name) if isinstance(name, str) else None
         if operator is None:
-            raise TkcError.at("TK411", f"{path}: unknown op {_show(name)}; there are {', '.join(OPERATORS)}")
+            raise TkcError.at(
+                "TK411", f"{path}: unknown op {_show(name)}; there are {', '.join(OPERATORS)}"
+            )
         if not isinstance(operands, list | tuple):
             raise TkcError.at("TK411", f"{path}.of: expected a list, found {_show(operands)}")
-        if len(operands) < operator.arity or (len(operands) > operator.arity and not operator.variadic):
+        if len(operands) < operator.arity or (
+            len(operands) > operator.arity and not operator.variadic
+        ):
             least = "at least " if operator.variadic else ""
             raise TkcError.at(
-                "TK411", f"{path}: {name} takes {least}{operator.arity} operands, found {len(operands)}"
+                "TK411",
+                f"{path}: {name} takes {least}{operator.arity} operands, found {len(operands)}",
             )
         for i, operand in enumerate(operands):
             check(operand, f"{path}.of[{i}]", _depth + 1)
     else:
         raise TkcError.at(
-            "TK411", f"{path}: expected the keys sym, or stride, or op and of; found {', '.join(map(str, expression))}"
+            "TK411",
+            f"{path}: expected the keys sym, or stride, or op and of; found {', '.join(map(str, expression))}",
         )
 
 
@@ -121,7 +131,9 @@ def evaluate(expression: Any, scope: Scope, path: str = "expression", _depth: in
     name = expression.get("op")
     operator = OPERATORS.get(name) if isinstance(name, str) else None
     if operator is None:
-        raise TkcError.at("TK411", f"{path}: unknown op {_show(name)}; there are {', '.join(OPERATORS)}")
+        raise TkcError.at(
+            "TK411", f"{path}: unknown op {_show(name)}; there are {', '.join(OPERATORS)}"
+        )
     operands = expression["of"]
     if name == "select":
         chosen = operands[1] if evaluate(operands[0], scope, path, _depth + 1) else operands[2]

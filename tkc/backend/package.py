@@ -36,10 +36,11 @@ pair; delete the line to launch an edited text. The form of a KERNEL, all keys i
 
 ARGUMENT, an array:
     {"name": "A", "dtype": "bf16", "dims": ["M", "K"], "access": "read" | "write" | "readwrite",
-     "major": 1?, "contiguous": "major"?, "align": 16?}
+     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?}
     dims: outermost first; a symbol, an integer, or an EXPR that is checked and not solved. Sub-byte dtypes count elements.
     major: the axis that must have element stride 1; the last when absent.
-    contiguous: "major" (that axis only; the default), "all" (row-major without gaps), "none" (any strides).
+    contiguous: "major" (that axis only), "all" (row-major without gaps), "none" (any strides). When absent: "all" if a
+    pointer reads it (a kernel that takes the strides too says "major"), else "major".
     align: bytes, of the base address; when absent 16 if a tensor map reads it (32 for padded types), else one element.
 ARGUMENT, a scalar: {"name": "alpha", "dtype": "f32", "scalar": true}. Python numbers; checked against the dtype.
 
@@ -118,6 +119,7 @@ from tkc.diagnostics import Bug, TkcError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+
 def complete(
     contract: Mapping[str, Any],
     *,
@@ -184,6 +186,21 @@ def contract_of(module: ModuleOp, ptx: str, **versions: str | None) -> dict[str,
     return {"schema": SCHEMA, "kernels": kernels}
 
 
+def with_assembly(
+    contract: Mapping[str, Any], registers: Mapping[str, int], assembler: str
+) -> dict[str, Any]:
+    """The same contract with what an assembler has found: each kernel's registers, and the tool's name and version."""
+    kernels = [
+        {
+            **kernel,
+            "registers": registers.get(kernel["entry"]),
+            "versions": {**kernel["versions"], "assembler": assembler},
+        }
+        for kernel in contract["kernels"]
+    ]
+    return {**contract, "kernels": kernels}
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The first lines of a PTX text: `.version 8.6`, `.target sm_100a`, and the entries that follow."""
@@ -198,7 +215,9 @@ def ptx_header(ptx: str) -> Header:
     version = re.search(r"^\s*\.version\s+(\d+\.\d+)", ptx, re.MULTILINE)
     target = re.search(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
     if version is None or target is None:
-        raise TkcError.at("TK210", f"the PTX text has no {'.version' if version is None else '.target'} line")
+        raise TkcError.at(
+            "TK210", f"the PTX text has no {'.version' if version is None else '.target'} line"
+        )
     return Header(version[1], target[1], tuple(re.findall(r"\.entry\s+([\w$]+)", ptx)))
 
 
@@ -229,7 +248,9 @@ def to_json(
         head["cubin"] = cubin_name
     # One key of a kernel a line: a contract reads like a table, and a diff shows what moved.
     bodies = [
-        "{\n" + ",\n".join(f"      {json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items()) + "\n    }"
+        "{\n"
+        + ",\n".join(f"      {json.dumps(k)}: {json.dumps(v)}" for k, v in kernel.items())
+        + "\n    }"
         for kernel in contract["kernels"]
     ]
     keys = "".join(f"  {json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items())
@@ -308,7 +329,9 @@ def write_package(
     """
     base = Path(path)
     base = base.with_suffix("") if base.suffix in (".ptx", ".cubin", ".json") else base
-    json_path = Path(contract_path) if contract_path is not None else base.with_name(base.name + ".json")
+    json_path = (
+        Path(contract_path) if contract_path is not None else base.with_name(base.name + ".json")
+    )
     files: dict[Path, str | bytes] = {}
     names: dict[str, str] = {}
     for kind, content in (("ptx", ptx), ("cubin", cubin)):
@@ -318,7 +341,9 @@ def write_package(
             names[kind] = Path(os.path.relpath(file, json_path.parent)).as_posix()
     for i, kernel in enumerate(contract["kernels"]):
         check_kernel(kernel, f"kernels[{i}]")
-    files[json_path] = to_json(contract, ptx_name=names.get("ptx"), ptx=ptx, cubin_name=names.get("cubin"))
+    files[json_path] = to_json(
+        contract, ptx_name=names.get("ptx"), ptx=ptx, cubin_name=names.get("cubin")
+    )
     write_files(files)
     return json_path
 
@@ -329,7 +354,9 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     try:
         value = json.loads(json_path.read_bytes())
     except OSError as error:
-        raise TkcError.at("TK411", f"{json_path} cannot be read: {error.strerror or error}") from None
+        raise TkcError.at(
+            "TK411", f"{json_path} cannot be read: {error.strerror or error}"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise TkcError.at("TK411", f"{json_path} is no JSON: {error}") from None
     name = json_path.name
@@ -342,7 +369,11 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     if "ptx" not in value and "cubin" not in value:
         raise TkcError.at("TK411", f"{name}: names neither ptx nor cubin")
     ptx = _read_beside(json_path, value["ptx"]) if "ptx" in value else None
-    if ptx is not None and "ptx_sha256" in value and hashlib.sha256(ptx).hexdigest() != value["ptx_sha256"]:
+    if (
+        ptx is not None
+        and "ptx_sha256" in value
+        and hashlib.sha256(ptx).hexdigest() != value["ptx_sha256"]
+    ):
         raise TkcError.at(
             "TK411",
             f"{value['ptx']} is not the text that {name} was written with",
@@ -360,4 +391,6 @@ def _read_beside(json_path: Path, name: str) -> bytes:
     try:
         return (json_path.parent / name).read_bytes()
     except OSError as error:
-        raise TkcError.at("TK411", f"{name}, named by {json_path.name}, cannot be read: {error.strerror}") from None
+        raise TkcError.at(
+            "TK411", f"{name}, named by {json_path.name}, cannot be read: {error.strerror}"
+        ) from None

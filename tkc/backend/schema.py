@@ -14,7 +14,8 @@ def refuse(path: str, expected: str, found: Any) -> NoReturn:
     """Raises TK411: `path: expected …, found …`."""
     text = repr(found)
     raise TkcError.at(
-        "TK411", f"{path}: expected {expected}, found {text if len(text) <= 60 else text[:57] + '...'}"
+        "TK411",
+        f"{path}: expected {expected}, found {text if len(text) <= 60 else text[:57] + '...'}",
     )
 
 
@@ -35,7 +36,11 @@ def integer(low: int, high: int | None = None) -> Check:
         if not isinstance(value, int) or isinstance(value, bool):
             refuse(path, "an integer", value)
         if value < low or (high is not None and value > high):
-            refuse(path, f"an integer in {low}..{high}" if high is not None else f"an integer >= {low}", value)
+            refuse(
+                path,
+                f"an integer in {low}..{high}" if high is not None else f"an integer >= {low}",
+                value,
+            )
 
     return check
 
@@ -61,7 +66,13 @@ def list_of(inner: Check, least: int = 0, most: int | None = None) -> Check:
         if not isinstance(value, list | tuple):
             refuse(path, "a list", value)
         if len(value) < least or (most is not None and len(value) > most):
-            count = str(least) if most == least else f"{least}..{most}" if most is not None else f">= {least}"
+            count = (
+                str(least)
+                if most == least
+                else f"{least}..{most}"
+                if most is not None
+                else f">= {least}"
+            )
             refuse(path, f"a list of {count}", f"{len(value)} items")
         for i, item in enumerate(value):
             inner(item, f"{path}[{i}]")

@@ -1,0 +1,430 @@
+"""A contract and the arrays given to it, as the numbers of one launch: symbols, grid, tensor maps, scalars.
+
+Knows nothing of a driver: the launcher and the emulator both stand on it. Everything that can be wrong with arguments
+is found here, every argument in one go, before anything is launched.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tkc.backend import expressions
+from tkc.backend.arrays import ACCEPTS, ITEM_BYTES, View, packed
+from tkc.backend.contract import places
+from tkc.backend.expressions import Scope, evaluate
+from tkc.backend.tensormap import BoundMap, alignment, bind_map
+from tkc.diagnostics import Collector, TkcError
+from tkc.ir.isa.dtypes import DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapValue:
+    """A 128-byte parameter; `map.tiled.address` = base of `argument` + `offset` bytes; `spec` is the ARG that it comes from."""
+
+    argument: str
+    offset: int
+    map: BoundMap
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PointerValue:
+    """An address parameter; `address` = base of `argument` + `offset` bytes."""
+
+    argument: str
+    offset: int
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarValue:
+    """A number parameter; `data` is its bytes, little-endian, `value` what a person reads."""
+
+    dtype: str
+    value: int | float
+    data: bytes
+
+
+Value = TensorMapValue | PointerValue | ScalarValue
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One launch in numbers. `action` is "launch", or what `empty` says instead: "nothing", "zero"."""
+
+    action: str
+    symbols: Mapping[str, int]
+    values: tuple[Value, ...]
+    grid: tuple[int, int, int]
+
+
+def gather(
+    kernel: Mapping[str, Any], given: Sequence[Any], named: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, int]]:
+    """Arguments in the contract's order, and the symbols that the caller gave by name.
+
+    Arguments may be given by name too. Raises TkcError TK401.
+    """
+    arguments = kernel["arguments"]
+    names = [a["name"] for a in arguments]
+    signature = f"{kernel['entry']}({', '.join(names)})"
+    if len(given) > len(names):
+        raise TkcError.at("TK401", f"{signature} takes {len(names)} arguments, found {len(given)}")
+    values = dict(zip(names, given, strict=False))
+    symbols: dict[str, int] = {}
+    for name, value in named.items():
+        if name in values:
+            raise TkcError.at("TK401", f"{signature}: {name} is given twice")
+        if name in names:
+            values[name] = value
+        elif name in kernel["symbols"]:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise TkcError.at(
+                    "TK401", f"{signature}: size {name} is {value!r}, expected an integer >= 0"
+                )
+            symbols[name] = value
+        else:
+            raise TkcError.at("TK401", f"{signature} has no argument or size {name}")
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise TkcError.at(
+            "TK401",
+            f"{signature} takes {len(names)} arguments, found {len(values)}: {', '.join(missing)} missing",
+        )
+    return [values[name] for name in names], symbols
+
+
+def bind(
+    kernel: Mapping[str, Any],
+    views: Sequence[View | int | float],
+    given: Mapping[str, int] | None = None,
+    device: Callable[[str], int] | None = None,
+    spare: int = 0,
+) -> Bound:
+    """The numbers of one launch.
+
+    `views` follow `arguments`: a View for each array, a Python number for each scalar. `given` are symbols given by
+    name. `device` answers `sm_count` and `max_clusters`; `spare` is an aligned address for maps of empty arrays.
+    Raises TkcError: TK402 rank, TK403 dtype, TK405 strides, TK406 alignment, TK407 sizes, TK414 requirements, TK207
+    limits of tensor maps, TK501 scalars.
+    """
+    arguments = kernel["arguments"]
+    found = Collector()
+    arrays: dict[str, View] = {}
+    sizes: dict[str, tuple[int, ...]] = {}
+    scalars: dict[str, int | float] = {}
+    for argument, value in zip(arguments, views, strict=True):
+        name = argument["name"]
+        if argument.get("scalar"):
+            scalars[name] = number(argument["dtype"], value, name)
+        elif not isinstance(value, View):
+            found.error("TK404", f"{name}: expected an array, found {value!r}")
+        elif len(value.shape) != len(argument["dims"]):
+            found.error(
+                "TK402",
+                f"{name} has rank {len(value.shape)} (shape {_tuple(value.shape)}); expected"
+                f" {len(argument['dims'])}: {_dims(argument)}",
+            )
+        elif value.dtype not in ACCEPTS[argument["dtype"]]:
+            found.error(
+                "TK403",
+                f"{name} holds {value.dtype}; expected {argument['dtype']}"
+                f" (taken: {', '.join(ACCEPTS[argument['dtype']])})",
+            )
+        else:
+            arrays[name] = value
+            sizes[name] = _elements(argument, value, found)
+    found.stop_on_errors()
+    symbols = _symbols(kernel, sizes, scalars, given or {}, found)
+    found.stop_on_errors()
+    strides = {name: _strides(v) for name, v in arrays.items()}
+    scope = Scope(
+        {**symbols, **{n: v for n, v in scalars.items() if isinstance(v, int)}}, strides, device
+    )
+    _check_sizes(kernel, sizes, scope, found)
+    found.stop_on_errors()
+    action = next(
+        (rule["do"] for rule in kernel["empty"] if any(symbols[s] == 0 for s in rule["when"])),
+        "launch",
+    )
+    for argument in arguments:
+        if argument["name"] in arrays:
+            _check_layout(kernel, argument, arrays[argument["name"]], found)
+    for rule in kernel["requires"]:
+        if not evaluate(rule["test"], scope, "requires"):
+            found.error("TK414", fill(rule["message"], scope.symbols))
+    found.stop_on_errors()
+    if action != "launch":
+        return Bound(action, symbols, (), (0, 0, 0))
+    bases = {name: v.address if 0 not in v.shape else spare for name, v in arrays.items()}
+    values = tuple(
+        _value(arg, bases, scalars, scope, f"parameter {arg.get('name', i)}")
+        for i, arg in enumerate(kernel["args"])
+    )
+    return Bound(action, symbols, values, _grid(kernel, scope))
+
+
+def fill(message: str, symbols: Mapping[str, int]) -> str:
+    """`message` with `{name}` replaced by the symbol's value; braces round anything else stay."""
+    for name, value in symbols.items():
+        message = message.replace(f"{{{name}}}", str(value))
+    return message
+
+
+def _elements(argument: Mapping[str, Any], view: View, found: Collector) -> tuple[int, ...]:
+    """The shape in elements of the argument's dtype: a packed axis holds more elements than bytes."""
+    bits = DTYPES[argument["dtype"]].bits
+    if bits % 8 == 0 or not view.shape:
+        return view.shape
+    axis = _major(argument)
+    count = view.shape[axis] * 8
+    if count % bits:
+        found.error(
+            "TK407",
+            f"{argument['name']}: axis {axis} has {view.shape[axis]} bytes, no whole number of {bits}-bit elements",
+        )
+    return (*view.shape[:axis], count // bits, *view.shape[axis + 1 :])
+
+
+def _symbols(
+    kernel: Mapping[str, Any],
+    sizes: Mapping[str, tuple[int, ...]],
+    scalars: Mapping[str, int | float],
+    given: Mapping[str, int],
+    found: Collector,
+) -> dict[str, int]:
+    """Each symbol from its first place; every other place must say the same."""
+    values: dict[str, int] = {}
+    for name, entry in kernel["symbols"].items():
+        first = ""
+        if name in given:
+            values[name], first = given[name], "the caller"
+        for place in places(entry):
+            argument = place["argument"]
+            axis = place.get("dimension")
+            size = int(scalars[argument]) if axis is None else sizes[argument][axis]
+            where = argument if axis is None else f"axis {axis} of {argument}"
+            if not first:
+                values[name], first = size, where
+            elif values[name] != size:
+                found.error(
+                    "TK407",
+                    f"{name} is {values[name]} by {first} and {size} by {where}; they must agree",
+                )
+        if not first:
+            found.error("TK401", f"size {name} is in no array: give it by name, {name}=…")
+    return values
+
+
+def _check_sizes(
+    kernel: Mapping[str, Any], sizes: Mapping[str, tuple[int, ...]], scope: Scope, found: Collector
+) -> None:
+    """Axes that `symbols` does not list: integers, expressions, further uses of a name."""
+    for argument in kernel["arguments"]:
+        for axis, dim in enumerate(argument.get("dims", ())):
+            size = sizes[argument["name"]][axis]
+            expected = scope.symbol(dim) if isinstance(dim, str) else evaluate(dim, scope, "dims")
+            listed = isinstance(dim, str) and any(
+                p["argument"] == argument["name"] and p.get("dimension") == axis
+                for p in places(kernel["symbols"].get(dim, ()))
+            )
+            if size != expected and not listed:
+                found.error(
+                    "TK407",
+                    f"axis {axis} of {argument['name']} has {size} elements;"
+                    f" expected {expressions.spell({'sym': dim} if isinstance(dim, str) else dim)} = {expected}",
+                )
+
+
+def _major(argument: Mapping[str, Any]) -> int:
+    return argument.get("major", max(0, len(argument["dims"]) - 1))
+
+
+def _strides(view: View) -> tuple[int, ...]:
+    """Byte strides as tensor maps see them.
+
+    An axis of one element, and every axis of an empty array, may have any stride: it gets one that the tensor copy
+    engine takes, since libraries put all sorts of numbers there.
+    """
+    size, empty = ITEM_BYTES[view.dtype], 0 in view.shape
+    strides = list(view.strides)
+    least = size
+    for axis in range(len(strides) - 1, -1, -1):
+        if empty or view.shape[axis] == 1:
+            strides[axis] = -(-least // 32) * 32
+        least = max(least, strides[axis] * max(1, view.shape[axis]))
+    return tuple(strides)
+
+
+def _check_layout(
+    kernel: Mapping[str, Any], argument: Mapping[str, Any], view: View, found: Collector
+) -> None:
+    """Strides and alignment of one array against what the contract says of it."""
+    if 0 in view.shape:
+        return
+    name, size, major = argument["name"], ITEM_BYTES[view.dtype], _major(argument)
+    pointed = any(a["kind"] == "pointer" and a["argument"] == name for a in kernel["args"])
+    layout = argument.get("contiguous", "all" if pointed else "major")
+    seen = f"strides {_tuple(view.strides)} bytes for shape {_tuple(view.shape)}"
+    maps = [a for a in kernel["args"] if a["kind"] == "tensormap" and a["argument"] == name]
+    step = max((alignment(a) for a in maps), default=1)
+    copied = {
+        axis
+        for a in maps
+        for e in a["strides"]
+        for array, axis in expressions.strides(e)
+        if array == name
+    }
+    before = len(found.diagnostics)
+    for axis, (count, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        if count == 1 or layout == "none":
+            continue
+        if stride <= 0:
+            kind = (
+                "is broadcast (stride 0)"
+                if stride == 0
+                else f"runs backwards (stride {stride} bytes)"
+            )
+            found.error("TK405", f"{name}: axis {axis} {kind}; pass a copy")
+        elif axis == major and stride != size:
+            found.error(
+                "TK405",
+                f"{name}: axis {axis} must be contiguous, a stride of {size} bytes; found {seen}",
+                fix=f"pass {name}.contiguous(), or a view whose axis {axis} is the contiguous one",
+            )
+        elif axis in copied and stride % step:
+            wide = -(-stride // step) * step
+            found.error(
+                "TK405",
+                f"{name}: axis {axis} has a stride of {stride} bytes; the tensor copy engine needs a multiple"
+                f" of {step}, such as {wide} ({wide // size} elements)",
+            )
+    if layout == "all" and len(found.diagnostics) == before:
+        expected = packed(view.shape, size)
+        if any(
+            n != 1 and s != e for n, s, e in zip(view.shape, view.strides, expected, strict=True)
+        ):
+            found.error("TK405", f"{name} must be row-major without gaps; found {seen}")
+    if argument["access"] != "read":
+        _check_writable(name, view, found)
+    align = argument.get("align", max(step, size))
+    if view.address % align:
+        found.error(
+            "TK406",
+            f"{name} starts at {view.address:#x}, {view.address % align} bytes past a multiple of {align};"
+            f" the kernel needs a {align}-byte aligned base",
+        )
+
+
+def _check_writable(name: str, view: View, found: Collector) -> None:
+    if view.readonly:
+        found.error("TK404", f"{name} is written by the kernel, and the array is read-only")
+    reach = ITEM_BYTES[view.dtype]
+    for stride, count in sorted(
+        (s, n) for s, n in zip(view.strides, view.shape, strict=True) if n > 1 and s > 0
+    ):
+        if stride < reach:
+            found.error(
+                "TK405",
+                f"{name} is written by the kernel, and its elements overlap:"
+                f" strides {_tuple(view.strides)} bytes for shape {_tuple(view.shape)}",
+            )
+            return
+        reach = stride * (count - 1) + reach
+
+
+def _value(
+    arg: Mapping[str, Any],
+    bases: Mapping[str, int],
+    scalars: Mapping[str, int | float],
+    scope: Scope,
+    path: str,
+) -> Value:
+    if arg["kind"] == "scalar":
+        value = (
+            scalars[arg["argument"]] if "argument" in arg else evaluate(arg["value"], scope, path)
+        )
+        return ScalarValue(arg["dtype"], value, pack(arg["dtype"], value, path))
+    name = arg["argument"]
+    offset = evaluate(arg.get("offset", 0), scope, path)
+    if arg["kind"] == "pointer":
+        return PointerValue(name, offset, bases[name] + offset)
+    sizes = [evaluate(e, scope, path) for e in arg["sizes"]]
+    strides = [evaluate(e, scope, path) for e in arg["strides"]]
+    bound = bind_map(arg, bases[name] + offset, sizes, strides)
+    return TensorMapValue(name, offset, bound, arg)
+
+
+def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
+    grid = tuple(evaluate(e, scope, f"grid[{i}]") for i, e in enumerate(kernel["grid"]))
+    cluster = kernel["cluster"]["size"]
+    limits = (0x7FFFFFFF, 0xFFFF, 0xFFFF)  # CUDA programming guide, technical specifications
+    where = ", ".join(f"{n} = {v}" for n, v in scope.symbols.items())
+    for axis, (count, group, limit) in enumerate(zip(grid, cluster, limits, strict=True)):
+        if not 1 <= count <= limit:
+            raise TkcError.at(
+                "TK414",
+                f"the grid has {count} CTAs on axis {axis} for {where}; expected 1..{limit}",
+            )
+        if count % group:
+            raise TkcError.at(
+                "TK414",
+                f"the grid has {count} CTAs on axis {axis} for {where}; the cluster needs a multiple of {group}",
+            )
+    return grid[0], grid[1], grid[2]
+
+
+# Scalars
+
+_FORMATS = {
+    "bool": "?",
+    "s8": "b",
+    "u8": "B",
+    "i32": "i",
+    "u32": "I",
+    "i64": "q",
+    "f16": "e",
+    "f32": "f",
+    "tf32": "f",
+}
+
+
+def number(dtype: str, value: Any, name: str) -> int | float:
+    """A Python number for a scalar argument; numbers of NumPy and zero-dimensional arrays on the CPU give one too."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if not isinstance(value, int | float):
+        raise TkcError.at(
+            "TK403", f"{name}: expected a number for {dtype}, found {type(value).__qualname__}"
+        )
+    if not DTYPES[dtype].floating:
+        if isinstance(value, float):
+            raise TkcError.at("TK403", f"{name}: expected an integer for {dtype}, found {value!r}")
+        return int(value)
+    return value
+
+
+def pack(dtype: str, value: int | float, path: str) -> bytes:
+    """The bytes of a scalar parameter; floats round to nearest even. Raises TkcError TK501 where it does not fit."""
+    try:
+        if dtype == "bf16":
+            bits = struct.unpack("<I", struct.pack("<f", value))[0]
+            if value == value:
+                bits += 0x7FFF + (bits >> 16 & 1)
+            return struct.pack("<H", bits >> 16)
+        if dtype not in _FORMATS:
+            raise TkcError.at("TK403", f"{path}: no scalar parameters of {dtype}")
+        return struct.pack("<" + _FORMATS[dtype], value)
+    except (struct.error, OverflowError):
+        raise TkcError.at("TK501", f"{path}: {value} does not fit {dtype}") from None
+
+
+def _dims(argument: Mapping[str, Any]) -> str:
+    return f"{argument['name']}[{', '.join(d if isinstance(d, str) else expressions.spell(d) for d in argument['dims'])}]"
+
+
+def _tuple(values: Sequence[int]) -> str:
+    return f"({', '.join(map(str, values))})"
