@@ -195,7 +195,7 @@ def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
     try:
         specs = tuple(parse(text))
     except ArgSpecParseError as error:
-        said = str(error).strip().splitlines()[-1]
+        said = str(error).strip().splitlines()[-1].strip()
         raise TkcError.at("TK119", f"the pipeline {text!r} cannot be read: {said}") from None
     passes: list[ModulePass] = []
     for spec in specs:
@@ -246,9 +246,6 @@ def to_module(job: Job, observers: Sequence[Observer] = (), *, after: str | None
     """The module after the whole pipeline, or after the first pass called `after` (`"frontend"`: before any)."""
     with _no_garbage_collection():
         began = perf_counter()
-        module = _front(job)
-        seconds = perf_counter() - began
-        began = perf_counter()
         passes = parse_pipeline(job.pipeline)
         _phase(observers, "load passes", began)
         if after is not None:
@@ -257,6 +254,9 @@ def to_module(job: Job, observers: Sequence[Observer] = (), *, after: str | None
                 raise no_such("TK119", "pass of this pipeline", after, names)
             passes = passes[: names.index(after)]
         step = Step(0, "frontend", pipeline_text(passes))
+        began = perf_counter()
+        module = _front(job)
+        seconds = perf_counter() - began
         for observer in observers:
             observer.begin(module, step, seconds)
         _apply(job, module, passes, observers)
@@ -305,7 +305,7 @@ def _before_pass(job: Job, passes: Sequence[ModulePass], index: int) -> Reproduc
     ctx = context()
     for item in passes[:index]:
         item.apply(ctx, module)
-    return reproducer.of_module(module, pipeline_text(passes[index:]), verify_each=job.verify_each)
+    return reproducer.of_module(module, pipeline_text(passes[index:]))
 
 
 def verify(module: ModuleOp) -> None:

@@ -13,23 +13,36 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import IO, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.tools.command_line_tool import CommandLineTool
+from xdsl.utils.arg_spec import parse_spec
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.frontend import Frontend
 from xdsl.utils.target import Target
-from xdsl.xdsl_opt_main import xDSLOptMain
+from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
 from tkc.diagnostics import Bug, Diagnostic, Location, TkcError
 from tkc.driver import parse_pipeline
-from tkc.ir import DIALECTS
+from tkc.dump import ir_text
+from tkc.ir import context
 from tkc.ir.locations import LocatedParser, location_of
 from tkc.passes import PASSES
 
+_SWITCHES = {
+    "split-input-file": "take each piece between `// -----` lines by itself",
+    "verify-diagnostics": "print what the verifier or a pass finds wrong, and succeed",
+    "parsing-diagnostics": "print what the parser finds wrong, and succeed",
+    "expect-errors": "succeed where exactly the lines with an `// error: TEXT` comment fail, with TEXT in the message",
+    "print-op-generic": "print every operation in the generic form",
+    "print-debuginfo": "print every operation with its location",
+    "print-between-passes": "print the IR between passes on standard error",
+    "time-passes": "print what each pass took on standard error",
+}
 _EXPECTED = re.compile(r"//\s*error:\s*(.*?)\s*$")
 
 
@@ -38,13 +51,14 @@ class TkcFrontend(Frontend):
     """IR text, whose operations take their line where they have no location of their own."""
 
     name = "mlir"
+    no_implicit_module: bool = False
 
     def parse(self, ctx: Context, input: IO[bytes], input_name: str = "input") -> ModuleOp:
         try:
             text = input.read().decode("utf-8")
         except UnicodeDecodeError as error:
             raise TkcError.at("TK112", f"{input_name} is not UTF-8: {error.reason}") from None
-        return LocatedParser(ctx, text, input_name).parse_module()
+        return LocatedParser(ctx, text, input_name).parse_module(not self.no_implicit_module)
 
 
 @dataclass(frozen=True)
@@ -83,11 +97,22 @@ class TkcOpt(xDSLOptMain):
     version_format: ClassVar[str] = "tkc-opt built on xdsl {xdsl_version}"
 
     def __init__(self, args: Sequence[str] | None = None) -> None:
-        super().__init__("Run tkc's passes on IR text.", args)
-
-    def register_all_dialects(self) -> None:
-        for name, load in DIALECTS.items():
-            self.ctx.register_dialect(name, load)
+        # The base's own would take the names of every pass of xDSL, and --disable-verify for the whole process.
+        self.available_frontends = {}
+        self.available_passes = {}
+        self.available_targets = {}
+        self.ctx = context()
+        self.register_all_frontends()
+        self.register_all_passes()
+        self.register_all_targets()
+        parser = argparse.ArgumentParser("tkc-opt", description="Run tkc's passes on IR text.")
+        self.register_all_arguments(parser)
+        self.args = parser.parse_args(args)
+        self.ctx.allow_unregistered = self.args.allow_unregistered_dialect
+        spec = parse_spec(self.args.target)
+        if spec.name not in self.available_targets:
+            parser.error(f"-t: no target {spec.name}; there are {', '.join(self.available_targets)}")
+        self.setup_pipeline()
 
     def register_all_frontends(self) -> None:
         self.available_frontends["mlir"] = lambda: TkcFrontend
@@ -104,30 +129,35 @@ class TkcOpt(xDSLOptMain):
         self.available_targets.update({"mlir": mlir, "ptx": lambda: PtxTarget})
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
-        super().register_all_arguments(arg_parser)
-        arg_parser.conflict_handler = "resolve"  # -v is xDSL's --version
-        arg_parser.add_argument(
-            "-v", "--verbose", action="store_true", help="Print the notes of an error, which hold the IR."
-        )
-        arg_parser.add_argument(
-            "--expect-errors",
-            action="store_true",
-            help="Succeed where exactly the lines with an `// error: TEXT` comment fail, with TEXT in the message.",
-        )
+        CommandLineTool.register_all_arguments(self, arg_parser)
+        passes, targets = ", ".join(self.available_passes), ", ".join(self.available_targets)
+        add = arg_parser.add_argument
+        add("-p", "--passes", default="", metavar="PIPELINE", help=f"the passes to run, with commas between: {passes}")
+        add("-t", "--target", default="mlir", help=f"the form of the output: {targets}")
+        add("-o", "--output-file", metavar="FILE", help="where to write [standard output]")
+        for name, text in _SWITCHES.items():
+            add(f"--{name}", action="store_true", help=text)
+        add("-v", "--verbose", action="store_true", help="print the notes of an error, which hold the IR")
+        add("--version", action=VersionAction, version_format=self.version_format)
+        arg_parser.set_defaults(syntax_highlight=False, print_no_properties=False)
 
     def setup_pipeline(self) -> None:
         self._running: str | None = None
+        self._began = 0.0
         self.pipeline = PassPipeline(parse_pipeline(self.args.passes), self._between)
 
     def _between(self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
         """Verifies before, between and after the passes, and prints where that was asked for."""
+        took = perf_counter()
         if not self.args.disable_verify:
             self._running = previous.name if previous else None
             _verify(module, previous.name if previous else None)
         if previous and following and self.args.print_between_passes:
-            print(f"// -----// IR after {previous.name} //----- //")
-            print(self.output_resulting_program(module))
+            sys.stderr.write(f"// -----// IR after {previous.name} //----- //\n{ir_text(module, locations=False)}\n")
+        if previous and self.args.time_passes:
+            sys.stderr.write(f"{previous.name:<24}{(took - self._began) * 1e3:9.2f} ms\n")
         self._running = following.name if following else None
+        self._began = perf_counter()
 
     def run(self) -> None:
         """Reads, runs and writes; the output file is written whole or not at all."""
@@ -176,7 +206,12 @@ class TkcOpt(xDSLOptMain):
             raise
         except Exception as error:
             raise Bug(self._running or "a pass", f"{type(error).__name__}: {error}") from error
-        return self.output_resulting_program(module)
+        try:
+            return self.output_resulting_program(module)
+        except (TkcError, Bug):
+            raise
+        except Exception as error:
+            raise Bug(f"the {self.args.target} printer", f"{type(error).__name__}: {error}") from error
 
     def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
         path = self.args.input_file
@@ -248,7 +283,6 @@ def _first_line(error: Exception) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Runs `tkc-opt` on command-line words; returns 0, 1 (the input is wrong), 2 (usage) or 3 (a pass is wrong)."""
     verbose = "-v" in arguments or "--verbose" in arguments
-    checks = Attribute.__post_init__
     try:
         TkcOpt(arguments).run()
         return 0
@@ -267,8 +301,6 @@ def main(arguments: Sequence[str]) -> int:
         return _fail(str(error), error, verbose, 3)
     except DiagnosticException as error:
         return _fail(str(error), error, verbose, 1)
-    finally:
-        Attribute.__post_init__ = checks  # --disable-verify replaces it for the whole process
 
 
 def _parse_message(error: ParseError) -> str:

@@ -35,13 +35,11 @@ def of_source(job: Job) -> Reproducer:
     return Reproducer(("tkc", "compile", *options, "-o", "-"), job.text, ".tk", "#")
 
 
-def of_module(module: ModuleOp, pipeline: str, *, verify_each: bool = False, emit: bool = False) -> Reproducer:
+def of_module(module: ModuleOp, pipeline: str, *, emit: bool = False) -> Reproducer:
     """For a failure in a pass or in the printer: the IR before it, with its locations, and the passes still to run."""
     from tkc.dump import ir_text
 
     options = ["-p", pipeline] if pipeline else []
-    if verify_each:
-        options.append("--verify-each")
     if emit:
         options += ["-t", "ptx"]
     return Reproducer(("tkc-opt", *options), ir_text(module), ".mlir", "//")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -106,33 +107,31 @@ def _write_module(made: Session, place: str) -> None:
 def _write(
     made: Session, compiled: Compiled, kind: str, place: str, contract: str | None, allow: tuple[str, ...]
 ) -> None:
-    from tkc.backend.package import to_json, write_package
+    from tkc.backend.package import to_json, with_assembly, write_package
 
+    kernels, cubin = compiled.contract, None
+    if kind == "cubin":
+        from tkc.backend.assemble import assemble
+
+        assembly = assemble(compiled.ptx, made.job.target, allow=allow)
+        cubin = assembly.cubin
+        kernels = with_assembly(kernels, assembly.registers, assembly.tool)
     if kind == "json":
-        _write_files({place: to_json(compiled.contract, ptx=compiled.ptx)})
-        return
-    cubin = _assemble(made, compiled, allow) if kind == "cubin" else None
-    content = compiled.ptx if cubin is None else cubin
-    if place == STDOUT or Path(place).suffix != f".{kind}":
-        files: dict[str, str | bytes] = {place: content}
+        _write_files({place: to_json(kernels, ptx=compiled.ptx)})
+    elif Path(place).suffix == f".{kind}":
+        ptx = compiled.ptx if kind == "ptx" else None
+        write_package(place, kernels, ptx=ptx, cubin=cubin, contract_path=contract)
+    else:
+        files: dict[str, str | bytes] = {place: compiled.ptx if cubin is None else cubin}
         if contract is not None:
-            names = {f"{kind}_name": place} if place != STDOUT else {}
-            files[contract] = to_json(compiled.contract, ptx=compiled.ptx, **names)
+            named = {} if place == STDOUT else {f"{kind}_name": _beside(place, contract)}
+            files[contract] = to_json(kernels, ptx=compiled.ptx if kind == "ptx" else None, **named)
         _write_files(files)
-        return
-    write_package(
-        place,
-        compiled.contract,
-        ptx=compiled.ptx if kind == "ptx" else None,
-        cubin=cubin,
-        contract_path=contract,
-    )
 
 
-def _assemble(made: Session, compiled: Compiled, allow: tuple[str, ...]) -> bytes:
-    from tkc.backend.assemble import assemble
-
-    return assemble(compiled.ptx, target=compiled.job.target, allow=allow).cubin
+def _beside(place: str, contract: str) -> str:
+    """How the contract names a file: by the way from the contract's own folder."""
+    return Path(os.path.relpath(place, Path(contract).parent)).as_posix()
 
 
 def _write_files(files: dict[str, str | bytes]) -> None:

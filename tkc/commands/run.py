@@ -1,0 +1,133 @@
+"""`tkc run`: compiles a kernel for the GPU here, or takes a packaged one, and runs it on arrays named on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tkc.commands.options import compile_options, session
+from tkc.commands.report import Reporter
+from tkc.diagnostics import TkcError, nearest
+
+if TYPE_CHECKING:
+    from tkc.backend.cuda import Driver
+    from tkc.kernel import Kernel
+
+DEFAULT_RTOL = 3e-3
+
+
+@click.command("run")
+@click.argument("source", metavar="KERNEL.tk|KERNEL.json", type=click.Path())
+@click.argument("words", metavar="ARGUMENT…", nargs=-1)
+@click.option("--out", multiple=True, metavar="C=c.npy", help="Save an argument after the run.")
+@click.option("--expect", multiple=True, metavar="C=ref.npy", help="Compare an argument with a file after the run.")
+@click.option("--rtol", type=float, default=DEFAULT_RTOL, show_default=True, help="Largest relative error (Frobenius).")
+@click.option("--device", type=int, default=0, show_default=True, metavar="N", help="The GPU to run on.")
+@compile_options
+def command(
+    source: str,
+    words: tuple[str, ...],
+    out: tuple[str, ...],
+    expect: tuple[str, ...],
+    rtol: float,
+    device: int,
+    format: str,
+    werror: bool,
+    remarks: bool,
+    **options: Any,
+) -> None:
+    """Run a kernel on the GPU here.
+
+    An ARGUMENT is A=a.npy, 'A=random(512,256,seed=3)', 'C=empty(512,256)' (poisoned), 'C=zeros(512,256)' or n=7.
+    """
+    from tkc.arguments import parse, parse_files
+
+    reporter = Reporter(format, werror, remarks)
+    with reporter.failing():
+        specs = parse(words)
+        saved, expected = parse_files(out, "--out"), parse_files(expect, "--expect")
+        if source.endswith(".json"):
+            kernel = _packaged(source, options["kernel"])
+            driver = _driver()
+            _run(driver, device, kernel, specs, saved, expected, rtol)
+            return
+        driver = None
+        if options["target"] is None:
+            from tkc.backend.device_memory import target_of_device
+
+            driver = _driver()
+            options["target"] = target_of_device(driver, device).name
+        made = session(source, reporter=reporter, **options)
+        compiled = made.run()
+        reporter.show(compiled.diagnostics)
+        from tkc.kernel import Kernel
+
+        _run(driver or _driver(), device, Kernel.of(compiled), specs, saved, expected, rtol)
+        made.finish()
+
+
+def _driver() -> Driver:
+    from tkc.backend.cuda import driver
+
+    return driver()
+
+
+def _packaged(source: str, name: str | None) -> Kernel:
+    from tkc.kernel import load
+
+    return load(Path(source)) if name is None else load(Path(source), kernel=name)
+
+
+def _run(
+    driver: Driver,
+    device: int,
+    kernel: Kernel,
+    specs: Mapping[str, Any],
+    saved: Mapping[str, str],
+    expected: Mapping[str, str],
+    rtol: float,
+) -> None:
+    """Makes the arguments, launches, waits, and looks at the outputs."""
+    import numpy as np
+
+    from tkc import arguments
+    from tkc.backend.device_memory import DeviceArray, on_device, synchronize
+
+    contract = kernel.contract
+    dtypes = {a["name"]: a["dtype"] for a in contract["arguments"] if not a.get("scalar")}
+    _check_names((*saved, *expected), dtypes)
+    values, symbols = arguments.make(specs, contract)
+    with on_device(driver, device):
+        made: list[DeviceArray] = []
+        passed: list[Any] = []
+        for value in values:
+            if isinstance(value, np.ndarray):
+                made.append(DeviceArray(driver, np.ascontiguousarray(value)))
+                passed.append(made[-1])
+            else:
+                passed.append(value)
+        try:
+            kernel.launch(*passed, **symbols)
+            synchronize(driver, kernel.name)
+            arrays = {a["name"]: p for a, p in zip(contract["arguments"], passed, strict=True)}
+            results = {
+                name: (arrays[name].to_host(), dtypes[name]) for name in dict.fromkeys((*saved, *expected))
+            }
+        finally:
+            for array in made:
+                array.free()
+    for name, path in saved.items():
+        arguments.save(path, results[name][0])
+    for line in arguments.check_expected(results, expected, rtol):
+        click.echo(line)
+
+
+def _check_names(names: tuple[str, ...], known: Mapping[str, str]) -> None:
+    for name in names:
+        if name not in known:
+            near = nearest(name, tuple(known))
+            hint = f"; did you mean {near}?" if near else f"; there are {', '.join(known)}"
+            raise TkcError.at("TK401", f"the kernel has no array {name}{hint}")
