@@ -63,7 +63,7 @@ def test_lines_agree_with_the_spans_of_xdsl() -> None:
 
 def test_an_operation_without_a_place_has_that_of_the_one_round_it() -> None:
     module = parse(TEXT)
-    inner = [op for op in module.walk() if op.name == "ptx.bar.warp.sync"][0]
+    inner = next(op for op in module.walk() if op.name == "ptx.bar.warp.sync")
     inner.location = UNKNOWN_LOC
     assert location_of(inner) == Location("k.mlir", 5, 5)
     assert location_of(construct(UndefOp, (), (reg("b32"),))) is None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug
-from tkc.ir.isa.targets import TARGETS, Version
+from tkc.ir.isa.targets import Version
 from tkc.ir.locations import places
 from tkc.ir.ptx.control import (
     ForOp,
@@ -34,8 +34,7 @@ from tkc.ir.ptx.kernel import (
 )
 from tkc.ir.ptx.registers import PREFIXES, type_of
 from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp
-
-TARGET_ATTRIBUTE = "tkc.target"
+from tkc.ir.target import target_of
 
 _TAKES_NAMES = frozenset({"WARP_SZ"})
 """Names that PTX gives a meaning of its own (PTX 4.4)."""
@@ -49,10 +48,7 @@ _LOOP_PREDICATE = "%p0"
 
 def print_ptx(module: ModuleOp) -> str:
     """The module as PTX text for the target in its `tkc.target`."""
-    attribute = module.attributes.get(TARGET_ATTRIBUTE)
-    if not isinstance(attribute, StringAttr) or attribute.data not in TARGETS:
-        raise Bug("ptx text", f"the module has no target: {TARGET_ATTRIBUTE} is {attribute}")
-    target = TARGETS[attribute.data]
+    target = target_of(module)
     kernels: list[KernelOp] = []
     for op in module.body.block.ops:
         if not isinstance(op, KernelOp):

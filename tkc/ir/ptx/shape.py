@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from tkc.ir.isa.instructions import Row, register_class
 from tkc.ir.isa.targets import Feature, Version
@@ -81,8 +82,7 @@ class Shape:
         self.tied = dict(row.tied)
         self.immediates = tuple(w.name for w in named if row.operands[w.name] == "imm")
         self.own_offset = any(
-            before.text == "+" and w.name == "offset"
-            for before, w in zip(words, words[1:], strict=False)
+            before.text == "+" and w.name == "offset" for before, w in pairwise(words)
         )
         """Whether the row itself gives its address an offset."""
         self.arguments = tuple(
