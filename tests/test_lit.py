@@ -17,9 +17,9 @@ FILES = sorted(p for s in ("*.mlir", "*.tk") for p in LIT.rglob(s) if "Inputs" n
 
 
 def features() -> set[str]:
-    from tkc.backend.assemble import find_ptxas
+    from tkc.backend.tools import find
 
-    return {name for name, there in (("gpu", has_gpu()), ("ptxas", find_ptxas() is not None)) if there}
+    return {name for name, there in (("gpu", has_gpu()), ("ptxas", find("ptxas") is not None)) if there}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(LIT).as_posix())

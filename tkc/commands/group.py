@@ -42,14 +42,25 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     from importlib.metadata import version
 
     import tkc
-    from tkc.backend.assemble import find_ptxas
-
-    ptxas = find_ptxas()
     click.echo(f"tkc {tkc.__version__}")
     click.echo(f"xdsl {version('xdsl')}")
     click.echo(f"Python {sys.version.split()[0]}")
-    click.echo(f"ptxas {ptxas.version} ({ptxas.path})" if ptxas else "ptxas not found")
+    click.echo(_ptxas_version())
     ctx.exit()
+
+
+def _ptxas_version() -> str:
+    import re
+    import subprocess
+
+    from tkc.backend.tools import find
+
+    path = find("ptxas")
+    if path is None:
+        return "ptxas not found"
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"\bV(\d[\d.]*)", done.stdout)
+    return f"ptxas {version[1] if version else 'of unknown version'}"
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
