@@ -73,6 +73,8 @@ CODES: Mapping[str, str] = {
     "TK212": "no assembler found",
     "TK213": "roles cannot be fused",
     "TK214": "registers spilled",
+    "TK218": "layout chosen",
+    "TK219": "roles and depths chosen",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -114,6 +116,9 @@ CODES: Mapping[str, str] = {
     "TK413": "result differs from the expected one",
     "TK414": "launch requirement not met",
     "TK415": "step limit reached",
+    "TK416": "instruction that the emulator does not cover",
+    "TK417": "PTX text cannot be read",
+    "TK418": "impossible launch",
     # TK5xx numerics
     "TK501": "value does not fit the dtype",
     # TK9xx ours

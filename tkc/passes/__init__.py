@@ -1,1 +1,47 @@
-"""."""
+"""Every pass by name, and the pipelines as lines of names; a pass is loaded when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+
+def _loader(name: str) -> Callable[[], type[ModulePass]]:
+    """`lower-pipes` is `LowerPipesPass` in `lower_pipes.py`."""
+
+    def load() -> type[ModulePass]:
+        module = import_module(f"tkc.passes.{name.replace('-', '_')}")
+        return getattr(module, "".join(part.capitalize() for part in name.split("-")) + "Pass")
+
+    return load
+
+
+_ORDER = (
+    "select-swizzle",
+    "place-tiles",
+    "fuse-roles",
+    "lower-schedules",
+    "lower-pipes",
+    "insert-fences",
+    "elect-single-thread",
+    "assign-shared",
+    "assign-tensor-memory",
+    "assign-registers",
+    "lower-stage-to-ptx",
+    "name-registers",
+    "check-target",
+)
+"""The order; each pass's own first lines say why it stands where it stands."""
+
+PASSES: dict[str, Callable[[], type[ModulePass]]] = {
+    name: _loader(name) for name in ("set-target", *_ORDER)
+}
+
+
+def pipeline(target: str) -> str:
+    """The whole way from the tile level to named PTX, in xDSL's pipeline syntax."""
+    return ",".join((f"set-target{{arch={target}}}", *_ORDER))

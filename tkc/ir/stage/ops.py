@@ -13,6 +13,7 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    opt_region_def,
     prop_def,
     region_def,
     result_def,
@@ -84,6 +85,7 @@ class KernelOp(StageOp):
     sym_name = prop_def(StringAttr)
     arg_names = prop_def(ArrayAttr[StringAttr])
     contract = prop_def(DictionaryAttr)
+    threads = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     tensor_columns = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
@@ -154,7 +156,7 @@ class IfOp(StageOp):
     name = "stage.if"
     condition = operand_def(i1)
     then = region_def("single_block")
-    otherwise = region_def()
+    otherwise = opt_region_def()
     values = var_result_def()
 
 
@@ -366,6 +368,16 @@ class ElectedOp(StageOp):
 
 
 @irdl_op_definition
+class UnitOp(StageOp):
+    """The `index` of this work unit (a CTA), or the `count` of them in the launch, as `which` says."""
+
+    name = "stage.unit"
+    which = prop_def(StringAttr)
+    value = result_def(i32)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class GroupOp(StageOp):
     """The number of this thread's warpgroup in its role, from 0."""
 
@@ -379,7 +391,10 @@ class GroupOp(StageOp):
 
 @irdl_op_definition
 class TmaLoadOp(StageOp):
-    """Starts a copy of the box at `coordinates` (elements, outermost first) into a slot; out-of-bounds elements are zero."""
+    """Starts a copy of the box at `coordinates` (elements, outermost first) into a slot; out-of-bounds elements are zero.
+
+    `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have.
+    """
 
     name = "stage.tma_load"
     BY: ClassVar[By | None] = By.ONE
@@ -388,6 +403,7 @@ class TmaLoadOp(StageOp):
     slot = operand_def(i32)
     coordinates = var_operand_def(i32)
     barriers = opt_operand_def(BarriersType)
+    box = prop_def(ArrayAttr[IntegerAttr])
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
@@ -408,6 +424,7 @@ class TmaStoreOp(StageOp):
     slot = operand_def(i32)
     tensor = operand_def(TensorType)
     coordinates = var_operand_def(i32)
+    box = prop_def(ArrayAttr[IntegerAttr])
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -581,7 +598,7 @@ STAGE = Dialect(
         KernelOp, RoleOp, YieldOp, ForOp, WorkLoopOp, IfOp, BufferOp, BarriersOp, PipeOp,
         AcquireOp, CommitOp, WaitOp, ReleaseOp,
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
-        RoleBarrierOp, WarpSyncOp, ElectedOp, GroupOp,
+        RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp,
     ],

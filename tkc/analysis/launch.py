@@ -1,0 +1,89 @@
+"""The part of a launch contract that the tile level knows: symbols, arguments, params, outputs, what is empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
+
+from tkc.ir.contract import from_attribute
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
+from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
+from tkc.ir.tile.types import TensorType
+
+MOST_ITEMS = 2**31 - 1
+"""Work items are counted in 32 bits."""
+
+
+def expression(value: SSAValue) -> Any:
+    """A scalar made of sizes and constants as a contract expression; raises ValueError on anything else."""
+    match value.owner:
+        case SizeOp() as op:
+            return {"sym": op.symbol.data}
+        case ConstOp() as op if isinstance(op.constant, IntegerAttr):
+            return op.constant.value.data
+        case ArithOp() as op if (name := SCALARS[op.kind.data].contract) is not None:
+            return {"op": name, "of": [expression(x) for x in op.inputs]}
+        case _:
+            raise ValueError(f"{value} is not made of sizes")
+
+
+def launch_of(kernel: KernelOp) -> dict[str, Any]:
+    """The contract's symbols, arguments, params, outputs, requires and empty; the rest is added as it becomes known."""
+    symbols: dict[str, list[dict[str, Any]]] = {}
+    arguments: list[dict[str, Any]] = []
+    outputs: list[str] = []
+    for name_attribute, arg in zip(kernel.arg_names, kernel.body.block.args, strict=True):
+        name = name_attribute.data
+        if not isinstance(arg.type, TensorType):
+            dtype = next((d for d in DTYPES if d == str(arg.type)), str(arg.type))
+            arguments.append({"name": name, "dtype": dtype, "scalar": True})
+            continue
+        reads, writes = accesses(arg)
+        access = "readwrite" if reads and writes else "write" if writes else "read"
+        dims = list(arg.type.shape)
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, str):
+                symbols.setdefault(dim, []).append({"argument": name, "dimension": axis})
+        arguments.append({"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access})
+        if writes:
+            outputs.append(name)
+    empty: list[str] = []
+    requires: list[dict[str, Any]] = []
+    for schedule in [o for o in kernel.body.block.ops if isinstance(o, ScheduleOp)]:
+        if not any(isinstance(u.operation, ForTilesOp) for u in schedule.work.uses):
+            continue
+        extents = [expression(e) for e in schedule.extents]
+        empty += [e["sym"] for e in extents if isinstance(e, dict) and "sym" in e and e["sym"] not in empty]
+        counts = [
+            {"op": "ceildiv", "of": [e, n.value.data]} for e, n in zip(extents, schedule.sizes, strict=True)
+        ]
+        items: Any = counts[0] if len(counts) == 1 else {"op": "mul", "of": counts}
+        requires.append(
+            {
+                "test": {"op": "lt", "of": [items, MOST_ITEMS + 1]},
+                "message": f"schedule {schedule.sym_name.data} has more than {MOST_ITEMS} items",
+            }
+        )
+    return {
+        "params": {k: from_attribute(v) for k, v in kernel.params.data.items()},
+        "symbols": symbols,
+        "arguments": arguments,
+        "requires": requires,
+        "outputs": outputs,
+        "empty": [{"when": empty, "do": "nothing"}] if empty else [],
+    }
+
+
+def accesses(tensor: SSAValue) -> tuple[bool, bool]:
+    """Whether the kernel reads the tensor, and whether it writes it."""
+    reads = writes = False
+    for use in tensor.uses:
+        if isinstance(use.operation, SliceOp):
+            for copy in use.operation.slice.uses:
+                if isinstance(copy.operation, CopyOp):
+                    reads |= copy.index == 0
+                    writes |= copy.index == 1
+    return reads, writes

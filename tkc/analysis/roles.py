@@ -1,0 +1,128 @@
+"""How many warps a role of the tile level needs, what it does, and how a matrix product's rows fall on warpgroups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tkc.diagnostics import TkcError
+from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.locations import location_of
+from tkc.ir.stage.types import FragmentLayout, Home
+from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
+from tkc.ir.tile.types import AccumType, RegsType
+
+WARPGROUP = 4
+"""Warps of a warpgroup."""
+
+
+def accumulator_home(target: Target) -> Home | None:
+    """Where the target's matrix unit keeps accumulators; None where it has no unit that we use."""
+    if target.has({Feature.TCGEN05}):
+        return Home.TENSOR
+    if target.has({Feature.WGMMA}):
+        return Home.REGISTER
+    return None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How the rows of an accumulator fall on hardware: `unit` rows in one piece that one warpgroup reads.
+
+    `groups` warpgroups share the rows (1 in tensor memory), each with `blocks` pieces one after another.
+    """
+
+    unit: int
+    groups: int
+    blocks: int
+    layout: FragmentLayout
+
+
+def rows_of(accum: AccumOp, home: Home) -> Rows:
+    """The split of an accumulator's rows, or TK203 naming what fits.
+
+    tcgen05 takes 64 or 128 rows at a time (isa.mma), wgmma 64 per warpgroup (two warpgroups where the rows divide).
+    """
+    tile = accum.tile.type
+    assert isinstance(tile, AccumType)
+    rows = tile.shape[0]
+    if home is Home.TENSOR:
+        if rows == 64:
+            return Rows(64, 1, 1, FragmentLayout.HALF_ROWS)
+        if rows % 128 == 0:
+            return Rows(128, 1, rows // 128, FragmentLayout.ROWS)
+        fits = "64, 128 or a multiple of 128"
+    else:
+        if rows % 64 == 0:
+            groups = 2 if rows % 128 == 0 else 1
+            return Rows(64, groups, rows // 64 // groups, FragmentLayout.WGMMA)
+        fits = "a multiple of 64"
+    raise TkcError.at(
+        "TK203",
+        f"accumulator {accum.sym_name.data} has {rows} rows; the target's matrix unit takes {fits}",
+        location_of(accum),
+    )
+
+
+@dataclass(frozen=True)
+class RolePlan:
+    """What a role needs: `warps` in all, `groups` warpgroups that split rows, and whether it handles register tiles."""
+
+    warps: int
+    groups: int
+    registers_tiles: bool
+    products: bool
+    accumulator: AccumOp | None
+
+
+def slot_owner(slot: SSAValue) -> SSAValue:
+    """The declared tile that a slot of a put or get belongs to (the tile itself for a tile)."""
+    block = slot.owner
+    parent = block.parent_op() if not hasattr(block, "results") else None
+    if isinstance(parent, PutOp | GetOp):
+        index = slot.index  # pyright: ignore[reportAttributeAccessIssue]
+        for pipe in parent.pipes:
+            assert isinstance(pipe.owner, PipeOp)
+            if index < len(pipe.owner.tiles):
+                return pipe.owner.tiles[index]
+            index -= len(pipe.owner.tiles)
+    return slot
+
+
+def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
+    """The plan of one role; a role with register tiles gets a warpgroup unless it says otherwise."""
+    products = registers_tiles = False
+    accumulator: AccumOp | None = None
+    for op in role.walk():
+        match op:
+            case MmaOp():
+                products = True
+                owner = slot_owner(op.d).owner
+                accumulator = owner if isinstance(owner, AccumOp) else accumulator
+            case ReadOp():
+                registers_tiles = True
+                owner = slot_owner(op.tile).owner
+                accumulator = owner if isinstance(owner, AccumOp) else accumulator
+            case CopyOp() if isinstance(op.source.type, RegsType):
+                registers_tiles = True
+            case MapOp():
+                registers_tiles = True
+            case _:
+                pass
+    groups = 1
+    warps = WARPGROUP if registers_tiles else 1
+    if accumulator is not None and home is Home.REGISTER:
+        groups = rows_of(accumulator, home).groups
+        warps = WARPGROUP * groups
+    wanted = role.warps.value.data if role.warps is not None else None
+    if wanted is not None and wanted != warps:
+        fixed = home is Home.REGISTER and accumulator is not None
+        if fixed or (registers_tiles and wanted % WARPGROUP) or wanted < 1 or (accumulator and registers_tiles):
+            raise TkcError.at(
+                "TK208",
+                f"role {role.sym_name.data} asks for {wanted} warps; what it does takes {warps}",
+                location_of(role),
+            )
+        warps = wanted
+    return RolePlan(warps, groups, registers_tiles, products, accumulator)

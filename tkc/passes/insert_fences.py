@@ -1,0 +1,176 @@
+"""Put a fence at every crossing between the generic proxy and another, conservatively, once barriers show where roles meet.
+
+Before: no fence anywhere; barriers and waits are explicit.
+After: a bidirectional proxy fence stands between each generic access of a shared buffer that the async proxy also touches and
+the synchronisation before it, and between it and the one after it; tcgen05 fences stand at the same places round
+tensor-memory accesses. None stands where both sides are async. Each names the buffers it guards.
+Here because: a fence orders its own thread's accesses against a synchronisation, so barriers must exist; removing the
+redundant ones is another pass's work, which wants to see all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Await, Order, Proxy, Signal, Space, Touch
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.types import AccumulatorType, BufferType, Home
+
+
+@dataclass(frozen=True)
+class InsertFencesPass(ModulePass):
+    """`insert-fences`."""
+
+    name = "insert-fences"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
+            crossing = shared_by_proxies(kernel)
+            for role in [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]:
+                RoleFences(role, crossing).run()
+
+
+def _touches(op: Operation) -> list[tuple[SSAValue, Touch]]:
+    """The buffers that an operation touches, by its rows."""
+    found: list[tuple[SSAValue, Touch]] = []
+    for row in effects_of(op) or ():
+        if isinstance(row, Touch):
+            value = getattr(op, row.operand)
+            if isinstance(value, SSAValue) and isinstance(value.type, BufferType | AccumulatorType):
+                found.append((value, row))
+    return found
+
+
+def shared_by_proxies(kernel: s.KernelOp) -> set[SSAValue]:
+    """Shared buffers that both the generic and the async proxy access (membership is asked for; order is not used)."""
+    seen: dict[SSAValue, set[Proxy]] = {}
+    for op in kernel.walk():
+        if isinstance(op, s.BufferOp):
+            continue
+        for buffer, touch in _touches(op):
+            if touch.space is Space.SHARED:
+                seen.setdefault(buffer, set()).add(touch.proxy)
+    return {b for b, proxies in seen.items() if {Proxy.GENERIC, Proxy.ASYNC} <= proxies}
+
+
+def _synchronises(op: Operation) -> bool:
+    """Whether an operation, or one inside it, meets other threads or waits for something."""
+    return any(
+        isinstance(row, Await | Signal | Order) for inner in op.walk() for row in (effects_of(inner) or ())
+    )
+
+
+def _touches_async(op: Operation, buffer: SSAValue) -> bool:
+    return any(
+        value is buffer and touch.proxy is Proxy.ASYNC
+        for inner in op.walk()
+        for value, touch in _touches(inner)
+    )
+
+
+def _in_tensor_memory(value: SSAValue) -> bool:
+    """Whether an accumulator lives in tensor memory: wherever no register buffer is behind it, so it asks the kernel."""
+    block = value.owner.parent_block() if isinstance(value.owner, Operation) else value.owner
+    while block is not None:
+        parent = block.parent_op()
+        if isinstance(parent, s.KernelOp):
+            return any(
+                isinstance(o, s.BufferOp)
+                and isinstance(o.buffer.type, BufferType)
+                and o.buffer.type.home.data == Home.TENSOR
+                for o in parent.body.block.ops
+            )
+        block = parent.parent_block() if parent is not None else None
+    return False
+
+
+@dataclass
+class RoleFences:
+    """The fences of one role, one for each place and kind."""
+
+    role: s.RoleOp
+    crossing: set[SSAValue]
+    made: dict[tuple[Operation | None, str], s.ProxyFenceOp | s.Tcgen05FenceOp] = field(default_factory=dict)
+
+    def run(self) -> None:
+        for op in list(self.role.walk()):
+            for buffer, touch in _touches(op):
+                if touch.proxy is Proxy.GENERIC and touch.space is Space.SHARED and buffer in self.crossing:
+                    self._proxy(op, buffer, after=False)
+                    self._proxy(op, buffer, after=True)
+                elif touch.proxy is Proxy.TENSOR and _in_tensor_memory(buffer):
+                    self._tensor(op, buffer, after=False)
+                    self._tensor(op, buffer, after=True)
+
+    def _place(
+        self, op: Operation, buffer: SSAValue, after: bool
+    ) -> tuple[Operation | None, Operation]:
+        """The nearest synchronisation on that side of an access, and the operation next to which the fence goes.
+
+        An access of the same buffer through the async proxy counts too: the thread may cross proxies by itself. Climbs out of
+        loops and conditions; the edge of the role counts as a synchronisation (the kernel's own barrier).
+        """
+        here = op
+        while True:
+            there = here.next_op if after else here.prev_op
+            while there is not None:
+                if _synchronises(there) or _touches_async(there, buffer):
+                    return there, there
+                there = there.next_op if after else there.prev_op
+            parent = here.parent_op()
+            assert parent is not None
+            if isinstance(parent, s.RoleOp):
+                return None, here
+            here = parent
+
+    def _insert(self, fence: Operation, op: Operation, buffer: SSAValue, after: bool) -> None:
+        sync, at = self._place(op, buffer, after)
+        block = at.parent_block()
+        assert block is not None
+        before_it = after == (sync is not None)
+        fence.location = op.location
+        if before_it:
+            block.insert_op_before(fence, at)
+        else:
+            block.insert_op_after(fence, at)
+
+    def _proxy(self, op: Operation, buffer: SSAValue, after: bool) -> None:
+        declared = buffer.owner
+        assert isinstance(declared, s.BufferOp)
+        sync, at = self._place(op, buffer, after)
+        key = (sync or at, f"proxy.{after}")
+        known = self.made.get(key)
+        if isinstance(known, s.ProxyFenceOp):
+            if declared.sym_name not in known.guards:
+                known.guards = ArrayAttr([*known.guards, declared.sym_name])
+            return
+        fence = s.ProxyFenceOp.create(
+            properties={
+                "space": StringAttr("shared::cta"),
+                "guards": ArrayAttr([declared.sym_name]),
+                "id": StringAttr(f"{self.role.sym_name.data}.fence.{len(self.made)}"),
+            }
+        )
+        self.made[key] = fence
+        self._insert(fence, op, buffer, after)
+
+    def _tensor(self, op: Operation, accumulator: SSAValue, after: bool) -> None:
+        sync, at = self._place(op, accumulator, after)
+        key = (sync or at, f"tcgen05.{after}")
+        if key in self.made:
+            return
+        fence = s.Tcgen05FenceOp.create(
+            properties={
+                "side": StringAttr("before_thread_sync" if after else "after_thread_sync"),
+                "id": StringAttr(f"{self.role.sym_name.data}.fence.{len(self.made)}"),
+                "by": StringAttr(op.executed_by.value if isinstance(op, s.StageOp) and op.executed_by else "all"),
+            }
+        )
+        self.made[key] = fence
+        self._insert(fence, op, accumulator, after)

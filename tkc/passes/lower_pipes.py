@@ -1,0 +1,372 @@
+"""Turn rings into barriers with phases, counts, bytes and commits, once it is settled which roles there are.
+
+Before: `acquire`, `commit`, `wait` and `release` on rings; a ring's item number is implicit.
+After: mbarriers (full and empty, one pair a slot), waits with parity, expected bytes, commits and arrivals; slot and phase
+are values that loops carry, counted for the kernel's life (R1). Staging rings become counted bulk groups.
+Here because: counts depend on the roles that `fuse-roles` leaves; `insert-fences` needs to see the barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Attribute, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from tkc.diagnostics import Bug, TkcError
+from tkc.ir.emit import Emitter
+from tkc.ir.locations import location_of
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.ops import By, How
+from tkc.ir.stage.types import BarriersType
+from tkc.ir.syntax import segments
+
+ARRIVALS: dict[How, str] = {
+    How.TMA: "expect",
+    How.BULK: "one",
+    How.TCGEN05: "commit",
+    How.WGMMA: "lane",
+    How.GENERIC: "lane",
+    How.TENSOR: "lane",
+}
+"""How each kind of access signals (R3): by announced bytes, by one thread, by a tcgen05 commit, by one lane a warp."""
+
+
+def arrivals(how: tuple[How, ...], warps: int) -> int:
+    """Arrivals on a slot's barrier by one role that touches the slot so (R4); a role that does not still arrives once."""
+    kinds = {ARRIVALS[h] for h in how}
+    return sum(warps if kind == "lane" else 1 for kind in kinds) or 1
+
+
+@dataclass
+class Ring:
+    """A pipe and its barriers."""
+
+    pipe: s.PipeOp
+    full: SSAValue | None = None
+    empty: SSAValue | None = None
+
+    @property
+    def depth(self) -> int:
+        return self.pipe.depth.value.data
+
+    @property
+    def name(self) -> str:
+        return self.pipe.sym_name.data
+
+
+@dataclass
+class State:
+    """Where a role stands in a ring: the next item's slot, and its phase where barriers tell one round from the next."""
+
+    slot: SSAValue
+    phase: SSAValue | None
+
+    @property
+    def values(self) -> list[SSAValue]:
+        return [self.slot] if self.phase is None else [self.slot, self.phase]
+
+
+def how_of(op: s.CommitOp | s.ReleaseOp) -> tuple[How, ...]:
+    return tuple(How(h.data) for h in op.how)
+
+
+@dataclass(frozen=True)
+class LowerPipesPass(ModulePass):
+    """`lower-pipes`."""
+
+    name = "lower-pipes"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
+            rings = {p.ring: Ring(p) for p in kernel.body.block.ops if isinstance(p, s.PipeOp)}
+            roles = [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]
+            for ring in rings.values():
+                if ring.pipe.kind.data == "full_empty":
+                    make_barriers(ring, roles)
+            for role in roles:
+                RoleLowering(role, rings).run()
+            for ring in rings.values():
+                ring.pipe.detach()
+                ring.pipe.erase()
+
+
+def _role_of(op: Operation) -> s.RoleOp:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, s.RoleOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise Bug("lower-pipes", f"{op.name} stands outside every role")
+    return parent
+
+
+def make_barriers(ring: Ring, roles: list[s.RoleOp]) -> None:
+    """The ring's two barrier arrays, with the arrivals that its ends make."""
+    counts = {"full": 0, "empty": 0}
+    uses = [u.operation for u in ring.pipe.ring.uses]
+    for side, kind, ends in (
+        ("full", s.CommitOp, ring.pipe.producers),
+        ("empty", s.ReleaseOp, ring.pipe.consumers),
+    ):
+        for end in ends:
+            role = next((r for r in roles if r.sym_name.data == end.data), None)
+            mine = [o for o in uses if isinstance(o, kind) and role is not None and _role_of(o) is role]
+            hows = {frozenset(ARRIVALS[h] for h in how_of(o)) for o in mine}
+            if role is None or len(hows) != 1:
+                raise TkcError.at(
+                    "TK107" if not hows else "TK110",
+                    f"role {end.data} stands at an end of pipe {ring.name} but "
+                    + ("never opens it" if not hows else "touches it in different ways in different blocks"),
+                    location_of(ring.pipe),
+                )
+            counts[side] += arrivals(how_of(mine[0]), role.warps.value.data)
+    emit = Emitter(Block(), ring.pipe.location)
+    made = [
+        emit.value(
+            s.BarriersOp.create(
+                properties={
+                    "sym_name": StringAttr(f"{ring.name}.{side}"),
+                    "depth": ring.pipe.depth,
+                    "count": IntegerAttr(count, i32),
+                },
+                result_types=[BarriersType()],
+            ),
+            f"{ring.name}_{side}",
+        )
+        for side, count in counts.items()
+    ]
+    ring.full, ring.empty = made
+    block = ring.pipe.parent_block()
+    assert block is not None
+    for op in list(emit.block.ops):
+        op.detach()
+        block.insert_op_before(op, ring.pipe)
+
+
+@dataclass
+class RoleLowering:
+    """One role: replaces its ring operations and threads the ring states through its loops."""
+
+    role: s.RoleOp
+    rings: dict[SSAValue, Ring]
+    full_of: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    ids: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        self.solo = self.role.warps.value.data == 1 and not any(
+            isinstance(o, s.StageOp) and o.executed_by is By.ALL for o in self.role.walk()
+        )
+        block = self.role.body.block
+        used = self._used(block)
+        emit = Emitter(Block(), self.role.location)
+        states: dict[SSAValue, State] = {}
+        for ring in used:
+            zero = emit.const(0)
+            states[ring] = State(zero, zero if self.rings[ring].full is not None else None)
+        first = block.first_op
+        for op in list(emit.block.ops):
+            op.detach()
+            if first is None:
+                block.add_op(op)
+            else:
+                block.insert_op_before(op, first)
+        self._block(block, states)
+
+    def _used(self, block: Block) -> list[SSAValue]:
+        """Rings in which this block or a loop in it moves on, in order."""
+        found: dict[SSAValue, None] = {}
+        for op in block.walk():
+            if isinstance(op, s.AcquireOp | s.WaitOp):
+                found[op.ring] = None
+        return list(found)
+
+    def _id(self, ring: Ring, what: str) -> StringAttr:
+        """A name for a synchronisation site that every later pass keeps."""
+        base = f"{self.role.sym_name.data}.{ring.name}.{what}"
+        self.ids[base] = self.ids.get(base, 0) + 1
+        return StringAttr(base if self.ids[base] == 1 else f"{base}.{self.ids[base]}")
+
+    def _block(self, block: Block, states: dict[SSAValue, State]) -> None:
+        """Lowers a block in order; `states` is changed to the states after it."""
+        for op in list(block.ops):
+            match op:
+                case s.AcquireOp() | s.WaitOp():
+                    self._advance(op, states)
+                case s.CommitOp() | s.ReleaseOp():
+                    self._signal(op)
+                case s.ForOp():
+                    self._loop(op, states)
+                case s.IfOp() if self._used(op.then.block):
+                    raise TkcError.at("TK110", "an item under a condition is not supported yet", location_of(op))
+                case s.TmaLoadOp():
+                    self._load(op)
+                case _:
+                    pass
+
+    def _loop(self, loop: s.ForOp, states: dict[SSAValue, State]) -> None:
+        used = self._used(loop.body.block)
+        if not used:
+            return
+        body = loop.body.block
+        inner: dict[SSAValue, State] = {}
+        inits: list[SSAValue] = []
+        for ring in used:
+            before = states[ring]
+            inits += before.values
+            name = self.rings[ring].name.replace(".", "_")
+            args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
+            for arg, what in zip(args, ("slot", "phase"), strict=False):
+                arg.name_hint = f"{name}_{what}"
+            inner[ring] = State(args[0], args[1] if len(args) > 1 else None)
+        self._block(body, inner)
+        last = body.last_op
+        assert isinstance(last, s.YieldOp)
+        last.operands = [*last.operands, *(v for r in used for v in inner[r].values)]
+        region = loop.detach_region(loop.body)
+        new = s.ForOp.create(
+            operands=[*loop.operands, *inits],
+            regions=[region],
+            result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
+        )
+        new.location = loop.location
+        block = loop.parent_block()
+        assert block is not None
+        block.insert_op_before(new, loop)
+        kept = len(loop.results)
+        for old, result in zip(loop.results, new.results[:kept], strict=True):
+            result.name_hint = old.name_hint
+            old.replace_all_uses_with(result)
+        loop.detach()
+        loop.erase()
+        after = iter(new.results[kept:])
+        for ring in used:
+            phased = states[ring].phase is not None
+            states[ring] = State(next(after), next(after) if phased else None)
+
+    def _emit(self, op: Operation) -> Iterator[Emitter]:
+        emit = Emitter(Block(), op.location)
+        yield emit
+        block = op.parent_block()
+        assert block is not None
+        for new in list(emit.block.ops):
+            new.detach()
+            block.insert_op_before(new, op)
+        op.detach()
+        op.erase()
+
+    def _advance(self, op: s.AcquireOp | s.WaitOp, states: dict[SSAValue, State]) -> None:
+        """The wait for the ring's next item, and the state after it."""
+        ring, state = self.rings[op.ring], states[op.ring]
+        by = By.ONE if self.solo else By.ALL
+        for emit in self._emit(op):
+            one = emit.const(1)
+            if ring.full is None or ring.empty is None or state.phase is None:
+                self._await_staging(emit, ring)
+            elif isinstance(op, s.AcquireOp):
+                free = emit.arith("xor", state.phase, one)
+                self._wait(emit, ring.empty, state.slot, free, by, self._id(ring, "empty"))
+                self.full_of[state.slot] = ring.full
+                self._expect(emit, op, ring, state)
+            else:
+                self._wait(emit, ring.full, state.slot, state.phase, by, self._id(ring, "full"))
+            op.slot.replace_all_uses_with(state.slot)
+            states[op.ring] = _next(emit, ring.depth, state)
+
+    def _await_staging(self, emit: Emitter, ring: Ring) -> None:
+        properties: dict[str, Attribute] = {
+            "pending": IntegerAttr(ring.depth - 1, i32),
+            "read": UnitAttr(),
+            "id": self._id(ring, "drained"),
+        }
+        emit.add(s.BulkWaitOp.create(properties=properties))
+        emit.add(s.RoleBarrierOp.create(properties={"id": self._id(ring, "free")}))
+
+    def _wait(  # noqa: PLR0913
+        self, emit: Emitter, barriers: SSAValue, slot: SSAValue, parity: SSAValue, by: By, id: StringAttr
+    ) -> None:
+        emit.add(
+            s.MbarrierWaitOp.create(
+                operands=[barriers, slot, parity], properties={"by": StringAttr(by.value), "id": id}
+            )
+        )
+
+    def _expect(self, emit: Emitter, op: s.AcquireOp, ring: Ring, state: State) -> None:
+        """Announces the bytes that the item's copies bring, before they start."""
+        assert ring.full is not None
+        for use in op.slot.uses:
+            commit = use.operation
+            if isinstance(commit, s.CommitOp) and How.TMA in how_of(commit):
+                emit.add(
+                    s.MbarrierExpectOp.create(
+                        operands=[ring.full, state.slot],
+                        properties={
+                            "bytes": commit.bytes,
+                            "by": StringAttr(By.ONE.value),
+                            "id": self._id(ring, "expect"),
+                        },
+                    )
+                )
+
+    def _load(self, op: s.TmaLoadOp) -> None:
+        for emit in self._emit(op):
+            emit.add(
+                s.TmaLoadOp.create(
+                    operands=[*op.operands, self.full_of[op.slot]],
+                    properties={"box": op.box, **segments(1, 1, 1, len(op.coordinates), 1)},
+                )
+            )
+
+    def _signal(self, op: s.CommitOp | s.ReleaseOp) -> None:
+        ring, how = self.rings[op.ring], how_of(op)
+        barriers = ring.full if isinstance(op, s.CommitOp) else ring.empty
+        what = "commit" if isinstance(op, s.CommitOp) else "release"
+        for emit in self._emit(op):
+            if barriers is None:
+                emit.add(s.BulkCommitOp.create(properties={"id": self._id(ring, what)}))
+                continue
+            kinds = {ARRIVALS[h] for h in how}
+            if "commit" in kinds:
+                emit.add(
+                    s.Tcgen05CommitOp.create(
+                        operands=[barriers, op.slot], properties={"id": self._id(ring, what)}
+                    )
+                )
+            if "lane" in kinds:
+                emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
+                self._arrive(emit, barriers, op.slot, By.LANE, self._id(ring, what))
+            if "one" in kinds:
+                emit.add(
+                    s.BulkWaitOp.create(
+                        properties={
+                            "pending": IntegerAttr(0, i32),
+                            "read": UnitAttr(),
+                            "id": self._id(ring, "drained"),
+                        }
+                    )
+                )
+            if "one" in kinds or not kinds:
+                self._arrive(emit, barriers, op.slot, By.ONE, self._id(ring, what))
+
+    def _arrive(self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, id: StringAttr) -> None:
+        emit.add(
+            s.MbarrierArriveOp.create(
+                operands=[barriers, slot], properties={"by": StringAttr(by.value), "id": id}
+            )
+        )
+
+
+def _next(emit: Emitter, depth: int, state: State) -> State:
+    """The state after one item: the slot goes round, and each round flips the phase."""
+    one, zero = emit.const(1), emit.const(0)
+    if depth == 1:
+        return State(state.slot, None if state.phase is None else emit.arith("xor", state.phase, one))
+    step = emit.arith("add", state.slot, one)
+    wrapped = emit.arith("eq", step, emit.const(depth))
+    slot = emit.arith("select", wrapped, zero, step)
+    if state.phase is None:
+        return State(slot, None)
+    flip = emit.arith("select", wrapped, one, zero)
+    return State(slot, emit.arith("xor", state.phase, flip))

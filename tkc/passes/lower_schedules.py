@@ -1,0 +1,115 @@
+"""Turn each loop over a schedule into a counted loop over this work unit's items, once no two loops need to be joined.
+
+Before: `stage.work_loop` names its schedule and gives a block number for each axis.
+After: `stage.for` from the unit's index by the number of units; the body begins by computing the block numbers; the launch
+contract has its grid.
+Here because: `fuse-roles` compares schedules by name, so it comes earlier; `lower-pipes` threads ring state through plain loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, i32
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from tkc.analysis.launch import expression
+from tkc.ir.contract import to_attribute
+from tkc.ir.emit import Emitter
+from tkc.ir.stage import ops as s
+
+
+@dataclass(frozen=True)
+class LowerSchedulesPass(ModulePass):
+    """`lower-schedules`."""
+
+    name = "lower-schedules"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
+            loops = [o for o in kernel.walk() if isinstance(o, s.WorkLoopOp)]
+            totals: list[Any] = []
+            for loop in loops:
+                total = _product([expression(e) for e in loop.extents])
+                if total not in totals:
+                    totals.append(total)
+                lower(loop)
+            kernel.contract = DictionaryAttr(
+                {**kernel.contract.data, "grid": to_attribute([grid(totals), 1, 1])}
+            )
+
+
+def _product(factors: list[Any]) -> Any:
+    return factors[0] if len(factors) == 1 else {"op": "mul", "of": factors}
+
+
+def grid(totals: list[Any]) -> Any:
+    """A persistent launch: one CTA on each multiprocessor, no more than there are items."""
+    if not totals:
+        return 1
+    items = totals[0] if len(totals) == 1 else {"op": "max", "of": totals}
+    return {"op": "min", "of": [{"sym": "sm_count"}, items]}
+
+
+def lower(loop: s.WorkLoopOp) -> None:
+    """Replaces one work loop."""
+    block = loop.parent_block()
+    assert block is not None
+    before = Emitter(Block(), loop.location)
+    total = reduce(lambda x, y: before.arith("mul", x, y), loop.extents)
+    index = before.value(s.UnitOp.create(properties={"which": StringAttr("index")}, result_types=[i32]), "unit")
+    count = before.value(s.UnitOp.create(properties={"which": StringAttr("count")}, result_types=[i32]), "units")
+
+    old = loop.body.block
+    axes = len(loop.extents)
+    body = Block(arg_types=[i32, *(v.type for v in loop.inits)])
+    body.args[0].name_hint = "item"
+    emit = Emitter(body, loop.location)
+    numbers = block_numbers(emit, body.args[0], list(loop.extents), loop.group.value.data)
+    for arg, new in zip(old.args, [*numbers, *body.args[1:]], strict=True):
+        if new.name_hint is None or new.name_hint.startswith("c"):
+            new.name_hint = arg.name_hint
+        arg.replace_all_uses_with(new)
+    for op in list(old.ops):
+        op.detach()
+        body.add_op(op)
+    new_loop = before.add(
+        s.ForOp.create(
+            operands=[index, total, count, *loop.inits],
+            regions=[Region(body)],
+            result_types=[r.type for r in loop.results],
+        )
+    )
+    assert len(numbers) == axes
+    for op in list(before.block.ops):
+        op.detach()
+        block.insert_op_before(op, loop)
+    for result, new_result in zip(loop.results, new_loop.results, strict=True):
+        result.replace_all_uses_with(new_result)
+    loop.detach()
+    loop.erase()
+
+
+def block_numbers(emit: Emitter, item: SSAValue, extents: list[SSAValue], group: int) -> list[SSAValue]:
+    """The block number on each axis of item `item`: last axis fastest; the last two in groups of `group` rows."""
+    numbers: list[SSAValue] = []
+    rest = item
+    for extent in reversed(extents[2:] if group > 1 else extents[1:]):
+        numbers.insert(0, emit.arith("mod", rest, extent))
+        rest = emit.arith("div", rest, extent)
+    if group == 1 or len(extents) == 1:
+        return [rest, *numbers]
+    rows, columns = extents[0], extents[1]
+    size = emit.const(group)
+    width = emit.arith("mul", size, columns)
+    band = emit.arith("div", rest, width)
+    first = emit.arith("mul", band, size)
+    height = emit.arith("min", emit.arith("sub", rows, first), size)
+    inside = emit.arith("sub", rest, emit.arith("mul", band, width))
+    row = emit.arith("add", first, emit.arith("mod", inside, height))
+    column = emit.arith("div", inside, height)
+    return [row, column, *numbers]

@@ -1,0 +1,178 @@
+"""Write each stage operation as PTX, by the first way whose needs the target meets.
+
+Before: `stage` operations only; buffers, barriers and columns are placed, single-thread code is guarded, threads are counted.
+After: `ptx.kernel` operations with structured control and unnamed registers; the launch contract is complete but for what
+naming and assembly add.
+Here because: it is the step from what is done to how the chip does it; everything before speaks of roles and slots, everything
+after of registers. The ways stand in `lowering/`, one file for each family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.passes import ModulePass
+
+from tkc.ir.contract import from_attribute, to_attribute
+from tkc.ir.isa.targets import Target
+from tkc.ir.ptx.emit import At, kernel, string
+from tkc.ir.ptx.kernel import KernelOp
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.target import target_of
+from tkc.passes.lowering import copies, fragments, products, scalars, synchronisation
+from tkc.passes.lowering.state import Kernel
+
+FAMILIES = (copies, fragments, products, scalars, synchronisation)
+"""Importing a family registers its ways."""
+
+TENSOR_WORD = 8
+"""Bytes at the end of shared memory that `assign-shared` keeps for the tensor-memory address."""
+
+WARPGROUP_WARPS = 4
+
+
+@dataclass(frozen=True)
+class LowerStageToPtxPass(ModulePass):
+    """`lower-stage-to-ptx`."""
+
+    name = "lower-stage-to-ptx"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(op)
+        for source in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
+            lowered = lower(source, target)
+            op.body.block.insert_op_before(lowered, source)
+            source.detach()
+            source.erase()
+
+
+def _number(attribute: object, default: int = 0) -> int:
+    return attribute.value.data if attribute is not None else default  # type: ignore[attr-defined]
+
+
+def lower(source: s.KernelOp, target: Target) -> KernelOp:
+    """One kernel: prologue, roles by warp number, and the tail that all warps reach (R8)."""
+    threads = _number(source.threads)
+    shared, columns = _number(source.shared_bytes), _number(source.tensor_columns)
+    new, emit = kernel(
+        source.sym_name.data, reqntid=threads, shared_bytes=shared, location=source.location
+    )
+    k = Kernel(source, target, emit)
+    roles: list[s.RoleOp] = []
+    k.thread = emit.special("%tid.x")
+    k.lane = emit.special("%laneid")
+    k.warp = emit("shr", ".u32", k.thread, 5)
+    k.base = emit.shared_base()
+    for op in source.body.block.ops:
+        match op:
+            case s.BufferOp() | s.BarriersOp():
+                k.declared[op.results[0]] = op
+            case s.RoleOp():
+                roles.append(op)
+            case SizeOp() | ConstOp() | ArithOp():
+                emit.location = op.location
+                k.lowering_of(op).write(k, op)
+            case _:
+                k.lowering_of(op).write(k, op)
+    emit.location = source.location
+    synchronisation.initialise(k)
+    emit.location = source.location
+    if columns:
+        products.allocate(k, columns, shared - TENSOR_WORD)
+        emit("tcgen05.fence::before_thread_sync")
+    emit("barrier.cta.sync", 0)
+    if columns:
+        emit("tcgen05.fence::after_thread_sync")
+        k.tensor_base = emit("ld", ".shared::cta", ".b32", At(k.base, shared - TENSOR_WORD))
+    number = 1
+    for role in roles:
+        k.barrier_ids[role] = number
+        number += _number(role.groups)
+    _dispatch(k, roles, threads // 32)
+    emit.location = source.location
+    if columns:
+        emit("tcgen05.fence::before_thread_sync")
+        emit("barrier.cta.sync", 0)
+        emit("tcgen05.fence::after_thread_sync")
+        products.deallocate(k, columns)
+    new.properties["params"] = ArrayAttr(
+        [DictionaryAttr({"name": string(n), "kind": string(kind)}) for n, kind in k.params]
+    )
+    new.properties["contract"] = to_attribute(
+        {
+            **from_attribute(source.contract),
+            "args": k.args,
+            "cluster": {"size": [1, 1, 1], "preferred": None, "minimum": None},
+            "block": [threads, 1, 1],
+            "shared_bytes": shared,
+            "tensor_columns": columns,
+            "attributes": {},
+        }
+    )
+    return new
+
+
+def _dispatch(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:
+    """Each role's warps run its body. Where registers are moved, a warpgroup is one branch and moves them first."""
+    if not any(role.registers is not None for role in roles):
+        _chain(k, [(_first(r), _count(r), lambda r=r: _run(k, r)) for r in roles], warps)
+        return
+    branches: list[tuple[int, int, Callable[[], None]]] = []
+    placed: list[s.RoleOp] = []
+    for role in sorted(roles, key=_first):
+        if role in placed:
+            continue
+        first = _first(role) // WARPGROUP_WARPS * WARPGROUP_WARPS
+        last = -(-(_first(role) + _count(role)) // WARPGROUP_WARPS) * WARPGROUP_WARPS
+        inside = [r for r in roles if first <= _first(r) < last]
+        placed += inside
+        branches.append((first, last - first, lambda i=inside, n=last - first: _group(k, i, n)))
+    _chain(k, branches, warps)
+
+
+def _first(role: s.RoleOp) -> int:
+    return _number(role.first_warp)
+
+
+def _count(role: s.RoleOp) -> int:
+    return _number(role.warps)
+
+
+def _group(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:
+    """One warpgroup or several that run one role: setmaxnreg in every warp, then the roles."""
+    registers = max(_number(r.registers) for r in roles)
+    entry = min(k.target.max_regs_per_thread, k.target.registers_per_sm // _number(k.source.threads) // 8 * 8)
+    k.emit("setmaxnreg", ".inc" if registers > entry else ".dec", registers)
+    if len(roles) == 1 and _count(roles[0]) == warps:
+        _run(k, roles[0])
+        return
+    _chain(k, [(_first(r), _count(r), lambda r=r: _run(k, r)) for r in roles], None)
+
+
+def _chain(k: Kernel, branches: list[tuple[int, int, Callable[[], None]]], warps: int | None) -> None:
+    """`if` the warp is in the first range, run it, else try the rest; the last needs no test where it takes all others."""
+    if not branches:
+        return
+    (first, count, run), rest = branches[0], branches[1:]
+    if not rest and warps is not None and count == warps:
+        run()
+        return
+    emit = k.emit
+    if count == 1:
+        mine = emit("setp", ".eq", ".u32", k.warp, first)
+    else:
+        offset = emit("sub", ".u32", k.warp, first) if first else k.warp
+        mine = emit("setp", ".lt", ".u32", offset, count)
+    left = None if warps is None else warps - count
+    emit.if_(mine, run, (lambda: _chain(k, rest, left)) if rest else None)
+
+
+def _run(k: Kernel, role: s.RoleOp) -> None:
+    k.role = role
+    k.emit.location = role.location
+    k.write(role.body.block)
+    k.role = None

@@ -1,0 +1,101 @@
+"""Copies between global and shared memory by the copy engine, and the tensor maps that they take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.targets import Feature
+from tkc.ir.ptx.emit import At
+from tkc.ir.stage import ops as s
+from tkc.ir.tile.types import TensorType
+from tkc.passes.lowering.state import Kernel, lowers
+
+
+def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
+    """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use.
+
+    A map needs extents of at least one, also where the tensor is empty and the map is never used.
+    """
+    key = (tensor, tuple(box), swizzle)
+    if key in k.maps:
+        return k.maps[key]
+    type = tensor.type
+    assert isinstance(type, TensorType)
+    index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
+    argument = k.source.arg_names.data[index].data
+    sizes: list[Any] = [
+        {"op": "max", "of": [{"sym": d}, 1]} if isinstance(d, str) else d for d in reversed(type.shape)
+    ]
+    axes = len(type.shape)
+    name = f"{argument}_map" if all(k2[0] is not tensor for k2 in k.maps) else f"{argument}_map{len(k.maps)}"
+    k.args.append(
+        {
+            "kind": "tensormap",
+            "argument": argument,
+            "dtype": type.dtype.data,
+            "sizes": sizes,
+            "strides": [{"stride": [argument, axis]} for axis in reversed(range(axes - 1))],
+            "box": box,
+            "swizzle": swizzle,
+            "l2_promotion": "256B" if loads else "none",
+            "name": name,
+        }
+    )
+    k.params.append((name, "tensormap"))
+    with k.emit.into(k.top):
+        k.maps[key] = k.emit.param_address(name)
+    return k.maps[key]
+
+
+def _boxes(k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp) -> tuple[list[int], int, int, int]:
+    """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
+    _, type = k.buffer(buffer)
+    tile = k.tile(type)
+    columns = min(type.shape[-1], tile.span * 8 // DTYPES[type.dtype.data].bits)
+    box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
+    return box, -(-type.shape[-1] // columns), columns, tile.block
+
+
+def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp, moved: int) -> list[Any]:
+    numbers = [k.number(c) for c in reversed(op.coordinates)]
+    return [k.add(numbers[0], moved), *numbers[1:]]
+
+
+@lowers(s.TmaLoadOp, Feature.TMA)
+def load(k: Kernel, op: s.TmaLoadOp) -> None:
+    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
+    assert op.barriers is not None
+    _, type = k.buffer(op.buffer)
+    box, spans, columns, stride = _boxes(k, op.buffer, op)
+    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
+    place = k.slot_address(op.buffer, op.slot)
+    bar = k.barrier_address(op.barriers, op.slot)
+    for span in range(spans):
+        k.emit(
+            "cp.async.bulk.tensor.load",
+            f".{len(box)}d",
+            ".shared::cluster",
+            At(place.base, place.offset + span * stride),
+            map,
+            _coordinates(k, op, span * columns),
+            bar,
+        )
+
+
+@lowers(s.TmaStoreOp, Feature.TMA)
+def store(k: Kernel, op: s.TmaStoreOp) -> None:
+    _, type = k.buffer(op.buffer)
+    box, spans, columns, stride = _boxes(k, op.buffer, op)
+    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)
+    place = k.slot_address(op.buffer, op.slot)
+    for span in range(spans):
+        k.emit(
+            "cp.async.bulk.tensor.store",
+            f".{len(box)}d",
+            map,
+            _coordinates(k, op, span * columns),
+            At(place.base, place.offset + span * stride),
+        )

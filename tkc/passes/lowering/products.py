@@ -1,0 +1,230 @@
+"""Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.ir import SSAValue
+
+from tkc.analysis.tensor_memory import LANES, columns_of
+from tkc.diagnostics import TkcError
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import Major, SharedTile, descriptor_format
+from tkc.ir.isa.mma import Instruction, Mma, encode_instruction, select
+from tkc.ir.isa.targets import Feature
+from tkc.ir.locations import location_of
+from tkc.ir.ptx.emit import At
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.types import AccumulatorType, BufferType, Home
+from tkc.passes.lowering.state import Accumulator, Kernel, lowers
+
+ADDRESS_BITS = 18
+"""Bits of a shared address that a matrix descriptor holds, before the four that it drops."""
+
+
+@lowers(s.OpenOp)
+def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
+    declared, type = k.buffer(op.buffer)
+    if type.home.data == Home.TENSOR:
+        assert declared.offset is not None
+        moved = k.mul(k.number(op.slot), columns_of(type))
+        address = k.add(k.add(k.tensor_base, moved), declared.offset.value.data)
+        k.values[op.value] = Accumulator((), address, True)
+        return
+    groups = k.current_role().groups.value.data
+    rows, columns = type.shape
+    pieces = rows // groups // 64
+    registers = tuple(k.emit.undef("f32", columns // 2) for _ in range(pieces))
+    k.values[op.value] = Accumulator(registers, 0, True)
+
+
+@lowers(s.ZeroOp)
+def zero(k: Kernel, op: s.ZeroOp) -> None:
+    k.values[op.value] = replace(k.values[op.source], started=False)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of a product: its tile, which of its indices is contiguous, and where the slot is."""
+
+    tile: SharedTile
+    major: Major
+    place: At
+
+    def high(self, k: Kernel) -> int:
+        """The descriptor's upper word and the constant part of its lower one."""
+        return descriptor_format(k.target.features).encode(self.tile.descriptor(self.major))
+
+    def at(self, k: Kernel) -> SSAValue:
+        """The descriptor of the slot: address in the low bits, everything else known."""
+        word = self.high(k)
+        address = k.bit_and(k.add(self.place.base, self.place.offset), (1 << ADDRESS_BITS) - 1)
+        low = k.add(k.shift_right(address, 4), word & 0xFFFFFFFF)
+        return k.emit("mov.pack", ".b64", [low, word >> 32])
+
+
+def operand(k: Kernel, buffer: SSAValue, slot: SSAValue, major: Major) -> Operand:
+    _, type = k.buffer(buffer)
+    return Operand(k.tile(type), major, k.slot_address(buffer, slot))
+
+
+def moved(k: Kernel, descriptor: SSAValue, bytes: int) -> SSAValue:
+    """A descriptor `bytes` further on."""
+    return k.emit("add", ".u64", descriptor, bytes >> 4) if bytes else descriptor
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a stage product comes to: the hardware row, its sizes, its operands."""
+
+    row: Mma
+    m: int
+    n: int
+    k: int
+    a: Operand
+    b: Operand
+    a_dtype: str
+    b_dtype: str
+
+
+def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
+    """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
+    a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
+    assert isinstance(a_type, BufferType) and isinstance(b_type, BufferType)
+    assert isinstance(d_type, AccumulatorType)
+    n = d_type.shape[1]
+    depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
+    a, b, d = a_type.dtype.data, b_type.dtype.data, d_type.dtype.data
+    rows = [r for r in select(k.target.features, a, b, d) if not r.block]
+    place = location_of(op)
+    if not rows:
+        raise TkcError.at("TK203", f"{k.target.name} has no product of {a} and {b} into {d}", place)
+    row = rows[0]
+    if not row.fits(m, n):
+        fitting = [x for x in row.n if row.fits(m, x)]
+        near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
+        raise TkcError.at(
+            "TK203",
+            f"{k.target.name} has no {a} product of {m} rows and {n} columns; it takes {fitting[0]} to {fitting[-1]} "
+            f"columns in steps of {fitting[1] - fitting[0]} (nearest: {near})",
+            place,
+        )
+    if depth % row.k:
+        raise TkcError.at(
+            "TK203",
+            f"a product of depth {depth} is no whole number of steps; {a} takes a multiple of {row.k}",
+            place,
+        )
+    a_major = Major.MN if op.trans_a.value.data else Major.K
+    b_major = Major.K if op.trans_b.value.data else Major.MN
+    for name, dtype, major in (("a", a, a_major), ("b", b, b_major)):
+        if major is Major.MN and dtype not in row.mn_major:
+            raise TkcError.at(
+                "TK115",
+                f"operand {name} of {dtype} is not contiguous along the contracted axis; {k.target.name} takes "
+                f"only {', '.join(row.mn_major) or 'no type'} so",
+                place,
+            )
+    return Product(
+        row, m, n, depth,
+        operand(k, op.a, op.a_slot, a_major), operand(k, op.b, op.b_slot, b_major), a, b,
+    )  # fmt: skip
+
+
+@lowers(s.MmaOp, Feature.TCGEN05)
+def tcgen05(k: Kernel, op: s.MmaOp) -> None:
+    """One instruction for each K step and 128 rows; the first takes no input where nothing counts yet."""
+    type = op.value.type
+    assert isinstance(type, AccumulatorType)
+    rows = min(type.shape[0], LANES)
+    p = product(k, op, rows)
+    source: Accumulator = k.values[op.source]
+    word = encode_instruction(
+        Instruction(
+            p.row.kind, p.a_dtype, p.b_dtype, type.dtype.data, rows, p.n, p.row.k,
+            a_mn_major=p.a.major is Major.MN, b_mn_major=p.b.major is Major.MN,
+        )
+    )  # fmt: skip
+    a, b = p.a.at(k), p.b.at(k)
+    for block in range(type.shape[0] // rows):
+        into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
+        for step in range(p.k // p.row.k):
+            first = step == 0
+            enable = source.started if first else True
+            k.emit(
+                "tcgen05.mma",
+                ".cta_group::1",
+                p.row.kind,
+                into,
+                moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + p.a.tile.mn_step(p.a.major, block * rows)),
+                moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
+                idesc=word,
+                enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
+            )
+    k.values[op.value] = replace(source, started=True)
+
+
+@lowers(s.MmaOp, Feature.WGMMA)
+def wgmma(k: Kernel, op: s.MmaOp) -> None:
+    """One group: the rows of this warpgroup, 64 at a time, over all K steps."""
+    p = product(k, op, 64)
+    source: Accumulator = k.values[op.source]
+    groups = k.current_role().groups.value.data
+    pieces = len(source.registers)
+    a, b = p.a.at(k), p.b.at(k)
+    if groups > 1:
+        share = p.a.tile.mn_step(p.a.major, 64 * pieces) >> 4
+        first = k.current_role().first_warp.value.data
+        warp = k.emit("sub", ".u32", k.warp, first) if first else k.warp
+        ahead = k.mul(k.shift_right(warp, 2), share)
+        a = k.emit("add", ".u64", a, k.emit("cvt", ".u64", ".u32", ahead))
+    majors = [int(p.a.major is Major.MN), int(p.b.major is Major.MN)] if p.row.mn_major else []
+    registers = list(source.registers)
+    k.emit("wgmma.fence")
+    for piece in range(pieces):
+        for step in range(p.k // p.row.k):
+            enable = source.started if step == 0 else True
+            registers[piece] = k.emit(
+                "wgmma.mma_async",
+                f".m64n{p.n}k{p.row.k}",
+                ".f32",
+                f".{p.a_dtype}",
+                f".{p.b_dtype}",
+                moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + p.a.tile.mn_step(p.a.major, 64 * piece)),
+                moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
+                k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
+                1,
+                1,
+                *majors,
+                c=registers[piece],
+            )
+    k.emit("wgmma.commit_group")
+    k.values[op.value] = Accumulator(tuple(registers), 0, True)
+
+
+@lowers(s.MmaWaitOp, Feature.WGMMA)
+def wait(k: Kernel, op: s.MmaWaitOp) -> None:
+    k.emit("wgmma.wait_group", op.pending.value.data)
+    k.values[op.value] = k.values[op.source]
+
+
+def allocate(k: Kernel, columns: int, word: int) -> None:
+    """Warp 0 allocates tensor memory, its address goes to shared memory."""
+
+    def alloc() -> None:
+        k.emit("tcgen05.alloc", ".cta_group::1", ".shared::cta", At(k.base, word), columns)
+        k.emit("tcgen05.relinquish_alloc_permit", ".cta_group::1")
+
+    k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), alloc)
+
+
+def deallocate(k: Kernel, columns: int) -> None:
+    """Warp 0 frees what it allocated, after the CTA's barrier."""
+
+    def free() -> None:
+        k.emit("bar.warp.sync", -1)
+        k.emit("tcgen05.dealloc", ".cta_group::1", k.tensor_base, columns)
+
+    k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), free)
+
+

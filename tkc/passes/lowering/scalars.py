@@ -1,0 +1,220 @@
+"""Scalars, loops and conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i1, i64
+from xdsl.ir import SSAValue
+
+from tkc.diagnostics import Bug
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.passes.lowering.state import Accumulator, Kernel, lowers
+
+INTEGER = {
+    "add": ("add", ".s32"),
+    "sub": ("sub", ".s32"),
+    "mul": ("mul.lo", ".s32"),
+    "div": ("div", ".u32"),
+    "mod": ("rem", ".u32"),
+    "min": ("min", ".s32"),
+    "max": ("max", ".s32"),
+    "and": ("and", ".b32"),
+    "or": ("or", ".b32"),
+    "xor": ("xor", ".b32"),
+    "shl": ("shl", ".b32"),
+    "shr": ("shr", ".u32"),
+}
+"""Rows for i32; division is of non-negative numbers, for which the unsigned form is cheaper."""
+
+FLOATING = {
+    "add": ("add", ".rn", ".f32"),
+    "sub": ("sub", ".rn", ".f32"),
+    "mul": ("mul", ".rn", ".f32"),
+    "div": ("div", ".rn", ".f32"),
+    "min": ("min", ".f32"),
+    "max": ("max", ".f32"),
+}
+
+KNOWN: dict[str, Any] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "cdiv": lambda a, b: -(-a // b),
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "select": lambda p, a, b: a if p else b,
+}
+"""What the table's arithmetic gives on numbers known at compile time."""
+
+
+@lowers(ConstOp)
+def constant(k: Kernel, op: ConstOp) -> None:
+    attribute = op.constant
+    if isinstance(attribute, FloatAttr):
+        k.values[op.value] = float(attribute.value.data)
+    elif isinstance(attribute, IntegerAttr):
+        number = attribute.value.data
+        k.values[op.value] = bool(number) if attribute.type == i1 else number
+
+
+@lowers(SizeOp)
+def size(k: Kernel, op: SizeOp) -> None:
+    symbol = op.symbol.data
+    kind = "s64" if op.value.type == i64 else "s32"
+    if all(name != symbol for name, _ in k.params):
+        k.params.append((symbol, kind))
+        dtype = "i64" if kind == "s64" else "i32"
+        k.args.append({"kind": "scalar", "dtype": dtype, "value": {"sym": symbol}, "name": symbol})
+    k.values[op.value] = k.emit.param(symbol, kind)
+
+
+@lowers(ArithOp)
+def arithmetic(k: Kernel, op: ArithOp) -> None:
+    inputs = [k.number(v) for v in op.inputs]
+    k.values[op.value] = compute(k, op.kind.data, inputs, op.inputs[-1].type)
+
+
+def compute(k: Kernel, kind: str, inputs: list[Any], type: Any) -> Any:  # noqa: PLR0911
+    """The result of one row of the scalar table, known now where the inputs are."""
+    emit = k.emit
+    if not any(isinstance(v, SSAValue) for v in inputs) and type != f32:
+        return KNOWN[kind](*inputs)
+    if kind == "select":
+        p, a, b = inputs
+        if isinstance(p, bool):
+            return a if p else b
+        return emit("selp", ".f32" if type == f32 else ".b32", a, b, p)
+    a, b = inputs
+    if type == i1:
+        if kind not in ("and", "or", "xor"):
+            raise Bug("lower-stage-to-ptx", f"{kind} of predicates")
+        a, b = (emit.imm(int(v), "pred") if isinstance(v, bool) else v for v in (a, b))
+        return emit(kind, ".pred", a, b)
+    if kind in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return emit("setp", f".{kind}", ".f32" if type == f32 else ".s32", a, b)
+    if type == f32:
+        return emit(*FLOATING[kind], a, b)
+    if isinstance(b, int) and b > 0 and b & (b - 1) == 0:
+        bits = b.bit_length() - 1
+        match kind:
+            case "mul":
+                return k.mul(a, b)
+            case "div":
+                return k.shift_right(a, bits)
+            case "mod":
+                return k.bit_and(a, b - 1)
+            case "cdiv":
+                return k.shift_right(k.add(a, b - 1), bits)
+            case _:
+                pass
+    if kind in ("add", "sub") and b == 0 and not isinstance(b, SSAValue):
+        return a
+    if kind == "cdiv":
+        above = k.add(a, b - 1) if isinstance(b, int) else emit("sub", ".u32", k.add(a, b), 1)
+        return emit("div", ".u32", above, b)
+    return emit(*INTEGER[kind], a, b)
+
+
+def _parts(k: Kernel, value: SSAValue) -> list[SSAValue]:
+    """The registers that carry a value round a loop."""
+    found = k.values[value]
+    if isinstance(found, Accumulator):
+        started = [] if found.started is True else [_predicate(k, found.started)]
+        return [*found.registers, *started]
+    return [k.register(value)]
+
+
+def _predicate(k: Kernel, started: SSAValue | bool) -> SSAValue:
+    return k.emit.imm(int(started), "pred") if isinstance(started, bool) else started
+
+
+def _joined(like: Any, parts: list[SSAValue]) -> Any:
+    """A value made again of the registers that carried it."""
+    if not isinstance(like, Accumulator):
+        return parts[0]
+    count = len(like.registers)
+    started = True if like.started is True else parts[count]
+    return Accumulator(tuple(parts[:count]), like.address, started)
+
+
+@lowers(s.ForOp)
+def loop(k: Kernel, op: s.ForOp) -> None:
+    lower, upper, step = (k.number(v) for v in (op.lower, op.upper, op.step))
+    likes = [k.values[v] for v in op.inits]
+    widths = [len(_parts(k, v)) for v in op.inits]
+    inits = [part for v in op.inits for part in _parts(k, v)]
+    block = op.body.block
+
+    def split(parts: list[SSAValue]) -> list[Any]:
+        made: list[Any] = []
+        for like, width in zip(likes, widths, strict=True):
+            made.append(_joined(like, parts[:width]))
+            parts = parts[width:]
+        return made
+
+    def body(counter: SSAValue, *carried: SSAValue) -> list[SSAValue]:
+        k.values[block.args[0]] = counter
+        for arg, value in zip(block.args[1:], split(list(carried)), strict=True):
+            k.values[arg] = value
+        k.write(block)
+        last = block.last_op
+        assert isinstance(last, s.YieldOp)
+        nexts: list[SSAValue] = []
+        for like, value in zip(likes, last.values, strict=True):
+            found = k.values[value]
+            if isinstance(like, Accumulator):
+                assert isinstance(found, Accumulator)
+                nexts += found.registers
+                if like.started is not True:
+                    nexts.append(_predicate(k, found.started))
+            else:
+                nexts.append(k.register(value))
+        return nexts
+
+    results = k.emit.for_(lower, upper, step, body, inits, type=".s32")
+    for result, value in zip(op.results, split(list(results)), strict=True):
+        k.values[result] = value
+
+
+@lowers(s.IfOp)
+def condition(k: Kernel, op: s.IfOp) -> None:
+    if op.results:
+        raise Bug("lower-stage-to-ptx", "a condition with results")
+    otherwise = op.otherwise
+    k.emit.if_(
+        k.register(op.condition),
+        lambda: k.write(op.then.block),
+        None if otherwise is None else lambda: k.write(otherwise.block),
+    )
+
+
+@lowers(s.YieldOp)
+def yielded(k: Kernel, op: s.YieldOp) -> None:
+    """The loop or condition that it ends reads it."""
+
+
+@lowers(s.UnitOp)
+def unit(k: Kernel, op: s.UnitOp) -> None:
+    k.values[op.value] = k.emit.special("%ctaid.x" if op.which.data == "index" else "%nctaid.x")
+
+
+@lowers(s.GroupOp)
+def group(k: Kernel, op: s.GroupOp) -> None:
+    first = k.current_role().first_warp.value.data
+    warp = k.emit("sub", ".u32", k.warp, first) if first else k.warp
+    k.values[op.value] = k.shift_right(warp, 2)

@@ -1,0 +1,223 @@
+"""What lowering knows while it writes a kernel: values so far, addresses, parameters, the role at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, SSAValue
+
+from tkc.diagnostics import Bug, TargetError
+from tkc.ir.isa.layouts import SWIZZLES, SharedTile
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.locations import location_of
+from tkc.ir.ptx.emit import At, Emit
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.types import BufferType
+
+Number = SSAValue | int
+"""A register, or a number that is known now."""
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """An accumulator value: registers (one tuple for each row block) or a tensor-memory address, and whether it counts.
+
+    `started` is False where the next product takes no input, True where it does, or a predicate.
+    """
+
+    registers: tuple[SSAValue, ...]
+    address: Number
+    started: SSAValue | bool
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The registers of a fragment, in parts of columns side by side.
+
+    Of a 32-bit dtype a part is (even elements, odd elements), each a tuple; of a 16-bit one it is one tuple of pairs.
+    """
+
+    dtype: str
+    parts: tuple[tuple[SSAValue, ...], ...]
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """How one kind of operation is written; `needs` are the features that this way takes."""
+
+    write: Callable[[Kernel, Any], None]
+    needs: frozenset[Feature] = frozenset()
+
+
+@dataclass
+class Kernel:
+    """One kernel on its way to PTX."""
+
+    TABLE: ClassVar[dict[type[Operation], tuple[Lowering, ...]]] = {}
+
+    source: s.KernelOp
+    target: Target
+    emit: Emit
+    params: list[tuple[str, str]] = field(default_factory=list)
+    args: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[SSAValue, Any] = field(default_factory=dict)
+    maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
+    declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
+    barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
+    role: s.RoleOp | None = None
+    base: Any = None
+    thread: Any = None
+    warp: Any = None
+    lane: Any = None
+    tensor_base: Any = None
+
+    @property
+    def top(self) -> Block:
+        """The kernel's own block: what is emitted into it while a role is written stands before the role."""
+        return self._top
+
+    def __post_init__(self) -> None:
+        self._top = self.emit.block
+
+    def write(self, block: Block) -> None:
+        """Every operation of a block, in order."""
+        emit = self.emit
+        for op in block.ops:
+            emit.location = op.location
+            self.lowering_of(op).write(self, op)
+
+    def lowering_of(self, op: Operation) -> Lowering:
+        """The first way to write the operation whose needs the target meets."""
+        candidates = self.TABLE.get(type(op))
+        if candidates is None:
+            raise Bug("lower-stage-to-ptx", f"{op.name} should be gone by now")
+        for candidate in candidates:
+            if self.target.has(candidate.needs):
+                return candidate
+        ways = " or ".join(" and ".join(sorted(c.needs)) for c in candidates)
+        raise TargetError.at(
+            "TK202", f"{op.name} needs {ways}; {self.target.name} has none", location_of(op)
+        )
+
+    # Values
+
+    def number(self, value: SSAValue) -> Any:
+        """What a scalar has become: a register or a known number."""
+        found = self.values.get(value)
+        if found is None:
+            raise Bug("lower-stage-to-ptx", f"a value of {value.owner} has not been written")
+        return found
+
+    def register(self, value: SSAValue) -> SSAValue:
+        """A scalar in a register (a known number as a constant)."""
+        found = self.number(value)
+        if isinstance(found, SSAValue):
+            return found
+        if isinstance(found, bool):
+            return self.emit.imm(int(found), "pred")
+        if isinstance(found, float):
+            return self.emit.float(found)
+        return self.emit.imm(found, "pred" if value.type == i1 else "b32")
+
+    def current_role(self) -> s.RoleOp:
+        if self.role is None:
+            raise Bug("lower-stage-to-ptx", "an operation that needs a role stands outside one")
+        return self.role
+
+    # Arithmetic on numbers that may be known
+
+    def add(self, a: Number, b: Number) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(b, int) and b == 0:
+            return a
+        return self.emit("add", ".u32", a, b)
+
+    def mul(self, a: Number, b: Number) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(b, int):
+            if b == 0:
+                return 0
+            if b == 1:
+                return a
+            if b & (b - 1) == 0:
+                return self.emit("shl", ".b32", a, b.bit_length() - 1)
+        return self.emit("mul.lo", ".u32", a, b)
+
+    def bit_and(self, a: Number, mask: int) -> Any:
+        return a & mask if isinstance(a, int) else self.emit("and", ".b32", a, mask)
+
+    def bit_xor(self, a: Number, b: Number) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return a ^ b
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(b, int) and b == 0:
+            return a
+        return self.emit("xor", ".b32", a, b)
+
+    def shift_right(self, a: Number, count: int) -> Any:
+        if isinstance(a, int):
+            return a >> count
+        return self.emit("shr", ".u32", a, count) if count else a
+
+    # Memory
+
+    def buffer(self, value: SSAValue) -> tuple[s.BufferOp, BufferType]:
+        op = self.declared[value]
+        assert isinstance(op, s.BufferOp) and isinstance(value.type, BufferType)
+        return op, value.type
+
+    def tile(self, type: BufferType) -> SharedTile:
+        """How one slot lies in shared memory."""
+        rows, columns = type.shape[-2:] if len(type.shape) > 1 else (1, type.shape[0])
+        return SharedTile(rows, columns, DTYPES[type.dtype.data].bits, type.swizzle.data)
+
+    def slot_stride(self, type: BufferType) -> int:
+        align = SWIZZLES[type.swizzle.data].align
+        return -(-type.slot_bytes // align) * align
+
+    def slot_address(self, value: SSAValue, slot: SSAValue) -> At:
+        """The shared address of a slot: a register and a known offset."""
+        op, type = self.buffer(value)
+        assert op.offset is not None
+        moved = self.mul(self.number(slot), self.slot_stride(type))
+        return self.at(self.base, op.offset.value.data, moved)
+
+    def barrier_address(self, value: SSAValue, slot: SSAValue) -> At:
+        op = self.declared[value]
+        assert op.offset is not None
+        return self.at(self.base, op.offset.value.data, self.mul(self.number(slot), 8))
+
+    def at(self, base: SSAValue, offset: int, moved: Number) -> At:
+        """`base + offset + moved`."""
+        if isinstance(moved, int):
+            return At(base, offset + moved)
+        return At(self.emit("add", ".u32", base, moved), offset)
+
+    def address(self, place: At) -> SSAValue:
+        """An address in one register, for operands that take no offset."""
+        return self.add(place.base, place.offset)
+
+
+def lowers(
+    kind: type[Operation], *needs: Feature
+) -> Callable[[Callable[[Kernel, Any], None]], Callable[[Kernel, Any], None]]:
+    """Registers a way to write one kind of operation; ways are tried in the order of registration."""
+
+    def register(write: Callable[[Kernel, Any], None]) -> Callable[[Kernel, Any], None]:
+        Kernel.TABLE[kind] = (*Kernel.TABLE.get(kind, ()), Lowering(write, frozenset(needs)))
+        return write
+
+    return register
+
+

@@ -1,0 +1,115 @@
+"""Barriers, fences, elections and bulk groups."""
+
+from __future__ import annotations
+
+from tkc.ir.isa.targets import Feature
+from tkc.ir.ptx.emit import At
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.ops import By
+from tkc.passes.lowering.state import Kernel, lowers
+
+ALL_LANES = -1
+"""The full membership mask of a warp."""
+
+
+@lowers(s.MbarrierWaitOp)
+def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
+    place = k.barrier_address(op.barriers, op.slot)
+    parity = k.register(op.parity)
+    k.emit.repeat(
+        lambda: k.emit("mbarrier.try_wait.parity", ".acquire", ".cta", ".shared::cta", place, parity)
+    )
+
+
+@lowers(s.MbarrierExpectOp)
+def expect(k: Kernel, op: s.MbarrierExpectOp) -> None:
+    place = k.barrier_address(op.barriers, op.slot)
+    k.emit(
+        "mbarrier.arrive.expect_tx", ".release", ".cta", ".shared::cta", place, op.bytes.value.data
+    )
+
+
+@lowers(s.MbarrierArriveOp)
+def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
+    place = k.barrier_address(op.barriers, op.slot)
+    k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place)
+
+
+@lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
+def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
+    place = k.barrier_address(op.barriers, op.slot)
+    k.emit("tcgen05.commit", ".cta_group::1", ".shared::cluster", place)
+
+
+@lowers(s.ProxyFenceOp, Feature.TMA)
+def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
+    k.emit("fence.proxy.async", f".{op.space.data}")
+
+
+@lowers(s.Tcgen05FenceOp, Feature.TCGEN05)
+def tcgen05_fence(k: Kernel, op: s.Tcgen05FenceOp) -> None:
+    k.emit(f"tcgen05.fence::{op.side.data}")
+
+
+@lowers(s.RoleBarrierOp)
+def role_barrier(k: Kernel, op: s.RoleBarrierOp) -> None:
+    """Named barriers: one for each warpgroup that splits the role's rows; 0 is the CTA's own."""
+    role = k.current_role()
+    groups = role.groups.value.data
+    first = k.barrier_ids[role]
+    number = first
+    if groups > 1:
+        offset = role.first_warp.value.data
+        warp = k.emit("sub", ".u32", k.warp, offset) if offset else k.warp
+        number = k.add(k.shift_right(warp, 2), first)
+    k.emit("barrier.cta.sync", number, role.threads // groups)
+
+
+@lowers(s.WarpSyncOp)
+def warp_sync(k: Kernel, op: s.WarpSyncOp) -> None:
+    k.emit("bar.warp.sync", ALL_LANES)
+
+
+@lowers(s.ElectedOp)
+def elected(k: Kernel, op: s.ElectedOp) -> None:
+    """One lane by elect.sync; for one thread of several warps, joined with a test of the warp's number."""
+    role = k.current_role()
+    leader = k.emit("elect.sync", ALL_LANES)
+    warps = role.warps.value.data // role.groups.value.data
+    if op.scope.data == By.ONE and warps > 1:
+        first = role.first_warp.value.data
+        warp = k.emit("sub", ".u32", k.warp, first) if first else k.warp
+        if role.groups.value.data > 1:
+            warp = k.bit_and(warp, warps - 1)
+        leading = k.emit("setp", ".eq", ".u32", warp, 0)
+        leader = k.emit("and", ".pred", leader, leading)
+    k.values[op.value] = leader
+
+
+@lowers(s.BulkCommitOp, Feature.TMA)
+def bulk_commit(k: Kernel, op: s.BulkCommitOp) -> None:
+    k.emit("cp.async.bulk.commit_group")
+
+
+@lowers(s.BulkWaitOp, Feature.TMA)
+def bulk_wait(k: Kernel, op: s.BulkWaitOp) -> None:
+    name = "cp.async.bulk.wait_group.read" if op.read is not None else "cp.async.bulk.wait_group"
+    k.emit(name, op.pending.value.data)
+
+
+def initialise(k: Kernel) -> None:
+    """One thread makes every mbarrier and publishes them; the CTA's barrier after it lets the others see them."""
+    barriers = [op for op in k.source.body.block.ops if isinstance(op, s.BarriersOp)]
+    if not barriers:
+        return
+
+    def init() -> None:
+        for op in barriers:
+            k.emit.location = op.location
+            assert op.offset is not None
+            for slot in range(op.depth.value.data):
+                place = At(k.base, op.offset.value.data + 8 * slot)
+                k.emit("mbarrier.init", ".shared::cta", place, op.count.value.data)
+        k.emit("fence.mbarrier_init")
+
+    k.emit.if_(k.emit("setp", ".eq", ".u32", k.thread, 0), init)

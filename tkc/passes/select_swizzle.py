@@ -1,0 +1,92 @@
+"""Give every shared tile the layout its readers and writers want, before anything is built from a tile's type.
+
+Before: shared tiles have the layout `auto` or one that the user wrote.
+After: every shared tile's type, and every slot of it in a put or get, names a swizzle.
+Here because: the choice needs all uses of a tile, which only the tile level shows in one place, and placement
+needs the spans that follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from tkc.analysis.swizzle import Use, choose
+from tkc.diagnostics import Diagnostic, Severity, TkcError, report
+from tkc.ir.locations import location_of
+from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedOp
+from tkc.ir.tile.types import AUTO, SharedType, SliceType
+
+
+def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
+    """The tile itself and every slot of it that a put or get opens."""
+    yield tile
+    for use in list(tile.uses):
+        if not isinstance(use.operation, PipeOp):
+            continue
+        for block_use in list(use.operation.pipe.uses):
+            opened = block_use.operation
+            if isinstance(opened, PutOp | GetOp):
+                first = sum(
+                    len(pipe.owner.tiles)
+                    for pipe in opened.pipes[: block_use.index]
+                    if isinstance(pipe.owner, PipeOp)
+                )
+                yield opened.body.block.args[first + use.index]
+
+
+def uses_of(tile: SSAValue) -> frozenset[Use]:
+    """How the tile is used, over all its slots."""
+    found: set[Use] = set()
+    for slot in slots_of(tile):
+        for use in slot.uses:
+            match use.operation:
+                case MmaOp():
+                    found.add(Use.OPERAND)
+                case CopyOp() as copy:
+                    other = copy.destination if use.index == 0 else copy.source
+                    found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
+                case ReadOp():
+                    found.add(Use.THREADS)
+                case _:
+                    pass
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class SelectSwizzlePass(ModulePass):
+    """`select-swizzle`."""
+
+    name = "select-swizzle"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for tile in [o for o in op.walk() if isinstance(o, SharedOp)]:
+            old = tile.tile.type
+            assert isinstance(old, SharedType)
+            if old.swizzle.data != AUTO:
+                continue
+            choice = choose(old.dtype.data, old.shape, uses_of(tile.tile))
+            if choice is None:
+                raise TkcError.at(
+                    "TK207",
+                    f"rows of tile {tile.sym_name.data} are {old.shape[-1]} {old.dtype.data} wide; the tensor copy "
+                    "engine and the matrix unit take rows that are a multiple of 16 bytes (32 for an operand)",
+                    location_of(tile),
+                )
+            new = SharedType.of(old.dtype.data, old.shape, old.depth.data, choice.swizzle)
+            for slot in list(slots_of(tile.tile)):
+                Rewriter.replace_value_with_new_type(slot, new)
+            report(
+                Diagnostic(
+                    "TK218",
+                    f"tile {tile.sym_name.data} gets swizzle {choice.swizzle}: {choice.why}",
+                    location_of(tile),
+                    Severity.REMARK,
+                )
+            )
