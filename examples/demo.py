@@ -71,7 +71,9 @@ def compile_and_tell(target: str, out: Path) -> None:
 
 def count_instructions(sass: str) -> dict[str, str]:
     """Instructions of the machine code, all of them and by what they do."""
-    names = Counter(re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)", sass, re.MULTILINE))
+    names = Counter(
+        re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)", sass, re.MULTILINE)
+    )
     found = {"instructions": f"{names.total():,}"}
     for what, pattern in INSTRUCTIONS.items():
         if count := sum(n for name, n in names.items() if re.fullmatch(pattern, name)):
@@ -100,7 +102,9 @@ def run(out: Path) -> int:
         save(str(out / f"{name}.npy"), array)
     print(f"running {m} × {n} × {k} on the {gpu}, against float64:")
     words = [f"A={out / 'A.npy'}", f"B={out / 'B.npy'}", f"C=empty({m},{n})"]
-    return command_line(["run", str(SOURCE), *words, "--expect", f"C={out / 'expected.npy'}", "--rtol", "3e-3"])
+    return command_line(
+        ["run", str(SOURCE), *words, "--expect", f"C={out / 'expected.npy'}", "--rtol", "3e-3"]
+    )
 
 
 if __name__ == "__main__":

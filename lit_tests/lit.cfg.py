@@ -17,7 +17,9 @@ config.excludes = ["Inputs"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = str(Path(__file__).parent.parent / "out" / "lit")
 config.environment["PATH"] = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
-if (BIN / "ptxas").exists() or next(BIN.parent.glob("lib/python*/site-packages/nvidia/*/bin/ptxas"), None):
+if (BIN / "ptxas").exists() or next(
+    BIN.parent.glob("lib/python*/site-packages/nvidia/*/bin/ptxas"), None
+):
     config.available_features.add("ptxas")
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("gpu")

@@ -17,7 +17,11 @@ GOLDEN = TESTS / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="rewrite the golden files instead of comparing with them")
+    parser.addoption(
+        "--bless",
+        action="store_true",
+        help="rewrite the golden files instead of comparing with them",
+    )
 
 
 def pytest_report_header() -> str:
@@ -42,7 +46,11 @@ def has_gpu() -> bool:
     except OSError:
         return False
     count = ctypes.c_int(0)
-    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    return (
+        driver.cuInit(0) == 0
+        and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        and count.value > 0
+    )
 
 
 def _base_seed() -> int:
@@ -74,7 +82,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         wanted = path.read_text(encoding="utf-8")
         if text != wanted:
             lines = difflib.unified_diff(
-                wanted.splitlines(), text.splitlines(), f"golden/{test}/{name}", "this run", lineterm="", n=3
+                wanted.splitlines(),
+                text.splitlines(),
+                f"golden/{test}/{name}",
+                "this run",
+                lineterm="",
+                n=3,
             )
             pytest.fail("\n".join([*lines, bless]), pytrace=False)
 

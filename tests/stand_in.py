@@ -89,12 +89,17 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 CONTRACT = {"kernels": [{"entry": "k", "target": "sm_100a"}]}
 
 
-def front_end(text: str, file: str, *, params: dict[str, int] | None, kernel: str | None) -> ModuleOp:
+def front_end(
+    text: str, file: str, *, params: dict[str, int] | None, kernel: str | None
+) -> ModuleOp:
     if "crash" in text:
         raise RuntimeError("front end is broken")
     if "wrong" in text:
         raise TkcError.at("TK102", "unknown name wrong", Location(file, 1, 1, 6))
-    module = ModuleOp([], {"text": StringAttr(text), **{k: IntegerAttr(v, i32) for k, v in (params or {}).items()}})
+    module = ModuleOp(
+        [],
+        {"text": StringAttr(text), **{k: IntegerAttr(v, i32) for k, v in (params or {}).items()}},
+    )
     module.location = file_location(file, 1, 1)
     return module
 

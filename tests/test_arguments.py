@@ -27,7 +27,15 @@ GIVEN = ["A=random(4,6,seed=3)", "C=empty(4,2)", "n=7", "alpha=0.5", "steps=2"]
 
 
 def test_every_form_is_read() -> None:
-    words = ["A=a.npy", "B=random(512, 256, seed=3)", "C=empty(512,256)", "D=zeros(0)", "n=7", "x=-1.5e3", "S=random()"]
+    words = [
+        "A=a.npy",
+        "B=random(512, 256, seed=3)",
+        "C=empty(512,256)",
+        "D=zeros(0)",
+        "n=7",
+        "x=-1.5e3",
+        "S=random()",
+    ]
     assert arguments.parse(words) == {
         "A": FromFile("a.npy"),
         "B": Random((512, 256), 3),

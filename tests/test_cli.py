@@ -18,7 +18,9 @@ EXAMPLE = Path(__file__).parent.parent / "examples" / "gemm_bf16.tk"
 
 
 def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "tkc", *words], capture_output=True, text=True, check=False, cwd=cwd)
+    return subprocess.run(
+        [sys.executable, "-m", "tkc", *words], capture_output=True, text=True, check=False, cwd=cwd
+    )
 
 
 def test_the_version_names_what_tkc_stands_on() -> None:
@@ -60,7 +62,11 @@ def test_a_closed_pipe_ends_the_command_quietly() -> None:
     os.close(reading)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "tkc", "facts"], stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "tkc", "facts"],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     finally:
         os.close(writing)
@@ -72,7 +78,9 @@ def test_an_interrupt_ends_the_command_with_one_word(tmp_path: Path) -> None:
     fifo = tmp_path / "k.tk"
     os.mkfifo(fifo)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tkc", "compile", str(fifo), "-o", "-"], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tkc", "compile", str(fifo), "-o", "-"],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 3  # long enough to be waiting, where the system does not say
     while not _waits_for(process.pid, str(fifo)) and time.monotonic() < deadline:
@@ -86,7 +94,10 @@ def test_an_interrupt_ends_the_command_with_one_word(tmp_path: Path) -> None:
 def _waits_for(pid: int, path: str) -> bool:
     """Whether a process sleeps in the opening of a pipe that nobody writes to."""
     try:
-        return "fifo" in Path(f"/proc/{pid}/wchan").read_text() or "wait_for_partner" in Path(f"/proc/{pid}/stack").read_text()
+        return (
+            "fifo" in Path(f"/proc/{pid}/wchan").read_text()
+            or "wait_for_partner" in Path(f"/proc/{pid}/stack").read_text()
+        )
     except OSError:
         return False
 

@@ -70,7 +70,11 @@ def test_a_source_is_read_with_or_without_a_mark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "code", "says"),
-    [(b"", "TK113", "empty"), (b" \n\n", "TK113", "empty"), (b"a\nbc\xff", "TK112", r"k\.tk:2:3: .*0xff is not UTF-8")],
+    [
+        (b"", "TK113", "empty"),
+        (b" \n\n", "TK113", "empty"),
+        (b"a\nbc\xff", "TK112", r"k\.tk:2:3: .*0xff is not UTF-8"),
+    ],
 )
 def test_what_is_no_program_is_refused(tmp_path: Path, data: bytes, code: str, says: str) -> None:
     path = tmp_path / "k.tk"
@@ -133,7 +137,10 @@ def test_a_pipeline_prints_as_it_parses() -> None:
 def test_a_user_error_comes_with_its_source_line() -> None:
     with pytest.raises(TkcError) as caught:
         driver.run(job("wrong here"))
-    assert str(caught.value) == "k.tk:1:1: error: unknown name wrong [TK102]\n    wrong here\n    ^^^^^"
+    assert (
+        str(caught.value)
+        == "k.tk:1:1: error: unknown name wrong [TK102]\n    wrong here\n    ^^^^^"
+    )
     with pytest.raises(TkcError) as caught:
         driver.run(job("kernel\nab  tile", passes="mark,refuse"))
     assert str(caught.value).splitlines()[1:] == ["    ab  tile", "        ^"]
@@ -159,7 +166,9 @@ def replay(path: str) -> tuple[int, list[str]]:
     return guarded(main, words[1:]), words
 
 
-def test_a_pass_that_fails_leaves_a_reproducer_that_replays(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_pass_that_fails_leaves_a_reproducer_that_replays(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(Bug, match="internal error in break: KeyError: 'no such thing'") as caught:
         driver.run(job(passes="mark,break,mark"))
     path = caught.value.reproducer
@@ -174,8 +183,12 @@ def test_a_pass_that_fails_leaves_a_reproducer_that_replays(capfd: pytest.Captur
     assert 'loc("k.tk":1:1)' in text
 
 
-def test_the_pass_that_spoils_a_module_is_named_and_replayed(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Bug, match=r"internal error in spoil: .*builtin\.module: .*nonsense") as caught:
+def test_the_pass_that_spoils_a_module_is_named_and_replayed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(
+        Bug, match=r"internal error in spoil: .*builtin\.module: .*nonsense"
+    ) as caught:
         driver.run(job(passes="mark,spoil,mark"))
     assert caught.value.reproducer is not None
     code, words = replay(caught.value.reproducer)
@@ -186,7 +199,9 @@ def test_the_pass_that_spoils_a_module_is_named_and_replayed(capfd: pytest.Captu
 
 
 def test_a_printer_that_fails_leaves_the_final_module(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Bug, match="internal error in the PTX printer: AssertionError: no name") as caught:
+    with pytest.raises(
+        Bug, match="internal error in the PTX printer: AssertionError: no name"
+    ) as caught:
         driver.run(job("unprintable"))
     assert caught.value.reproducer is not None
     code, words = replay(caught.value.reproducer)
@@ -194,7 +209,9 @@ def test_a_printer_that_fails_leaves_the_final_module(capfd: pytest.CaptureFixtu
 
 
 def test_a_front_end_that_fails_leaves_the_source(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(Bug, match="internal error in frontend: RuntimeError: front end is broken") as caught:
+    with pytest.raises(
+        Bug, match="internal error in frontend: RuntimeError: front end is broken"
+    ) as caught:
         driver.run(job("crash\n", target="sm_90a", params={"BM": 64}))
     path = caught.value.reproducer
     assert path is not None

@@ -28,13 +28,22 @@ def names(folder: Path) -> list[str]:
 def test_a_dump_has_a_file_for_each_step_that_changed_something(tmp_path: Path) -> None:
     driver.run(JOB, [Dump(tmp_path / "a" / "b", JOB)])
     folder = tmp_path / "a" / "b"
-    assert names(folder) == ["00-frontend.mlir", "01-mark.mlir", "03-mark.mlir", "99.json", "99.ptx", "index.txt"]
+    assert names(folder) == [
+        "00-frontend.mlir",
+        "01-mark.mlir",
+        "03-mark.mlir",
+        "99.json",
+        "99.ptx",
+        "index.txt",
+    ]
     index = (folder / "index.txt").read_text()
     assert index.startswith("tkc dump of k.tk for sm_100a\n00  frontend")
     assert "02  nothing                   unchanged" in index
 
 
-def test_each_dump_replays_to_the_same_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_dump_replays_to_the_same_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     driver.run(JOB, [Dump(tmp_path, JOB)])
     wanted = (tmp_path / "99.ptx").read_text()
     assert 'from loc("k.tk":1:1)' in wanted.replace("#builtin.", "") or "k.tk" in wanted
@@ -70,7 +79,7 @@ def test_a_dump_shows_how_far_a_failing_run_came(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TkcError, match="dump folder .* cannot be written"):
+    with pytest.raises(TkcError, match=r"dump folder .* cannot be written"):
         driver.run(JOB, [Dump(tmp_path / "file" / "dump", JOB)])
 
 
@@ -120,7 +129,11 @@ def test_the_time_table_adds_up() -> None:
     timing = Timing(start_up=0.010)
     driver.run(JOB, [timing])
     table = timing.table(total=1.0)
-    assert [line.split("  ")[0] for line in table.splitlines()][:3] == ["start-up", "load passes", "frontend"]
+    assert [line.split("  ")[0] for line in table.splitlines()][:3] == [
+        "start-up",
+        "load passes",
+        "frontend",
+    ]
     assert table.count("mark") == 2
     total = sum(float(line.split(" ms")[0].split()[-1]) for line in table.splitlines()[:-1])
     assert total == pytest.approx(1000.0, abs=0.2)

@@ -29,7 +29,17 @@ MAY_IMPORT = {
 }
 """Room → rooms it may import; `""` is the public API, `tkc` itself."""
 
-OVER_ALL = {"", "__main__", "commands", "driver", "dump", "opt", "reproducer", "kernel", "arguments"}
+OVER_ALL = {
+    "",
+    "__main__",
+    "commands",
+    "driver",
+    "dump",
+    "opt",
+    "reproducer",
+    "kernel",
+    "arguments",
+}
 """Who stands above the rooms and may import every one."""
 
 NO_XDSL = {"ir.isa", "emulator", "diagnostics"}
@@ -90,21 +100,32 @@ def test_imports_go_one_way(path: Path) -> None:
     for name in sorted(imports(path)):
         top = name.split(".")[0]
         assert not (top == "xdsl" and here in NO_XDSL), f"{here} knows no IR, and imports {name}"
-        assert not (top == "lark" and here in NO_LARK), f"{here} knows no grammar, and imports {name}"
+        assert not (top == "lark" and here in NO_LARK), (
+            f"{here} knows no grammar, and imports {name}"
+        )
         if top == "tkc" and here in MAY_IMPORT:
             assert room(name) in MAY_IMPORT[here], f"{here} imports {name}"
             assert not name.startswith(NEVER.get(here, "\0")), f"{here} imports {name}"
 
 
 def defines_pass(path: Path) -> bool:
-    bases = (base for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef) for base in node.bases)
+    bases = (
+        base
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    )
     return any(isinstance(base, ast.Name) and base.id == "ModulePass" for base in bases)
 
 
-PASS_MODULES = {module_name(p) for p in MODULES if room(module_name(p)) == "passes" and defines_pass(p)}
+PASS_MODULES = {
+    module_name(p) for p in MODULES if room(module_name(p)) == "passes" and defines_pass(p)
+}
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if module_name(p) in PASS_MODULES], ids=by_path)
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if module_name(p) in PASS_MODULES], ids=by_path
+)
 def test_a_pass_imports_no_other_pass(path: Path) -> None:
     others = imports(path) & PASS_MODULES - {module_name(path)}
     assert not others, f"what two passes share is an analysis: {sorted(others)}"
@@ -130,14 +151,26 @@ def docstrings(module: ast.Module) -> set[int]:
     }
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if room(module_name(p)) == "passes"], ids=by_path)
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if room(module_name(p)) == "passes"], ids=by_path
+)
 def test_a_pass_names_no_chip(path: Path) -> None:
     """What a target has is a row in `isa.targets`; a pass asks the row."""
     spoken = docstrings(tree(path))
     for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in spoken:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in spoken
+        ):
             assert not re.search(r"sm_\d", node.value), f"line {node.lineno}: {node.value!r}"
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        name = (
+            node.attr
+            if isinstance(node, ast.Attribute)
+            else node.id
+            if isinstance(node, ast.Name)
+            else ""
+        )
         assert "capability" not in name, f"line {getattr(node, 'lineno', 0)}: {name}"
 
 
@@ -145,8 +178,13 @@ def swallows(node: ast.AST) -> bool:
     """`except Exception: pass`, and its sisters."""
     if not isinstance(node, ast.ExceptHandler):
         return False
-    broad = node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException"))
-    empty = all(isinstance(s, ast.Pass) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)) for s in node.body)
+    broad = node.type is None or (
+        isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
+    )
+    empty = all(
+        isinstance(s, ast.Pass) or (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+        for s in node.body
+    )
     return broad and empty
 
 

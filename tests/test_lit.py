@@ -19,7 +19,9 @@ FILES = sorted(p for s in ("*.mlir", "*.tk") for p in LIT.rglob(s) if "Inputs" n
 def features() -> set[str]:
     from tkc.backend.tools import find
 
-    return {name for name, there in (("gpu", has_gpu()), ("ptxas", find("ptxas") is not None)) if there}
+    return {
+        name for name, there in (("gpu", has_gpu()), ("ptxas", find("ptxas") is not None)) if there
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(LIT).as_posix())
@@ -39,17 +41,30 @@ def write(folder: Path, *lines: str) -> Path:
 
 
 def test_the_runner_sees_a_failing_check(tmp_path: Path) -> None:
-    path = write(tmp_path, "// RUN: cat %s | filecheck %s", "// CHECK: some{{thing}} else", "something")
+    path = write(
+        tmp_path, "// RUN: cat %s | filecheck %s", "// CHECK: some{{thing}} else", "something"
+    )
     assert "something" in (run_test(path, tmp_path) or "")
 
 
 def test_the_runner_passes_a_matching_check(tmp_path: Path) -> None:
-    path = write(tmp_path, "// RUN: cat %s | \\", "// RUN:   filecheck %s", "// CHECK: some{{thing$}}", "something")
+    path = write(
+        tmp_path,
+        "// RUN: cat %s | \\",
+        "// RUN:   filecheck %s",
+        "// CHECK: some{{thing$}}",
+        "something",
+    )
     assert run_test(path, tmp_path) is None
 
 
 def test_the_runner_stops_at_the_first_failing_line(tmp_path: Path) -> None:
-    path = write(tmp_path, "// RUN: diff %s %s", "// RUN: cat %s > %t && not diff %t %t", "// RUN: cat nothing")
+    path = write(
+        tmp_path,
+        "// RUN: diff %s %s",
+        "// RUN: cat %s > %t && not diff %t %t",
+        "// RUN: cat nothing",
+    )
     assert "not diff" in (run_test(path, tmp_path) or "")
 
 
@@ -75,7 +90,10 @@ def test_a_dangling_backslash_is_an_error(tmp_path: Path) -> None:
         run_lines(write(tmp_path, "// RUN: cat \\"))
 
 
-@pytest.mark.skipif(shutil.which("lit") is None and not (Path(sys.executable).parent / "lit").exists(), reason="no lit")
+@pytest.mark.skipif(
+    shutil.which("lit") is None and not (Path(sys.executable).parent / "lit").exists(),
+    reason="no lit",
+)
 def test_real_lit_runs_the_same_files() -> None:
     smallest = min(FILES, key=lambda p: p.stat().st_size)
     lit = Path(sys.executable).parent / "lit"

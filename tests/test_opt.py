@@ -39,7 +39,9 @@ def test_a_location_in_the_text_is_kept(capsys: pytest.CaptureFixture[str]) -> N
     assert 'loc("k.tk":7:3)' in capsys.readouterr().out
 
 
-def test_passes_run_and_the_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_passes_run_and_the_file_is_written_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(GOOD, "-p", "mark{times=2}", "-o", "out.mlir") == 0
     assert "mark1" in (tmp_path / "out.mlir").read_text()
     (tmp_path / "out.mlir").write_text("earlier")
@@ -58,7 +60,9 @@ def test_passes_run_and_the_file_is_written_whole(tmp_path: Path, capsys: pytest
         (("-p", "mark,spoil"), 3, "left so by spoil"),
     ],
 )
-def test_an_error_is_one_message(words: tuple[str, ...], code: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_one_message(
+    words: tuple[str, ...], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(GOOD, *words) == code
     out, err = capsys.readouterr()
     assert says in err
@@ -72,13 +76,20 @@ def test_a_syntax_error_has_its_line(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_input_that_does_not_verify_names_the_operation(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run('builtin.module {\n  "builtin.module"() <{nonsense = 1 : i32}> ({\n  }) : () -> ()\n}\n') == 1
+    assert (
+        run(
+            'builtin.module {\n  "builtin.module"() <{nonsense = 1 : i32}> ({\n  }) : () -> ()\n}\n'
+        )
+        == 1
+    )
     err = capsys.readouterr().err
     assert err.startswith("a.mlir:2:3: error: builtin.module: ")
     assert "left so by" not in err
 
 
-def test_missing_and_foreign_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_and_foreign_files_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert opt.main(["none.mlir"]) == 1
     assert "cannot be read: no such file" in capsys.readouterr().err
     (tmp_path / "k.tk").write_text("kernel")
@@ -108,13 +119,22 @@ def test_diagnostics_can_be_the_output(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_pieces_are_taken_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(f"{GOOD}// -----\n%0 = = 3\n// -----\n{GOOD}", "--split-input-file", "--parsing-diagnostics") == 0
+    assert (
+        run(
+            f"{GOOD}// -----\n%0 = = 3\n// -----\n{GOOD}",
+            "--split-input-file",
+            "--parsing-diagnostics",
+        )
+        == 0
+    )
     out = capsys.readouterr().out
     assert out.count("builtin.module") == 2
     assert out.count("// -----") == 2
 
 
-WRONG = '  "builtin.module"() <{{nonsense = 1 : i32}}> ({{ // error: {}\n  ^bb0:\n  }}) : () -> ()\n'
+WRONG = (
+    '  "builtin.module"() <{{nonsense = 1 : i32}}> ({{ // error: {}\n  ^bb0:\n  }}) : () -> ()\n'
+)
 
 
 def expect(text: str, *words: str) -> int:
@@ -142,7 +162,9 @@ def test_an_error_that_nobody_expected_fails(capsys: pytest.CaptureFixture[str])
     assert "a.mlir:2: unexpected error" in capsys.readouterr().err
 
 
-def test_expected_parse_errors_and_pieces_keep_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_expected_parse_errors_and_pieces_keep_their_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     text = f"{GOOD}// -----\n%0 = = 3 // error: \n// -----\n%0 = = 3\n"
     assert run(text, "--expect-errors", "--split-input-file") == 1
     err = capsys.readouterr().err

@@ -97,7 +97,10 @@ def parse(words: Sequence[str]) -> dict[str, Spec]:
     for word in words:
         match = _WORD.fullmatch(word)
         if match is None:
-            found.error("TK412", f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE) or NAME=NUMBER")
+            found.error(
+                "TK412",
+                f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE) or NAME=NUMBER",
+            )
         elif match[1] in specs:
             found.error("TK412", f"{match[1]} is given twice")
         else:
@@ -132,7 +135,9 @@ def _spec(text: str) -> Spec:
     make = _MAKERS.get(call[1])
     if make is None:
         near = nearest(call[1], tuple(_MAKERS))
-        raise ValueError(f"no maker {call[1]}; {f'did you mean {near}' if near else 'there are ' + ', '.join(_MAKERS)}")
+        raise ValueError(
+            f"no maker {call[1]}; {f'did you mean {near}' if near else 'there are ' + ', '.join(_MAKERS)}"
+        )
     shape: list[int] = []
     seed: int | None = None
     for part in (p.strip() for p in call[2].split(",")) if call[2].strip() else ():
@@ -209,7 +214,9 @@ def _example(argument: Mapping[str, Any]) -> str:
     if argument.get("scalar"):
         return f"{argument['name']}=1"
     maker = "empty" if argument["access"] == "write" else "random"
-    dims = ",".join(d if isinstance(d, str) else str(d) if isinstance(d, int) else "…" for d in argument["dims"])
+    dims = ",".join(
+        d if isinstance(d, str) else str(d) if isinstance(d, int) else "…" for d in argument["dims"]
+    )
     return f"'{argument['name']}={maker}({dims})'"
 
 
@@ -284,7 +291,9 @@ def _stored_shape(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
     if bits % 8 == 0:
         return shape
     if not shape or shape[-1] * bits % 8:
-        raise ValueError(f"{dtype} is packed, and a last dimension of {shape[-1] if shape else 1} is no whole number of bytes")
+        raise ValueError(
+            f"{dtype} is packed, and a last dimension of {shape[-1] if shape else 1} is no whole number of bytes"
+        )
     return (*shape[:-1], shape[-1] * bits // 8)
 
 
@@ -294,7 +303,9 @@ def pack(values: Array, dtype: str) -> Array:
 
     bits = DTYPES[dtype].bits
     packed_shape = _stored_shape(values.shape, dtype)
-    unpacked = np.unpackbits(values.view(np.uint8)[..., np.newaxis], axis=-1, count=bits, bitorder="little")
+    unpacked = np.unpackbits(
+        values.view(np.uint8)[..., np.newaxis], axis=-1, count=bits, bitorder="little"
+    )
     flat = unpacked.reshape(*values.shape[:-1], values.shape[-1] * bits)
     return np.packbits(flat, axis=-1, bitorder="little").reshape(packed_shape)
 
@@ -317,13 +328,21 @@ def load(path: str, dtype: str) -> Array:
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:
-        raise TkcError.at("TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise TkcError.at(
+            "TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
+        ) from None
     except (ValueError, EOFError) as error:
-        raise TkcError.at("TK412", f"{path} is no array saved by NumPy: {str(error).splitlines()[0]}") from None
+        raise TkcError.at(
+            "TK412", f"{path} is no array saved by NumPy: {str(error).splitlines()[0]}"
+        ) from None
     if not isinstance(array, np.ndarray):
         raise TkcError.at("TK412", f"{path} holds several arrays, expected one (.npy)")
     wanted = numpy_dtype(dtype)
-    if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize and array.dtype.names is None:
+    if (
+        array.dtype.kind == "V"
+        and array.dtype.itemsize == wanted.itemsize
+        and array.dtype.names is None
+    ):
         array = array.view(wanted)
     return array
 
@@ -372,7 +391,9 @@ def compare(found: Array, expected: Array) -> Comparison:
     norm = float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0)))
     gap = float(np.linalg.norm(difference))
     error = gap / norm if norm else (0.0 if gap == 0 else float("inf"))
-    return Comparison(error, float(np.abs(difference).max()), tuple(int(i) for i in place), int(strange.sum()))
+    return Comparison(
+        error, float(np.abs(difference).max()), tuple(int(i) for i in place), int(strange.sum())
+    )
 
 
 def values_of(array: Array, dtype: str) -> Array:
@@ -400,7 +421,11 @@ def check_expected(
             said.append(f"{text} (<= {rtol:g})")
             continue
         at = ", ".join(map(str, difference.at))
-        more = f", {difference.strangers} elements NaN or infinite in one only" if difference.strangers else ""
+        more = (
+            f", {difference.strangers} elements NaN or infinite in one only"
+            if difference.strangers
+            else ""
+        )
         found.error(
             "TK413",
             f"{text} > {rtol:g}; worst at [{at}]: {values[difference.at]} for {wanted[difference.at]}{more}",

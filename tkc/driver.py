@@ -125,7 +125,9 @@ def compile(
     """
     from tkc.kernel import Kernel
 
-    text, file = (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
+    text, file = (
+        (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
+    )
     job = Job(text, file, target, kernel, dict(params or {}), fences, model, passes)
     observers: list[Observer] = []
     if dump is not None:
@@ -182,7 +184,9 @@ def _reason(error: Exception) -> str:
 def no_such(code: str, what: str, word: str, known: Sequence[str]) -> TkcError:
     near = nearest(word, known)
     hint = f"; did you mean {near}?" if near else ""
-    return TkcError.at(code, f"no {what} is called {word}{hint}", None, Note(f"there are {', '.join(known)}"))
+    return TkcError.at(
+        code, f"no {what} is called {word}{hint}", None, Note(f"there are {', '.join(known)}")
+    )
 
 
 def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
@@ -204,7 +208,9 @@ def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
         try:
             passes.append(PASSES[spec.name]().from_spec(spec))
         except ValueError as error:
-            raise TkcError.at("TK119", f"pass {spec.name}: {str(error)[:1].lower()}{str(error)[1:]}") from None
+            raise TkcError.at(
+                "TK119", f"pass {spec.name}: {str(error)[:1].lower()}{str(error)[1:]}"
+            ) from None
     return tuple(passes)
 
 
@@ -242,7 +248,9 @@ def run(job: Job, observers: Sequence[Observer] = ()) -> Compiled:
     return compiled
 
 
-def to_module(job: Job, observers: Sequence[Observer] = (), *, after: str | None = None) -> ModuleOp:
+def to_module(
+    job: Job, observers: Sequence[Observer] = (), *, after: str | None = None
+) -> ModuleOp:
     """The module after the whole pipeline, or after the first pass called `after` (`"frontend"`: before any)."""
     with _no_garbage_collection():
         began = perf_counter()
@@ -273,7 +281,9 @@ def _front(job: Job) -> ModuleOp:
         return module
 
 
-def _apply(job: Job, module: ModuleOp, passes: Sequence[ModulePass], observers: Sequence[Observer]) -> None:
+def _apply(
+    job: Job, module: ModuleOp, passes: Sequence[ModulePass], observers: Sequence[Observer]
+) -> None:
     """Runs the passes in order and verifies: after each where the job says so, else once at the end."""
     ctx = context()
     for i, item in enumerate(passes):
@@ -294,7 +304,9 @@ def _apply(job: Job, module: ModuleOp, passes: Sequence[ModulePass], observers: 
             try:
                 verify(module)
             except Exception:
-                to_module(replace(job, verify_each=True))  # raises the Bug of the pass that is guilty
+                to_module(
+                    replace(job, verify_each=True)
+                )  # raises the Bug of the pass that is guilty
                 raise
         _phase(observers, "verify", began)
 
@@ -316,7 +328,9 @@ def verify(module: ModuleOp) -> None:
         module.verify()
     except VerifyException as error:
         said = str(error).strip().splitlines()
-        raise VerifyException(f"{_first_wrong(module)}{said[-1] if said else 'does not verify'}") from None
+        raise VerifyException(
+            f"{_first_wrong(module)}{said[-1] if said else 'does not verify'}"
+        ) from None
 
 
 def _first_wrong(module: ModuleOp) -> str:

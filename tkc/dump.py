@@ -139,7 +139,11 @@ def _listed(index: Path) -> list[str]:
     if not lines or not lines[0].startswith(_TITLE):
         return []
     words = (word for line in lines[1:] for word in line.split())
-    return [w for w in words if w[:2].isdigit() and w.endswith((".mlir", ".ptx", ".json")) and "/" not in w]
+    return [
+        w
+        for w in words
+        if w[:2].isdigit() and w.endswith((".mlir", ".ptx", ".json")) and "/" not in w
+    ]
 
 
 @dataclass
@@ -166,7 +170,9 @@ class IrPrinter(Watcher):
             self._print(module, f"after {step.name}")
 
     def _print(self, module: ModuleOp, when: str) -> None:
-        self.stream.write(f"// -----// IR {when} //----- //\n{ir_text(module, locations=self.locations)}\n")
+        self.stream.write(
+            f"// -----// IR {when} //----- //\n{ir_text(module, locations=self.locations)}\n"
+        )
 
 
 @dataclass

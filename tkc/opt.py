@@ -111,7 +111,9 @@ class TkcOpt(xDSLOptMain):
         self.ctx.allow_unregistered = self.args.allow_unregistered_dialect
         spec = parse_spec(self.args.target)
         if spec.name not in self.available_targets:
-            parser.error(f"-t: no target {spec.name}; there are {', '.join(self.available_targets)}")
+            parser.error(
+                f"-t: no target {spec.name}; there are {', '.join(self.available_targets)}"
+            )
         self.setup_pipeline()
 
     def register_all_frontends(self) -> None:
@@ -132,12 +134,23 @@ class TkcOpt(xDSLOptMain):
         CommandLineTool.register_all_arguments(self, arg_parser)
         passes, targets = ", ".join(self.available_passes), ", ".join(self.available_targets)
         add = arg_parser.add_argument
-        add("-p", "--passes", default="", metavar="PIPELINE", help=f"the passes to run, with commas between: {passes}")
+        add(
+            "-p",
+            "--passes",
+            default="",
+            metavar="PIPELINE",
+            help=f"the passes to run, with commas between: {passes}",
+        )
         add("-t", "--target", default="mlir", help=f"the form of the output: {targets}")
         add("-o", "--output-file", metavar="FILE", help="where to write [standard output]")
         for name, text in _SWITCHES.items():
             add(f"--{name}", action="store_true", help=text)
-        add("-v", "--verbose", action="store_true", help="print the notes of an error, which hold the IR")
+        add(
+            "-v",
+            "--verbose",
+            action="store_true",
+            help="print the notes of an error, which hold the IR",
+        )
         add("--version", action=VersionAction, version_format=self.version_format)
         arg_parser.set_defaults(syntax_highlight=False, print_no_properties=False)
 
@@ -146,14 +159,18 @@ class TkcOpt(xDSLOptMain):
         self._began = 0.0
         self.pipeline = PassPipeline(parse_pipeline(self.args.passes), self._between)
 
-    def _between(self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+    def _between(
+        self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
+    ) -> None:
         """Verifies before, between and after the passes, and prints where that was asked for."""
         took = perf_counter()
         if not self.args.disable_verify:
             self._running = previous.name if previous else None
             _verify(module, previous.name if previous else None)
         if previous and following and self.args.print_between_passes:
-            sys.stderr.write(f"// -----// IR after {previous.name} //----- //\n{ir_text(module, locations=False)}\n")
+            sys.stderr.write(
+                f"// -----// IR after {previous.name} //----- //\n{ir_text(module, locations=False)}\n"
+            )
         if previous and self.args.time_passes:
             sys.stderr.write(f"{previous.name:<24}{(took - self._began) * 1e3:9.2f} ms\n")
         self._running = following.name if following else None
@@ -211,14 +228,19 @@ class TkcOpt(xDSLOptMain):
         except (TkcError, Bug):
             raise
         except Exception as error:
-            raise Bug(f"the {self.args.target} printer", f"{type(error).__name__}: {error}") from error
+            raise Bug(
+                f"the {self.args.target} printer", f"{type(error).__name__}: {error}"
+            ) from error
 
     def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
         path = self.args.input_file
         if path is not None:
             extension = Path(path).suffix
             if extension != ".mlir" and not self.args.frontend:
-                raise TkcError.at("TK112", f"{path} is no IR text; expected the suffix .mlir, found {extension or 'none'}")
+                raise TkcError.at(
+                    "TK112",
+                    f"{path} is no IR text; expected the suffix .mlir, found {extension or 'none'}",
+                )
             try:
                 return super().prepare_input()
             except OSError as error:

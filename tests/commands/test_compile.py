@@ -33,7 +33,9 @@ def test_the_output_is_named_after_the_source(tmp_path: Path) -> None:
     assert (contract["schema"], contract["ptx"]) == ("tkc-launch/1", "k.ptx")
 
 
-def test_ptx_goes_to_standard_output(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+def test_ptx_goes_to_standard_output(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> None:
     assert tkc("compile", "k.tk", "-o", "-", "--contract", "c.json") == 0
     out, err = capfdbinary.readouterr()
     assert (out.startswith(b"// 4 modules"), err) == (True, b"")
@@ -79,7 +81,9 @@ def test_params_reach_the_front_end(tmp_path: Path) -> None:
         ("B M=1", "expected NAME=INT"),
     ],
 )
-def test_a_wrong_param_is_wrong_usage(word: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_param_is_wrong_usage(
+    word: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert tkc("compile", "k.tk", "-D", word) == 2
     assert says in capsys.readouterr().err
 
@@ -95,7 +99,11 @@ def test_a_param_given_twice_is_wrong_usage(capsys: pytest.CaptureFixture[str]) 
         (("compile",), 2, "Missing argument"),
         (("compile", "k.tk", "--tagret", "sm_90a"), 2, "--target"),
         (("compile", "k.tk", "--target", "sm_99"), 2, "did you mean sm_90"),
-        (("compile", "k.tk", "-o", "k.bin"), 2, "has the suffix .bin; expected .ptx, .cubin, .mlir or .json"),
+        (
+            ("compile", "k.tk", "-o", "k.bin"),
+            2,
+            "has the suffix .bin; expected .ptx, .cubin, .mlir or .json",
+        ),
         (("compile", "k.tk", "-o", "k"), 2, "has no suffix"),
         (("compile", "k.tk", "-p", "mork"), 2, "did you mean mark"),
         (("compile", "k.tk", "--print-ir-after", "mork"), 2, "did you mean mark"),
@@ -125,10 +133,15 @@ def test_a_failed_compilation_leaves_an_earlier_output(tmp_path: Path) -> None:
     assert (tmp_path / "k.ptx").read_text() == "earlier"
 
 
-def test_errors_in_the_program_are_shown_with_their_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_errors_in_the_program_are_shown_with_their_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "w.tk").write_text("wrong name\n")
     assert tkc("compile", "w.tk") == 1
-    assert capsys.readouterr().err == "w.tk:1:1: error: unknown name wrong [TK102]\n    wrong name\n    ^^^^^\n"
+    assert (
+        capsys.readouterr().err
+        == "w.tk:1:1: error: unknown name wrong [TK102]\n    wrong name\n    ^^^^^\n"
+    )
 
 
 def test_errors_as_json_and_sarif(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -146,7 +159,9 @@ def test_errors_as_json_and_sarif(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert json.loads(capsys.readouterr().err)["diagnostics"][0]["code"] == "TK112"
 
 
-def test_warnings_are_shown_and_werror_makes_them_fatal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_warnings_are_shown_and_werror_makes_them_fatal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert tkc("compile", "k.tk", "-p", "warn") == 0
     assert "k.tk:1:1: warning: something is odd" in capsys.readouterr().err
     (tmp_path / "k.ptx").unlink()
@@ -155,10 +170,14 @@ def test_warnings_are_shown_and_werror_makes_them_fatal(capsys: pytest.CaptureFi
     assert not (tmp_path / "k.ptx").exists()
 
 
-def test_our_own_bug_is_exit_3_with_a_reproducer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_our_own_bug_is_exit_3_with_a_reproducer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert tkc("compile", "k.tk", "-p", "break") == 3
     err = capsys.readouterr().err
-    assert err.startswith("internal error in break: KeyError: 'no such thing' [TK901]\nreproducer: tkc-repro-")
+    assert err.startswith(
+        "internal error in break: KeyError: 'no such thing' [TK901]\nreproducer: tkc-repro-"
+    )
     assert tkc("compile", "k.tk", "-p", "break", "--format", "json") == 3
     assert json.loads(capsys.readouterr().err)["diagnostics"][0]["code"] == "TK901"
 
@@ -176,7 +195,9 @@ def test_an_exception_in_the_command_itself_is_one_message(
     assert "Traceback" not in err
 
 
-def test_an_interrupt_is_one_word(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_one_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -193,7 +214,7 @@ def test_the_pipeline_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None
 def test_ir_and_times_are_printed_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--print-ir-before=nothing", "--print-ir-after-all", "--timing", "--verify-each")
     assert tkc("compile", "k.tk", "-o", "-", *words) == 0
-    out, err = capsys.readouterr()
+    err = capsys.readouterr().err
     assert err.count("// -----// IR") == 5
     assert "print PTX" in err
     assert err.splitlines()[-1].startswith("total")
@@ -204,7 +225,9 @@ def test_a_dump_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "d" / "99.ptx").read_text() == (tmp_path / "k.ptx").read_text()
 
 
-def test_check_reports_on_standard_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_check_reports_on_standard_output(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "w.tk").write_text("wrong name\n")
     assert tkc("check", "w.tk") == 1
     assert "unknown name wrong [TK102]" in capsys.readouterr().out
@@ -214,7 +237,9 @@ def test_check_reports_on_standard_output(capsys: pytest.CaptureFixture[str], tm
     assert json.loads(capsys.readouterr().out)["runs"][0]["results"] == []
 
 
-def test_a_file_name_that_is_no_text_is_no_crash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_name_that_is_no_text_is_no_crash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = os.fsdecode(b"\xffk.tk")
     Path(name).write_text("wrong\n")
     assert tkc("compile", name) == 1

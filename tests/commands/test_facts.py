@@ -35,7 +35,10 @@ def test_an_instruction_is_told_with_its_modifiers(capsys: pytest.CaptureFixture
 
 def test_a_family_is_told_as_a_list() -> None:
     rows = all_rows()
-    assert {r.name for r in find("mbarrier.arrive", rows)} > {"mbarrier.arrive", "mbarrier.arrive.expect_tx"}
+    assert {r.name for r in find("mbarrier.arrive", rows)} > {
+        "mbarrier.arrive",
+        "mbarrier.arrive.expect_tx",
+    }
     assert [r.name for r in find("setmaxnreg", rows)] == ["setmaxnreg"]
     assert any(r.name.startswith("cp.async.bulk") for r in find("bulk.tensor", rows))
 

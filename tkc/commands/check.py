@@ -40,9 +40,13 @@ def summary(compiled: Compiled) -> Iterator[str]:
         yield f"{kernel['entry']} for {target.name}, PTX {kernel['ptx_version']}"
         yield from _row("params", ", ".join(f"{k} = {v}" for k, v in kernel["params"].items()))
         yield from _row("threads", f"{_product(kernel['block'])} of {target.max_threads}")
-        yield from _row("shared memory", f"{kernel['shared_bytes']:,} of {target.shared_per_cta:,} bytes")
+        yield from _row(
+            "shared memory", f"{kernel['shared_bytes']:,} of {target.shared_per_cta:,} bytes"
+        )
         if target.tensor_columns:
-            yield from _row("tensor memory", f"{kernel['tensor_columns']} of {target.tensor_columns} columns")
+            yield from _row(
+                "tensor memory", f"{kernel['tensor_columns']} of {target.tensor_columns} columns"
+            )
         yield from _row("cluster", _cluster(kernel["cluster"]))
 
 

@@ -26,15 +26,21 @@ STDOUT = "-"
     type=click.Path(),
     help="Where to write: .ptx, .cubin, .mlir, .json, or - for standard output [the source's name with .ptx, here]",
 )
-@click.option("--emit", type=click.Choice(KINDS), help="What to write, where the suffix does not say.")
-@click.option("--contract", metavar="FILE", type=click.Path(), help="Where to write the launch contract.")
+@click.option(
+    "--emit", type=click.Choice(KINDS), help="What to write, where the suffix does not say."
+)
+@click.option(
+    "--contract", metavar="FILE", type=click.Path(), help="Where to write the launch contract."
+)
 @click.option(
     "--allow",
     multiple=True,
     metavar="NAME",
     help="Let an assembler notice of this name pass: a C75xx number, or spills.",
 )
-@click.option("--print-pipeline", is_flag=True, help="Print the passes as tkc-opt -p takes them, and stop.")
+@click.option(
+    "--print-pipeline", is_flag=True, help="Print the passes as tkc-opt -p takes them, and stop."
+)
 @compile_options
 def command(
     source: str,
@@ -82,7 +88,9 @@ def _kind(output: str | None, emit: str | None) -> str:
     if Path(output).exists() and not Path(output).is_file():
         return "ptx"
     found = f"has the suffix .{suffix}" if suffix else "has no suffix"
-    raise click.UsageError(f"-o {output} {found}; expected .ptx, .cubin, .mlir or .json, or --emit to say what to write")
+    raise click.UsageError(
+        f"-o {output} {found}; expected .ptx, .cubin, .mlir or .json, or --emit to say what to write"
+    )
 
 
 def _print_pipeline(options: dict[str, Any]) -> None:
@@ -105,7 +113,12 @@ def _write_module(made: Session, place: str) -> None:
 
 
 def _write(
-    made: Session, compiled: Compiled, kind: str, place: str, contract: str | None, allow: tuple[str, ...]
+    made: Session,
+    compiled: Compiled,
+    kind: str,
+    place: str,
+    contract: str | None,
+    allow: tuple[str, ...],
 ) -> None:
     from tkc.backend.package import to_json, with_assembly, write_package
 

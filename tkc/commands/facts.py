@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -91,7 +92,9 @@ def _print_targets(targets: Iterable[Target]) -> None:
 
 def _runs_on(target: Target) -> str:
     chip = f"{target.capability[0]}.{target.capability[1]}"
-    return {"a": f"{chip} only", "f": f"{chip} and its family"}.get(target.suffix, f"{chip} and later")
+    return {"a": f"{chip} only", "f": f"{chip} and its family"}.get(
+        target.suffix, f"{chip} and later"
+    )
 
 
 def _print_target(target: Target) -> None:
@@ -99,11 +102,17 @@ def _print_target(target: Target) -> None:
         ("runs on", _runs_on(target)),
         ("first PTX version", _version(target.ptx)),
         ("shared memory of a CTA", f"{target.shared_per_cta:,} bytes"),
-        ("tensor memory", f"{target.tensor_columns} columns of 128 lanes" if target.tensor_columns else "none"),
+        (
+            "tensor memory",
+            f"{target.tensor_columns} columns of 128 lanes" if target.tensor_columns else "none",
+        ),
         ("registers of an SM", f"{target.registers_per_sm:,}"),
         ("registers of a thread", f"{target.max_regs_per_thread}"),
         ("threads of a CTA", f"{target.max_threads:,}"),
-        ("CTAs of a cluster", f"{target.portable_cluster}, {target.max_cluster} where the GPU allows"),
+        (
+            "CTAs of a cluster",
+            f"{target.portable_cluster}, {target.max_cluster} where the GPU allows",
+        ),
     ]
     _table(target.name, ("limit", "value"), facts)
     here = [f for f in Feature if f in target.features]
@@ -118,7 +127,15 @@ def _print_mmas(mmas: Sequence[Mma]) -> None:
         "tensor cores",
         columns,
         (
-            (m.name, " ".join(m.a), " ".join(m.d), _sizes(m.m), _sizes(m.n), str(m.k), str(m.cta_group))
+            (
+                m.name,
+                " ".join(m.a),
+                " ".join(m.d),
+                _sizes(m.m),
+                _sizes(m.n),
+                str(m.k),
+                str(m.cta_group),
+            )
             for m in mmas
         ),
     )
@@ -126,7 +143,7 @@ def _print_mmas(mmas: Sequence[Mma]) -> None:
 
 def _sizes(sizes: Sequence[int]) -> str:
     """`8, 16, …, 256` as `8 … 256 by 8`."""
-    steps = {b - a for a, b in zip(sizes, sizes[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(sizes)}
     if len(sizes) > 3 and len(steps) == 1:
         return f"{sizes[0]} … {sizes[-1]} by {steps.pop()}"
     return " ".join(map(str, sizes))
@@ -167,5 +184,9 @@ def _effect(effect: Any) -> str:
     """A memory row in words: `Touch: read src, global, async`."""
     from dataclasses import fields
 
-    said = [str(getattr(effect, f.name)) for f in fields(effect) if getattr(effect, f.name) not in (None, 0, "")]
+    said = [
+        str(getattr(effect, f.name))
+        for f in fields(effect)
+        if getattr(effect, f.name) not in (None, 0, "")
+    ]
     return f"{type(effect).__name__.lower()}: {', '.join(said)}"

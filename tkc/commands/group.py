@@ -42,6 +42,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     from importlib.metadata import version
 
     import tkc
+
     click.echo(f"tkc {tkc.__version__}")
     click.echo(f"xdsl {version('xdsl')}")
     click.echo(f"Python {sys.version.split()[0]}")

@@ -74,21 +74,42 @@ class Session:
 
 
 _OPTIONS = (
-    click.option("--target", metavar="TARGET", help=f"The GPU to compile for: sm_90a, sm_100a, … [{DEFAULT_TARGET}]"),
-    click.option("-D", "params", multiple=True, metavar="NAME=INT", help="Set a param of the kernel."),
+    click.option(
+        "--target",
+        metavar="TARGET",
+        help=f"The GPU to compile for: sm_90a, sm_100a, … [{DEFAULT_TARGET}]",
+    ),
+    click.option(
+        "-D", "params", multiple=True, metavar="NAME=INT", help="Set a param of the kernel."
+    ),
     click.option("--kernel", metavar="NAME", help="Take one kernel of the file."),
-    click.option("-p", "--passes", metavar="PIPELINE", help="Run these passes instead of the target's own."),
-    click.option("--dump", metavar="DIR", type=click.Path(), help="Write the IR after every pass into a folder."),
-    click.option("--print-ir-before", multiple=True, metavar="PASS", help="Print the IR before a pass."),
-    click.option("--print-ir-after", multiple=True, metavar="PASS", help="Print the IR after a pass."),
+    click.option(
+        "-p", "--passes", metavar="PIPELINE", help="Run these passes instead of the target's own."
+    ),
+    click.option(
+        "--dump",
+        metavar="DIR",
+        type=click.Path(),
+        help="Write the IR after every pass into a folder.",
+    ),
+    click.option(
+        "--print-ir-before", multiple=True, metavar="PASS", help="Print the IR before a pass."
+    ),
+    click.option(
+        "--print-ir-after", multiple=True, metavar="PASS", help="Print the IR after a pass."
+    ),
     click.option("--print-ir-before-all", is_flag=True, help="Print the IR before every pass."),
     click.option("--print-ir-after-all", is_flag=True, help="Print the IR after every pass."),
     click.option("--print-debuginfo", is_flag=True, help="Print the IR with source locations."),
     click.option("--timing", is_flag=True, help="Print what each step took."),
-    click.option("--verify-each", is_flag=True, help="Verify the IR after every pass, not only at the end."),
+    click.option(
+        "--verify-each", is_flag=True, help="Verify the IR after every pass, not only at the end."
+    ),
     click.option("-Werror", "werror", is_flag=True, help="Treat warnings as errors."),
     click.option("--remarks", is_flag=True, help="Show what the compiler chose and why."),
-    click.option("--format", type=click.Choice(FORMATS), default="text", help="How diagnostics are printed."),
+    click.option(
+        "--format", type=click.Choice(FORMATS), default="text", help="How diagnostics are printed."
+    ),
 )
 
 
@@ -138,7 +159,12 @@ def session(
         _check_passes(job, (*print_ir_before, *print_ir_after))
         made.observers.append(
             IrPrinter(
-                sys.stderr, print_ir_before, print_ir_after, print_ir_before_all, print_ir_after_all, print_debuginfo
+                sys.stderr,
+                print_ir_before,
+                print_ir_after,
+                print_ir_before_all,
+                print_ir_after_all,
+                print_debuginfo,
             )
         )
     if timing:

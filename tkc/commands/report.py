@@ -37,7 +37,9 @@ class Reporter:
         """What is to be shown: remarks only where asked for, warnings as errors under `-Werror`."""
         shown = (d for d in found if d.severity is not Severity.REMARK or self.remarks)
         return tuple(
-            replace(d, severity=Severity.ERROR) if self.werror and d.severity is Severity.WARNING else d
+            replace(d, severity=Severity.ERROR)
+            if self.werror and d.severity is Severity.WARNING
+            else d
             for d in shown
         )
 
@@ -101,7 +103,10 @@ def to_sarif(diagnostics: Sequence[Diagnostic]) -> str:
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [
-            {"tool": {"driver": driver}, "results": [_sarif_result(d, codes.index(d.code)) for d in diagnostics]}
+            {
+                "tool": {"driver": driver},
+                "results": [_sarif_result(d, codes.index(d.code)) for d in diagnostics],
+            }
         ],
     }
     return json.dumps(log, indent=2)

@@ -23,9 +23,22 @@ DEFAULT_RTOL = 3e-3
 @click.argument("source", metavar="KERNEL.tk|KERNEL.json", type=click.Path())
 @click.argument("words", metavar="ARGUMENT…", nargs=-1)
 @click.option("--out", multiple=True, metavar="C=c.npy", help="Save an argument after the run.")
-@click.option("--expect", multiple=True, metavar="C=ref.npy", help="Compare an argument with a file after the run.")
-@click.option("--rtol", type=float, default=DEFAULT_RTOL, show_default=True, help="Largest relative error (Frobenius).")
-@click.option("--device", type=int, default=0, show_default=True, metavar="N", help="The GPU to run on.")
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="C=ref.npy",
+    help="Compare an argument with a file after the run.",
+)
+@click.option(
+    "--rtol",
+    type=float,
+    default=DEFAULT_RTOL,
+    show_default=True,
+    help="Largest relative error (Frobenius).",
+)
+@click.option(
+    "--device", type=int, default=0, show_default=True, metavar="N", help="The GPU to run on."
+)
 @compile_options
 def command(
     source: str,
@@ -114,7 +127,8 @@ def _run(
             synchronize(driver, kernel.name)
             arrays = {a["name"]: p for a, p in zip(contract["arguments"], passed, strict=True)}
             results = {
-                name: (arrays[name].to_host(), dtypes[name]) for name in dict.fromkeys((*saved, *expected))
+                name: (arrays[name].to_host(), dtypes[name])
+                for name in dict.fromkeys((*saved, *expected))
             }
         finally:
             for array in made:
