@@ -16,11 +16,15 @@ Segment = tuple[int, int]
 
 Loop = ForOp | RepeatOp | WhileOp
 
+_SILENT = frozenset({ImmOp, SliceOp, UndefOp})
+_WITHOUT_SEGMENTS = frozenset({ImmOp, UndefOp})
+# Sets of exact types, since asking an abstract base class for each operand would take most of the time.
+
 
 def loop_parts(
     op: Loop,
 ) -> tuple[Sequence[SSAValue], Sequence[Sequence[SSAValue]], Sequence[SSAValue]]:
-    """What a loop carries: the values before it, its block arguments (one row for each region), the next turn's values."""
+    """What a loop carries: the values before it, its block arguments (a row for each region), the next turn's."""
     match op:
         case ForOp():
             return op.inits, [op.body.block.args[1:]], terminator_values(op.body)
@@ -112,7 +116,7 @@ class Liveness:
 
     def _use(self, value: SSAValue, at: int) -> None:
         value = root(value)
-        if value not in self._open and not isinstance(value.owner, ImmOp | UndefOp):
+        if value not in self._open and type(value.owner) not in _WITHOUT_SEGMENTS:
             self._open[value] = at
             self._opened.append(value)
 
@@ -123,15 +127,13 @@ class Liveness:
     def _block(self, block: Block) -> None:
         op = block.last_op
         while op is not None:
-            match op:
-                case ForOp() | RepeatOp() | WhileOp():
-                    self._loop(op)
-                case IfOp():
-                    self._branch(op)
-                case ImmOp() | SliceOp() | UndefOp():
-                    pass
-                case _:
+            if not op.regions:
+                if type(op) not in _SILENT:
                     self._plain(op)
+            elif isinstance(op, IfOp):
+                self._branch(op)
+            elif isinstance(op, Loop):
+                self._loop(op)
             op = op.prev_op
 
     def _plain(self, op: Operation) -> None:
@@ -146,7 +148,7 @@ class Liveness:
             return
         # Several lines: a register that is not read at the place where it is written must outlive them all.
         for operand in op.operands:
-            aligned = type_of(operand).count == mapped and not isinstance(operand.owner, SliceOp)
+            aligned = type_of(operand).count == mapped and type(operand.owner) is not SliceOp
             self._use(operand, now if aligned else now + 1)
 
     def _carry(self, argument: SSAValue, terminator: Operation | None, end: int) -> None:

@@ -102,10 +102,12 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     new.properties["params"] = ArrayAttr(
         [DictionaryAttr({"name": string(n), "kind": string(kind)}) for n, kind in k.params]
     )
+    before = from_attribute(source.contract)
     new.properties["contract"] = to_attribute(
         {
-            **from_attribute(source.contract),
+            **before,
             "args": k.args,
+            "requires": [*before["requires"], *k.requires],
             "cluster": {"size": [1, 1, 1], "preferred": None, "minimum": None},
             "block": [threads, 1, 1],
             "shared_bytes": shared,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -25,7 +26,7 @@ from xdsl.passes import ModulePass
 from tkc.analysis.parallel_copy import Copy, in_order
 from tkc.analysis.ptx_liveness import Liveness, Segment, loop_parts, terminator_values
 from tkc.diagnostics import Bug
-from tkc.ir.isa.memory import Done, Space, Touch
+from tkc.ir.isa.memory import Done, Effect, Space, Touch
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.control import ForOp, IfOp, WhileOp
 from tkc.ir.ptx.emit import string
@@ -47,6 +48,30 @@ _MOVE_TYPES = {
 
 _FIRST = {kind: 1 if kind == "pred" else 0 for kind in PREFIXES}
 """The first index of each class; `%p0` is the loops' own."""
+
+
+_PARTS_AND_CONSTANTS = frozenset({ImmOp, SliceOp})
+
+_KNOWN: set[type[Operation]] = set()
+_ASYNCHRONOUS: set[type[Operation]] = set()
+"""Classes that have been looked at, and those of them with tied operands or registers that they use after issue."""
+
+
+def _outlives(effect: Effect) -> TypeGuard[Touch]:
+    """Whether an instruction touches registers after it was issued."""
+    return (
+        isinstance(effect, Touch) and effect.space is Space.REGISTER and effect.done is not Done.NOW
+    )
+
+
+def _is_asynchronous(kind: type[Operation]) -> bool:
+    _KNOWN.add(kind)
+    if not issubclass(kind, Instruction):
+        return False
+    if not (kind.SHAPE.tied or any(_outlives(e) for e in kind.ROW.effects)):
+        return False
+    _ASYNCHRONOUS.add(kind)
+    return True
 
 
 @dataclass(eq=False, slots=True)
@@ -96,8 +121,11 @@ class Naming:
         self.kernel = kernel
         self.body = kernel.body.block
         self.webs: dict[SSAValue, Web] = {}
+        self.undefined: list[Operation] = []
+        self.asynchronous: list[Instruction] = []
 
     def run(self) -> None:
+        self._prepare(self.body)
         self._split_undefined()
         self.liveness = Liveness(self.body)
         self._join_tied()
@@ -119,15 +147,33 @@ class Naming:
             found = self.webs[value] = Web(type.kind, type.count, list(segments), [value])
         return found
 
+    def _prepare(self, block: Block) -> None:
+        """Takes names away that an earlier run gave, and finds what the joining looks at."""
+        for argument in block.args:
+            if argument.type.named:  # pyright: ignore[reportAttributeAccessIssue]
+                retype(argument, type_of(argument).unnamed())
+        op = block.first_op
+        while op is not None:
+            for result in op.results:
+                if result.type.named:  # pyright: ignore[reportAttributeAccessIssue]
+                    retype(result, type_of(result).unnamed())
+            kind = type(op)
+            if kind is UndefOp:
+                self.undefined.append(op)
+            elif kind in _ASYNCHRONOUS or (kind not in _KNOWN and _is_asynchronous(kind)):
+                self.asynchronous.append(op)  # pyright: ignore[reportArgumentType]
+            for region in op.regions:
+                self._prepare(region.block)
+            op = op.next_op
+
     def _split_undefined(self) -> None:
         """An undefined value for each use: they cost nothing, and each may then share its user's registers."""
-        for op in list(self.body.walk()):
-            if isinstance(op, UndefOp) and op.result.has_more_than_one_use():
-                for use in list(op.result.uses)[1:]:
-                    copy = construct(UndefOp, (), (op.result.type,), {}, op.location)
-                    block = op.parent
-                    if block is not None:
-                        block.insert_op_after(copy, op)
+        for op in self.undefined:
+            block, value = op.parent, op.results[0]
+            if block is not None and value.has_more_than_one_use():
+                for use in list(value.uses)[:-1]:
+                    copy = construct(UndefOp, (), (value.type,), {}, op.location)
+                    block.insert_op_after(copy, op)
                     use.operation.operands[use.index] = copy.result
 
     # Which values share registers
@@ -137,7 +183,7 @@ class Naming:
 
         `same` values are one by their nature, as a loop's block argument and its result are.
         """
-        if isinstance(second.owner, ImmOp | SliceOp) or isinstance(first.owner, ImmOp | SliceOp):
+        if type(second.owner) in _PARTS_AND_CONSTANTS or type(first.owner) in _PARTS_AND_CONSTANTS:
             return False
         one, other = self.web(first), self.web(second)
         if one is other:
@@ -163,21 +209,14 @@ class Naming:
             )
 
     def _join_tied(self) -> None:
-        for op in self.body.walk():
-            if not isinstance(op, Instruction):
-                continue
+        for op in self.asynchronous:
             tied = op.SHAPE.tied
             for result, operand in tied.items():
                 written, read = getattr(op, result), getattr(op, operand)
                 self.web(written).tied = True
                 self._must_join(op, written, read)
             for effect in op.ROW.effects:
-                if (
-                    isinstance(effect, Touch)
-                    and effect.space is Space.REGISTER
-                    and effect.done is not Done.NOW
-                    and effect.operand not in {*tied, *tied.values()}
-                ):
+                if _outlives(effect) and effect.operand not in {*tied, *tied.values()}:
                     for value in op.group(effect.operand):
                         self.web(root(value)).pinned = True
 
@@ -269,12 +308,18 @@ class Naming:
         free = dict(_FIRST)
 
         def name(value: SSAValue) -> None:
-            web = self.web(value)
-            if web.base < 0:
-                web.base = free[web.kind]
-                free[web.kind] += web.count or 1
-            retype(value, reg(web.kind, web.count, web.base))
+            type = type_of(value)
+            web = webs.get(value)
+            if web is None or web.base < 0:
+                base = free[type.kind]
+                free[type.kind] += type.count or 1
+                if web is not None:
+                    web.base = base
+            else:
+                base = web.base
+            retype(value, reg(type.kind, type.count, base))
 
+        webs = self.webs
         _for_each_value(self.body, name)
 
 
@@ -293,9 +338,10 @@ def _for_each_value(block: Block, name: Callable[[SSAValue], None]) -> None:
         name(argument)
     op = block.first_op
     while op is not None:
-        if isinstance(op, SliceOp):
+        kind = type(op)
+        if kind is SliceOp:
             retype(op.result, op.part_of(type_of(op.whole)))
-        elif not isinstance(op, ImmOp):
+        elif kind is not ImmOp:
             for result in op.results:
                 name(result)
         for region in op.regions:
@@ -310,10 +356,4 @@ class NameRegistersPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.body.block.ops:
             if isinstance(kernel, KernelOp):
-                _unname(kernel.body.block)
                 Naming(kernel).run()
-
-
-def _unname(block: Block) -> None:
-    """Takes names away that an earlier run gave."""
-    _for_each_value(block, lambda value: retype(value, type_of(value).unnamed()))

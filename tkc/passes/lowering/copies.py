@@ -85,8 +85,33 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
         )
 
 
+STORE_GRANULE = 16
+"""Bytes that the copy engine writes at once along a row: seen on an H200, it fills the last 16 bytes of a row with zeros, also
+beyond the tensor's extent. So rows of a stored tensor must be whole granules."""
+
+
+def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
+    """The launch refuses a tensor whose rows end inside a granule, rather than write beside it."""
+    type = tensor.type
+    assert isinstance(type, TensorType)
+    inner, bits = type.shape[-1], DTYPES[type.dtype.data].bits
+    elements = STORE_GRANULE * 8 // bits
+    size: Any = {"sym": inner} if isinstance(inner, str) else inner
+    index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
+    argument = k.source.arg_names.data[index].data
+    shown = f"{{{inner}}}" if isinstance(inner, str) else inner
+    requirement = {
+        "test": {"op": "eq", "of": [{"op": "mod", "of": [size, elements]}, 0]},
+        "message": f"rows of {argument} are {shown} {type.dtype.data} wide; the copy engine writes whole {STORE_GRANULE} "
+        f"bytes, so the last axis must be a multiple of {elements}",
+    }
+    if requirement not in k.requires:
+        k.requires.append(requirement)
+
+
 @lowers(s.TmaStoreOp, Feature.TMA)
 def store(k: Kernel, op: s.TmaStoreOp) -> None:
+    require_whole_granules(k, op.tensor)
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)

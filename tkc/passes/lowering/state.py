@@ -64,6 +64,7 @@ class Kernel:
     emit: Emit
     params: list[tuple[str, str]] = field(default_factory=list)
     args: list[dict[str, Any]] = field(default_factory=list)
+    requires: list[dict[str, Any]] = field(default_factory=list)
     values: dict[SSAValue, Any] = field(default_factory=dict)
     maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
