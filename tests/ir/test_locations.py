@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import (
 from tkc.diagnostics import Location
 from tkc.ir import DIALECTS, context
 from tkc.ir.locations import LocatedParser, at, file_location, location_of, places, to_attribute
-from tkc.ir.ptx import UndefOp, reg
+from tkc.ir.ptx.registers import reg
+from tkc.ir.ptx.values import UndefOp
 from tkc.ir.syntax import construct
 
 TEXT = """

@@ -33,7 +33,7 @@ from tkc.ir.ptx.kernel import (
     SpecialOp,
 )
 from tkc.ir.ptx.registers import PREFIXES, type_of
-from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp
+from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp, is_constant
 from tkc.ir.target import target_of
 
 _TAKES_NAMES = frozenset({"WARP_SZ"})
@@ -41,6 +41,9 @@ _TAKES_NAMES = frozenset({"WARP_SZ"})
 
 _B128: Version = (8, 3)
 """The first version with 128-bit registers (PTX 5.2.1)."""
+
+_SILENT = frozenset({ImmOp, SliceOp, UndefOp, YieldOp, UntilOp, ProceedOp})
+"""Operations that print nothing: terminators too, since names agree by now."""
 
 _LOOP_PREDICATE = "%p0"
 """Holds a loop's own comparison between two instructions; `name-registers` gives it to no value."""
@@ -130,24 +133,26 @@ class _KernelPrinter:
         """Every operation of a block; its terminator prints nothing, since names already agree."""
         op = block.first_op
         while op is not None:
-            if isinstance(op, Instruction):
-                self._instruction(op, "")
-            elif isinstance(op, ImmOp | SliceOp | UndefOp):
+            # Exact types: asking an abstract base class costs more than printing the line.
+            kind = type(op)
+            if kind.__base__ is Instruction:
+                self._instruction(op, "")  # pyright: ignore[reportArgumentType]
+            elif kind in _SILENT:
                 self._declare(op.results)
-            elif not isinstance(op, YieldOp | UntilOp | ProceedOp):
+            else:
                 self._other(op)
             op = op.next_op
 
     def _instruction(self, op: Instruction, guard: str) -> None:
         try:
-            lines = op.lines()
+            spelling = op.spelling
+            lines = op.lines(spelling)
         except ValueError as error:
             raise self._bug(op, str(error)) from None
         if op.location is not self.location:
             self._locate(op.location)
-        version = op.spelling.version
-        if version > self.version:
-            self.version = version
+        if spelling.version > self.version:
+            self.version = spelling.version
         for line in lines:
             self.lines.append(f"    {guard}{line};")
         self._declare(op.results)
@@ -159,7 +164,7 @@ class _KernelPrinter:
             if type.named:  # pyright: ignore[reportAttributeAccessIssue]
                 if type.top > self.tops[type.kind]:  # pyright: ignore[reportAttributeAccessIssue]
                     self.tops[type.kind] = type.top  # pyright: ignore[reportAttributeAccessIssue]
-            elif not isinstance(value.owner, ImmOp):
+            elif not is_constant(value):
                 raise Bug("ptx text", f"a register of type {type} has no name")
 
     def _locate(self, location: LocationAttr) -> None:

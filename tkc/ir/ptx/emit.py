@@ -56,7 +56,7 @@ class At(NamedTuple):
 
 
 Value = SSAValue | int | float | str | At | Sequence["SSAValue | int"] | None
-"""What an argument may be: a register or tuple, a constant, a symbol, an address, the elements of a list, or nothing."""
+"""An argument: a register or tuple, a constant, a symbol, an address, the elements of a list, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tkc.ir.isa.memory import Effect
 from tkc.ir.ptx.families import family_of, find
 from tkc.ir.ptx.registers import WIDTHS, RegisterType, type_of
 from tkc.ir.ptx.shape import Shape, Spelling
-from tkc.ir.ptx.values import ImmOp
+from tkc.ir.ptx.values import ImmOp, is_constant
 from tkc.ir.syntax import SEGMENTS, Operation
 
 
@@ -134,37 +134,36 @@ class Instruction(Operation):
             yield from ((n, (v,)) for n, v in zip(shape.results, self.results, strict=True))
         yield from self.groups()
 
-    def lines(self) -> list[str]:
+    def lines(self, spelling: Spelling) -> list[str]:
         """The instruction as text without the semicolon, one line for each register where it maps over tuples."""
         shape = self.SHAPE
-        template = shape.plain
-        mnemonic = self.spelling.mnemonic
-        if template is not None and not (shape.lists or shape.tuples or shape.addresses):
-            # The common case: one register each, nothing optional.
-            texts: dict[str, Any] = dict(zip(shape.results, self.results, strict=True))
-            texts.update(zip(shape.operands, self._operands, strict=True))
+        mnemonic = spelling.mnemonic
+        if shape.plain is not None:
+            # The common case: nothing optional, and one register each unless all are tuples.
+            text, places = shape.plain
+            values = (*self.results, *self._operands)
             count = 0
-            for name, value in texts.items():
-                text = value.type.text
-                if text is None:
-                    if value.type.count:
-                        count, text = value.type.count, value.type.names
+            texts: list[Any] = []
+            for place in places:
+                type: Any = values[place].type
+                name = type.text
+                if name is None:
+                    if type.count:
+                        count, name = type.count, register_names(values[place])
                     else:
-                        text = register_text(value)
-                texts[name] = text
-            for name in shape.immediates:
-                texts[name] = _immediate(self.properties[name])
+                        name = register_text(values[place])
+                texts.append(name)
         else:
-            texts, count = self._texts()
-            present = shape.optional & texts.keys()
-            template = shape.template(frozenset(present))
-        names = template.names
-        if not names:
-            return [mnemonic]
+            given, count = self._texts()
+            optional = shape.optional
+            present = frozenset([n for n in optional if n in given]) if optional else optional
+            template = shape.template(present)
+            text = f" {template.text}" if template.text else ""
+            texts = [given[n] for n in template.names]
         if not count:
-            return [f"{mnemonic} {template.text % tuple([texts[n] for n in names])}"]
-        line = f"{mnemonic} {template.text}"
-        columns = [texts[n] if isinstance(texts[n], tuple) else (texts[n],) * count for n in names]
+            return [mnemonic + text % tuple(texts)]
+        line = mnemonic + text
+        columns = [t if t.__class__ is tuple else (t,) * count for t in texts]
         return [line % row for row in zip(*columns, strict=True)]
 
     def _texts(self) -> tuple[dict[str, Any], int]:
@@ -215,7 +214,7 @@ def register_text(value: SSAValue) -> str:
     if text is not None:
         return text
     owner = value.owner
-    if isinstance(owner, ImmOp):
+    if type(owner) is ImmOp:
         return owner.text
     raise ValueError(f"a value of type {value.type} has no name yet")
 
@@ -267,7 +266,7 @@ def _verify(op: Instruction, spelling: Spelling) -> None:
             if not isinstance(type, RegisterType):
                 raise VerifyException(f"{name} is a {type}, not a register")
             registers += type.count or 1
-            if not isinstance(value.owner, ImmOp) and not _fits(
+            if not is_constant(value) and not _fits(
                 type, spelling.kinds[name], spelling.types.get(name, ""), wider
             ):
                 raise VerifyException(

@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from xdsl.ir import Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
+from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
-PREFIXES = {"pred": "p", "b16": "h", "b32": "r", "b64": "rd", "b128": "q", "f32": "f", "f64": "d"}
+PREFIXES = {
+    "pred": "p",
+    "b8": "b",
+    "b16": "h",
+    "b32": "r",
+    "b64": "rd",
+    "b128": "q",
+    "f32": "f",
+    "f64": "d",
+}
 """How the registers of a class are called: `%rd3` is the fourth of class `b64`."""
 
-WIDTHS = {"pred": 1, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "f32": 32, "f64": 64}
+WIDTHS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "f32": 32, "f64": 64}
 """Bits of one register of a class."""
 
 
@@ -38,9 +48,32 @@ class RegisterType(Data[Registers], TypeAttribute):
 
     name = "ptx.reg"
 
+    def __new__(cls, data: Registers | None = None) -> Self:
+        """One object for each type, so that types compare by identity; None is for copying alone."""
+        found = _types.get(data) if data is not None else None
+        return super().__new__(cls) if found is None else found  # pyright: ignore[reportReturnType]
+
+    def __post_init__(self) -> None:
+        """What is read for every operand is worked out once and laid beside the one field."""
+        super().__post_init__()
+        kind, count, base, _ = self.data
+        self.__dict__.update(
+            kind=kind,
+            count=count,
+            named=base >= 0,
+            text=f"%{PREFIXES[kind]}{base}" if base >= 0 and not count else None,
+        )
+        _types.setdefault(self.data, self)
+
     @classmethod
     def new(cls, params: Any) -> Self:
-        return reg(*params)  # pyright: ignore[reportReturnType]
+        return cls(params)
+
+    def verify(self) -> None:
+        if self.data.kind not in PREFIXES:
+            raise VerifyException(
+                f"no register class {self.data.kind}: one of {', '.join(PREFIXES)}"
+            )
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Registers:
@@ -77,33 +110,24 @@ class RegisterType(Data[Registers], TypeAttribute):
                 text += f" step {step}"
         printer.print_string(f"<{text}>")
 
-    @cached_property
-    def kind(self) -> str:
+    if TYPE_CHECKING:
+        kind: str
         """The register class: `b32`."""
-        return self.data.kind
-
-    @cached_property
-    def count(self) -> int:
+        count: int
         """Registers in the tuple; 0 where this is one register and no tuple."""
-        return self.data.count
-
-    @cached_property
-    def named(self) -> bool:
-        return self.data.base >= 0
+        named: bool
+        """Whether the registers have names."""
+        text: str | None
+        """The name of a single register; None for a tuple and before names are given."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The registers' names: `("%f1", "%f3")`; of a single register, one."""
         kind, count, base, step = self.data
         prefix = PREFIXES[kind]
-        return tuple(f"%{prefix}{base + step * i}" for i in range(count or 1))
+        return tuple([f"%{prefix}{base + step * i}" for i in range(count or 1)])
 
-    @cached_property
-    def text(self) -> str | None:
-        """The name of a single register; None for a tuple and before names are given."""
-        return self.names[0] if self.data.base >= 0 and not self.data.count else None
-
-    @cached_property
+    @property
     def top(self) -> int:
         """One past the highest index in use."""
         _, count, base, step = self.data
@@ -129,15 +153,7 @@ _types: dict[tuple[str, int, int, int], RegisterType] = {}
 
 def reg(kind: str, count: int = 0, base: int = -1, step: int = 1) -> RegisterType:
     """The type of one register of class `kind`, or of a tuple of `count` (1 and up); the same object every time."""
-    key = (kind, count, base, step)
-    found = _types.get(key)
-    if found is None:
-        if kind not in PREFIXES:
-            raise ValueError(f"no register class {kind}: one of {', '.join(PREFIXES)}")
-        found = RegisterType.__new__(RegisterType)
-        Data.__init__(found, Registers(*key))  # pyright: ignore[reportUnknownMemberType]
-        _types[key] = found
-    return found
+    return _types.get((kind, count, base, step)) or RegisterType(Registers(kind, count, base, step))
 
 
 def type_of(value: SSAValue) -> RegisterType:

@@ -114,9 +114,14 @@ class Shape:
         return tuple(slot for slot, _ in self.row.slot_order)
 
     @cached_property
-    def plain(self) -> Template | None:
-        """The template, where nothing is optional."""
-        return None if self.optional else self.template(frozenset())
+    def plain(self) -> tuple[str, tuple[int, ...]] | None:
+        """A template and which of the results and operands, counted on, fills each hole; None where that may vary."""
+        if self.optional or self.immediates or self.lists or self.tuples or self.addresses:
+            return None
+        template = self.template(frozenset())
+        places = (*self.results, *self.operands)
+        text = f" {template.text}" if template.text else ""
+        return text, tuple([places.index(name) for name in template.names])
 
     def offset_of(self, address: str) -> str:
         """The property that holds the offset of an address operand: `bar_offset`, or the row's own `offset`."""
@@ -156,6 +161,8 @@ class Shape:
                 if kind in row.slots:
                     types[name] = chosen.get(kind, "")
                     kind = register_class(types[name]) if types[name] else ""
+                elif kind == "address":
+                    kind = "b32" if "shared" in chosen.get("space", "") else "b64"
                 kinds[name] = kind if kind in PREFIXES else ""
             counts = lengths(row, chosen)
             found = Spelling(mnemonic, version, needs, kinds, types, counts)
@@ -190,8 +197,13 @@ class Shape:
 
 
 def lengths(row: Row, modifiers: Mapping[str, str]) -> Mapping[str, int]:
-    """Lengths of the lists and tuples that the modifiers fix, by the rule of the row's family."""
+    """Lengths of the lists and tuples that the modifiers fix: by slot `vec`, or by the rule of the row's family."""
     from tkc.ir.ptx.families import family_of
 
     rule = family_of(row.name).LENGTHS.get(row.name)
-    return rule(modifiers) if rule is not None else {}
+    if rule is not None:
+        return rule(modifiers)
+    if "vec" in modifiers:
+        count = int(modifiers["vec"][2:])
+        return {name: count for name, kind in row.operands.items() if kind.endswith("*")}
+    return {}

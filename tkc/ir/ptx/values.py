@@ -84,8 +84,13 @@ class UndefOp(Operation):
     traits = traits_def(Pure())
 
 
+def is_constant(value: SSAValue) -> bool:
+    """Whether a value is a `ptx.imm`, which has no register."""
+    return type(value.owner) is ImmOp
+
+
 def root(value: SSAValue) -> SSAValue:
     """The value whose registers this one is a part of: itself, unless it is a slice."""
-    while isinstance(value.owner, SliceOp):
-        value = value.owner.whole
+    while type(owner := value.owner) is SliceOp:
+        value = owner.whole
     return value
