@@ -32,7 +32,7 @@ def test_the_version_names_what_tkc_stands_on() -> None:
 
 
 def test_help_lists_every_command_and_each_has_help() -> None:
-    from tkc.__main__ import COMMANDS
+    from tkc.commands import COMMANDS
 
     done = run("--help")
     assert done.returncode == 0
@@ -103,7 +103,8 @@ def _waits_for(pid: int, path: str) -> bool:
 
 
 HEAVY = (
-    "numpy", "ml_dtypes", "rich", "cuda", "argparse", "ctypes.util", "subprocess", "xdsl.universe", "xdsl.xdsl_opt_main",
+    "numpy", "ml_dtypes", "rich", "cuda", "argparse", "ctypes.util", "subprocess", "xdsl.universe",
+    "xdsl.xdsl_opt_main",
     "tkc.backend.assemble", "tkc.backend.launch", "tkc.emulator", "tkc.arguments", "tkc.reproducer",
 )  # fmt: skip
 """What compiling to PTX must not load: numpy alone would be a quarter of the time that a compilation may take."""

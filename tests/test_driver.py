@@ -12,7 +12,7 @@ import stand_in
 import tkc
 from tkc import driver, opt
 from tkc.diagnostics import Bug, TkcError
-from tkc.driver import Job
+from tkc.job import Job
 
 
 @pytest.fixture(autouse=True)

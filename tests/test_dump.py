@@ -10,8 +10,8 @@ import stand_in
 
 from tkc import driver, opt
 from tkc.diagnostics import TkcError
-from tkc.driver import Job
 from tkc.dump import Dump, IrPrinter, Timing, fingerprint, ir_text
+from tkc.job import Job
 
 JOB = Job("kernel", "k.tk")
 

@@ -21,24 +21,27 @@ MAY_IMPORT = {
     "frontend": {"frontend", "ir", "diagnostics"},
     "analysis": {"analysis", "ir", "ir.isa", "diagnostics"},
     "passes": {"passes", "analysis", "ir", "ir.isa", "diagnostics"},
-    "backend": {"backend", "ir", "ir.isa", "diagnostics", ""},
+    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version"},
     "emulator": {"emulator", "ir.isa", "diagnostics"},
     "bench": {"bench", "", "diagnostics"},
     "lsp": {"lsp", "", "diagnostics"},
     "diagnostics": set[str](),
+    "version": set[str](),
 }
 """Room → rooms it may import; `""` is the public API, `tkc` itself."""
 
 OVER_ALL = {
     "",
     "__main__",
+    "arguments",
+    "clock",
     "commands",
     "driver",
     "dump",
+    "job",
+    "kernel",
     "opt",
     "reproducer",
-    "kernel",
-    "arguments",
 }
 """Who stands above the rooms and may import every one."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tkc.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from tkc.diagnostics import TkcError as TkcError
     from tkc.driver import compile as compile
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from tkc.ir.isa.targets import TARGETS as TARGETS
     from tkc.kernel import Kernel as Kernel
     from tkc.kernel import load as load
-
-__version__ = "0.1.0"
 
 _HOME = {
     "TARGETS": "tkc.ir.isa.targets",

@@ -1,4 +1,4 @@
-"""The command line: one table from command name to module, and what every command shares at its start and end."""
+"""The command line: what every command shares at its start and end; the table of commands is `tkc.commands`."""
 
 from __future__ import annotations
 
@@ -6,29 +6,9 @@ import gc
 import io
 import sys
 from collections.abc import Callable, Sequence
-from time import perf_counter, process_time
 from typing import NoReturn
 
-_STARTED = perf_counter()
-_START_UP = process_time()
-
-COMMANDS = {
-    "compile": ("tkc.commands.compile", "compile a tile program to PTX, a cubin or IR"),
-    "check": ("tkc.commands.check", "report what is wrong with a program, and what it uses"),
-    "run": ("tkc.commands.run", "run a kernel on the GPU here"),
-    "opt": ("tkc.commands.opt", "run passes on IR text (also tkc-opt)"),
-    "facts": ("tkc.commands.facts", "print what is known of a target or an instruction"),
-}
-"""Command name → the module that holds its click command, and a line for the list of commands."""
-
-
-def start_up_seconds() -> float:
-    """Processor time that the interpreter took before this module."""
-    return _START_UP
-
-
-def seconds_since_start() -> float:
-    return _START_UP + perf_counter() - _STARTED
+from tkc import clock as clock  # first of all: it looks at the time
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -104,5 +84,4 @@ def script() -> NoReturn:
 
 
 if __name__ == "__main__":
-    sys.modules["tkc.__main__"] = sys.modules["__main__"]
     script()

@@ -1,4 +1,4 @@
-"""Arguments on the command line: `A=a.npy`, `A=random(512,256,seed=3)`, `C=empty(512,256)`, `n=7`, as NumPy arrays and numbers.
+"""Arguments on the command line: `A=a.npy`, `A=random(512,256,seed=3)`, `C=empty(512,256)`, `n=7`, as values.
 
 `parse` reads the words, `make` makes the values once a kernel's contract says their dtypes; `save` and `compare` are
 `--out` and `--expect`. Sub-byte dtypes are uint8, packed along the last axis, low element first.
@@ -99,7 +99,8 @@ def parse(words: Sequence[str]) -> dict[str, Spec]:
         if match is None:
             found.error(
                 "TK412",
-                f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE) or NAME=NUMBER",
+                f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE)"
+                " or NAME=NUMBER",
             )
         elif match[1] in specs:
             found.error("TK412", f"{match[1]} is given twice")
@@ -326,7 +327,7 @@ def load(path: str, dtype: str) -> Array:
     import numpy as np
 
     try:
-        array = np.load(path, allow_pickle=False)
+        loaded: Any = np.load(path, allow_pickle=False)
     except OSError as error:
         raise TkcError.at(
             "TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
@@ -335,8 +336,9 @@ def load(path: str, dtype: str) -> Array:
         raise TkcError.at(
             "TK412", f"{path} is no array saved by NumPy: {str(error).splitlines()[0]}"
         ) from None
-    if not isinstance(array, np.ndarray):
+    if not isinstance(loaded, np.ndarray):
         raise TkcError.at("TK412", f"{path} holds several arrays, expected one (.npy)")
+    array: Array = loaded
     wanted = numpy_dtype(dtype)
     if (
         array.dtype.kind == "V"
@@ -404,7 +406,7 @@ def values_of(array: Array, dtype: str) -> Array:
 def check_expected(
     outputs: Mapping[str, tuple[Array, str]], expected: Mapping[str, str], rtol: float
 ) -> list[str]:
-    """Compares outputs (array, dtype) with files; a sentence for each, or TkcError (TK413) with every one that differs."""
+    """Compares outputs (array, dtype) with files: a sentence for each, or TkcError (TK413) with all that differ."""
     found = Collector()
     said: list[str] = []
     for name, path in expected.items():

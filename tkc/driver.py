@@ -7,15 +7,16 @@ returns the module, the text and the contract. Nothing here imports xdsl before 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tkc import reproducer
-from tkc.diagnostics import Bug, Diagnostic, Location, Note, TkcError, listening, nearest
+from tkc.diagnostics import Bug, Location, Note, TkcError, listening, nearest
+from tkc.job import DEFAULT_TARGET, Compiled, Job, Observer, Step, no_such
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -24,84 +25,6 @@ if TYPE_CHECKING:
 
     from tkc.kernel import Kernel
     from tkc.reproducer import Reproducer
-
-DEFAULT_TARGET = "sm_100a"
-FENCES = ("minimal", "conservative", "as-written")
-MODELS = ("practice", "strict")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What is to be compiled and how; `passes` replaces the target's own pipeline (text in xDSL's syntax)."""
-
-    text: str
-    file: str
-    target: str = DEFAULT_TARGET
-    kernel: str | None = None
-    params: Mapping[str, int] = field(default_factory=dict[str, int])
-    fences: str = "minimal"
-    model: str = "practice"
-    passes: str | None = None
-    verify_each: bool = False
-
-    def __post_init__(self) -> None:
-        from tkc.ir.isa.targets import TARGETS
-
-        if self.target not in TARGETS:
-            raise no_such("TK201", "target", self.target, tuple(TARGETS))
-        if self.fences not in FENCES:
-            raise no_such("TK120", "choice of fences", self.fences, FENCES)
-        if self.model not in MODELS:
-            raise no_such("TK120", "memory model", self.model, MODELS)
-
-    @property
-    def pipeline(self) -> str:
-        """The passes that this job runs, as text."""
-        if self.passes is not None:
-            return self.passes
-        from tkc.passes import pipeline
-
-        return pipeline(self.target)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One pass of a run: its place (the front end is 0, the first pass 1) and what it and its successors are."""
-
-    index: int
-    name: str
-    rest: str
-    """The pipeline text from the pass after this one to the last."""
-
-
-class Observer(Protocol):
-    """Sees a run as it goes; every method may look at the module and none may change it."""
-
-    def begin(self, module: ModuleOp, step: Step, seconds: float) -> None:
-        """The front end has made the module."""
-        ...
-
-    def before(self, module: ModuleOp, step: Step) -> None: ...
-
-    def after(self, module: ModuleOp, step: Step, seconds: float) -> None: ...
-
-    def phase(self, name: str, seconds: float) -> None:
-        """Work that is no pass took this long: loading passes, verifying, printing."""
-        ...
-
-    def end(self, compiled: Compiled) -> None: ...
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """What a run made. `contract` is None where the pipeline stopped before PTX."""
-
-    job: Job
-    module: ModuleOp
-    ptx: str
-    contract: dict[str, Any]
-    diagnostics: tuple[Diagnostic, ...] = ()
-    """Warnings and remarks, in the order found."""
 
 
 def compile(
@@ -181,14 +104,6 @@ def _reason(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
-def no_such(code: str, what: str, word: str, known: Sequence[str]) -> TkcError:
-    near = nearest(word, known)
-    hint = f"; did you mean {near}?" if near else ""
-    return TkcError.at(
-        code, f"no {what} is called {word}{hint}", None, Note(f"there are {', '.join(known)}")
-    )
-
-
 def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
     """The passes that a pipeline text names, with their options; a TkcError says what is wrong with it."""
     from xdsl.utils.arg_spec import parse_pipeline as parse
@@ -226,7 +141,7 @@ def context() -> Context:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def _no_garbage_collection() -> Generator[None]:
     """IR is one large web of live objects: a collection during a run finds nothing and costs a tenth of it."""
     was_on = gc.isenabled()
     gc.disable()
@@ -242,7 +157,9 @@ def run(job: Job, observers: Sequence[Observer] = ()) -> Compiled:
     with _no_garbage_collection(), listening() as heard:
         module = to_module(job, observers)
         ptx, contract = _emit(job, module, observers)
-    compiled = Compiled(job, module, ptx, contract, tuple(heard))
+    compiled = Compiled(
+        job, module, ptx, contract, lambda name: to_module(job, after=name), tuple(heard)
+    )
     for observer in observers:
         observer.end(compiled)
     return compiled
@@ -373,7 +290,7 @@ def _phase(observers: Sequence[Observer], name: str, began: float) -> None:
 
 
 @contextmanager
-def _blame(job: Job, where: str, reproduce: Callable[[], Reproducer]) -> Iterator[None]:
+def _blame(job: Job, where: str, reproduce: Callable[[], Reproducer]) -> Generator[None]:
     """Lets the user's errors through with their source line, and turns any other exception into a Bug of `where`."""
     try:
         yield

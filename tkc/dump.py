@@ -1,4 +1,4 @@
-"""Looks at a run from outside: a numbered file for every pass, the IR on standard error, and the time each step took."""
+"""Looks at a run from outside: a numbered file for every pass, IR on standard error, and the time each step took."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkc.diagnostics import TkcError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from tkc.driver import Compiled, Job, Step
+    from tkc.job import Compiled, Job, Step
 
 
 def ir_text(module: ModuleOp, *, locations: bool = True) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tkc.backend.assemble import Assembly
     from tkc.backend.bind import Bound
     from tkc.backend.launch import Launcher
-    from tkc.driver import Compiled
+    from tkc.job import Compiled
 
 EMULATED_SMS = 132
 """`sm_count` of an emulated launch that does not say otherwise: an H200's."""
@@ -54,9 +54,7 @@ class Kernel:
         job = compiled.job
 
         def module(after: str | None) -> ModuleOp:
-            from tkc.driver import to_module
-
-            return compiled.module if after is None else to_module(job, after=after)
+            return compiled.module if after is None else compiled.again(after)
 
         kernels = compiled.contract["kernels"]
         return cls(_choose(kernels, job.kernel, job.file), compiled.ptx, module=module)

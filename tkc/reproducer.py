@@ -1,4 +1,4 @@
-"""The file that replays a bug of ours: its first line is the command, the rest is the program just before the failure."""
+"""The file that replays a bug of ours: its first line is the command, the rest is the program before the failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from tkc.driver import Job
+    from tkc.job import Job
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def write(reproducer: Reproducer, where: str, message: str) -> str:
     """
     import hashlib
 
-    import tkc
+    from tkc.version import __version__
 
     digest = hashlib.sha256(repr((reproducer, where, message)).encode()).hexdigest()
     refused: OSError | None = None
@@ -62,7 +62,7 @@ def write(reproducer: Reproducer, where: str, message: str) -> str:
         head = (
             f"RUN: {command}",
             f"internal error in {where}: {message}",
-            f"tkc {tkc.__version__}, Python {sys.version.split()[0]}",
+            f"tkc {__version__}, Python {sys.version.split()[0]}",
         )
         text = "".join(f"{reproducer.comment} {line}\n" for line in head) + reproducer.body
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ _ALIGNMENT = 256
 
 
 class DeviceArray:
-    """A contiguous array in GPU memory, with the bits, shape and dtype of a NumPy array; speaks the CUDA array interface."""
+    """A contiguous array in GPU memory, made from a NumPy array; speaks the CUDA array interface."""
 
     def __init__(self, driver: Driver, host: np.ndarray[Any, Any]) -> None:
         self._driver = driver
@@ -84,7 +84,7 @@ def _allocate(driver: Driver, size: int) -> int:
 
 
 @contextmanager
-def on_device(driver: Driver, device: int) -> Iterator[None]:
+def on_device(driver: Driver, device: int) -> Generator[None]:
     """Makes a device the current one; raises TkcError (TK409) where there is no such device."""
     count = driver.device_count()
     if not 0 <= device < count:

@@ -37,7 +37,7 @@ pair; delete the line to launch an edited text. The form of a KERNEL, all keys i
 ARGUMENT, an array:
     {"name": "A", "dtype": "bf16", "dims": ["M", "K"], "access": "read" | "write" | "readwrite",
      "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?}
-    dims: outermost first; a symbol, an integer, or an EXPR that is checked and not solved. Sub-byte dtypes count elements.
+    dims: outermost first; a symbol, an integer, or an EXPR (checked, not solved). Sub-byte dtypes count elements.
     major: the axis that must have element stride 1; the last when absent.
     contiguous: "major" (that axis only), "all" (row-major without gaps), "none" (any strides). When absent: "all" if a
     pointer reads it (a kernel that takes the strides too says "major"), else "major".
@@ -133,7 +133,7 @@ def complete(
 
     `attributes`, `requires`, `empty` and `tensor_columns` may be absent and are then empty; TK411 for anything else.
     """
-    from tkc import __version__
+    from tkc.version import __version__
 
     given = {
         "attributes": {},

@@ -9,7 +9,7 @@ import click
 
 from tkc.commands.options import compile_options, session
 from tkc.commands.report import Reporter
-from tkc.driver import Compiled
+from tkc.job import Compiled
 
 
 @click.command("check")

@@ -11,7 +11,8 @@ import click
 
 from tkc.commands.options import Session, compile_options, session
 from tkc.commands.report import Reporter
-from tkc.driver import Compiled, to_module
+from tkc.driver import to_module
+from tkc.job import Compiled
 
 KINDS = ("ptx", "cubin", "mlir", "json")
 STDOUT = "-"
@@ -94,7 +95,8 @@ def _kind(output: str | None, emit: str | None) -> str:
 
 
 def _print_pipeline(options: dict[str, Any]) -> None:
-    from tkc.driver import DEFAULT_TARGET, Job, parse_pipeline, pipeline_text
+    from tkc.driver import parse_pipeline, pipeline_text
+    from tkc.job import DEFAULT_TARGET, Job
 
     job = Job("", "", options["target"] or DEFAULT_TARGET, passes=options["passes"])
     click.echo(pipeline_text(parse_pipeline(job.pipeline)))

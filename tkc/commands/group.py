@@ -7,7 +7,7 @@ from importlib import import_module
 
 import click
 
-from tkc.__main__ import COMMANDS
+from tkc.commands import COMMANDS
 from tkc.diagnostics import nearest
 
 
@@ -41,9 +41,9 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         return
     from importlib.metadata import version
 
-    import tkc
+    from tkc.version import __version__
 
-    click.echo(f"tkc {tkc.__version__}")
+    click.echo(f"tkc {__version__}")
     click.echo(f"xdsl {version('xdsl')}")
     click.echo(f"Python {sys.version.split()[0]}")
     click.echo(_ptxas_version())

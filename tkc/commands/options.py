@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import click
 
 from tkc.commands.report import FORMATS, Reporter
-from tkc.driver import DEFAULT_TARGET, Compiled, Job, Observer, read_source, run
+from tkc.driver import parse_pipeline, read_source, run
 from tkc.dump import Dump, IrPrinter, Timing
+from tkc.job import DEFAULT_TARGET, Compiled, Job, Observer, no_such
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +69,7 @@ class Session:
     def finish(self) -> None:
         """Prints the time table, where it was asked for."""
         if self.timing is not None:
-            from tkc.__main__ import seconds_since_start
+            from tkc.clock import seconds_since_start
 
             sys.stderr.write(self.timing.table(seconds_since_start()))
 
@@ -168,7 +169,7 @@ def session(
             )
         )
     if timing:
-        from tkc.__main__ import start_up_seconds
+        from tkc.clock import start_up_seconds
 
         made.timing = Timing(start_up_seconds())
         made.observers.append(made.timing)
@@ -182,8 +183,6 @@ def _check_target(target: str) -> None:
 
 def _check_passes(job: Job, names: tuple[str, ...]) -> None:
     """A name after `--print-ir-…=` that no pass of the pipeline has is wrong usage, with the names that there are."""
-    from tkc.driver import no_such, parse_pipeline
-
     known = ("frontend", *(p.name for p in parse_pipeline(job.pipeline)))
     for name in names:
         if name not in known:

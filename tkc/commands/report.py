@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
@@ -60,7 +60,7 @@ class Reporter:
             stream.write((to_json(shown) if self.format == "json" else to_sarif(shown)) + "\n")
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
+    def failing(self) -> Generator[None]:
         """Shows the errors of the block and ends the command with their exit code."""
         try:
             yield
@@ -94,11 +94,11 @@ def to_sarif(diagnostics: Sequence[Diagnostic]) -> str:
     """SARIF 2.1.0: one run, a rule for each code that occurs."""
     import json
 
-    import tkc
+    from tkc.version import __version__
 
     codes = sorted({d.code for d in diagnostics})
     rules = [{"id": code, "shortDescription": {"text": CODES[code]}} for code in codes]
-    driver = {"name": "tkc", "version": tkc.__version__, "rules": rules}
+    driver = {"name": "tkc", "version": __version__, "rules": rules}
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",

@@ -1,4 +1,4 @@
-"""`tkc run`: compiles a kernel for the GPU here, or takes a packaged one, and runs it on arrays named on the command line."""
+"""`tkc run`: compiles a kernel for the GPU here, or takes a packaged one, and runs it on the arrays that are named."""
 
 from __future__ import annotations
 

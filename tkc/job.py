@@ -1,0 +1,99 @@
+"""What is to be compiled, what was made of it, and who may watch: the words between the driver and its callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tkc.diagnostics import Diagnostic, Note, TkcError, nearest
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+DEFAULT_TARGET = "sm_100a"
+FENCES = ("minimal", "conservative", "as-written")
+MODELS = ("practice", "strict")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be compiled and how; `passes` replaces the target's own pipeline (text in xDSL's syntax)."""
+
+    text: str
+    file: str
+    target: str = DEFAULT_TARGET
+    kernel: str | None = None
+    params: Mapping[str, int] = field(default_factory=dict[str, int])
+    fences: str = "minimal"
+    model: str = "practice"
+    passes: str | None = None
+    verify_each: bool = False
+
+    def __post_init__(self) -> None:
+        from tkc.ir.isa.targets import TARGETS
+
+        if self.target not in TARGETS:
+            raise no_such("TK201", "target", self.target, tuple(TARGETS))
+        if self.fences not in FENCES:
+            raise no_such("TK120", "choice of fences", self.fences, FENCES)
+        if self.model not in MODELS:
+            raise no_such("TK120", "memory model", self.model, MODELS)
+
+    @property
+    def pipeline(self) -> str:
+        """The passes that this job runs, as text."""
+        if self.passes is not None:
+            return self.passes
+        from tkc.passes import pipeline
+
+        return pipeline(self.target)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass of a run: its place (the front end is 0, the first pass 1) and what it and its successors are."""
+
+    index: int
+    name: str
+    rest: str
+    """The pipeline text from the pass after this one to the last."""
+
+
+class Observer(Protocol):
+    """Sees a run as it goes; every method may look at the module and none may change it."""
+
+    def begin(self, module: ModuleOp, step: Step, seconds: float) -> None:
+        """The front end has made the module."""
+        ...
+
+    def before(self, module: ModuleOp, step: Step) -> None: ...
+
+    def after(self, module: ModuleOp, step: Step, seconds: float) -> None: ...
+
+    def phase(self, name: str, seconds: float) -> None:
+        """Work that is no pass took this long: loading passes, verifying, printing."""
+        ...
+
+    def end(self, compiled: Compiled) -> None: ...
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a run made. `again` gives the module after a pass, by running to there anew; "frontend" is before any."""
+
+    job: Job
+    module: ModuleOp
+    ptx: str
+    contract: dict[str, Any]
+    again: Callable[[str], ModuleOp]
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """Warnings and remarks, in the order found."""
+
+
+def no_such(code: str, what: str, word: str, known: Sequence[str]) -> TkcError:
+    near = nearest(word, known)
+    hint = f"; did you mean {near}?" if near else ""
+    return TkcError.at(
+        code, f"no {what} is called {word}{hint}", None, Note(f"there are {', '.join(known)}")
+    )
