@@ -13,8 +13,8 @@ from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
 from tkc.ir.tile.types import TensorType
 
-MOST_ITEMS = 2**31 - 1
-"""Work items are counted in 32 bits."""
+MOST_ITEMS = 2**31 - 2**16
+"""Work items are counted in 32 bits, and a unit steps past the last one before it stops."""
 
 
 def expression(value: SSAValue) -> Any:
@@ -47,7 +47,9 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
         for axis, dim in enumerate(dims):
             if isinstance(dim, str):
                 symbols.setdefault(dim, []).append({"argument": name, "dimension": axis})
-        arguments.append({"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access})
+        arguments.append(
+            {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access}
+        )
         if writes:
             outputs.append(name)
     empty: list[str] = []
@@ -56,9 +58,14 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
         if not any(isinstance(u.operation, ForTilesOp) for u in schedule.work.uses):
             continue
         extents = [expression(e) for e in schedule.extents]
-        empty += [e["sym"] for e in extents if isinstance(e, dict) and "sym" in e and e["sym"] not in empty]
+        empty += [
+            e["sym"]
+            for e in extents
+            if isinstance(e, dict) and "sym" in e and e["sym"] not in empty
+        ]
         counts = [
-            {"op": "ceildiv", "of": [e, n.value.data]} for e, n in zip(extents, schedule.sizes, strict=True)
+            {"op": "ceildiv", "of": [e, n.value.data]}
+            for e, n in zip(extents, schedule.sizes, strict=True)
         ]
         items: Any = counts[0] if len(counts) == 1 else {"op": "mul", "of": counts}
         requires.append(

@@ -118,7 +118,12 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     wanted = role.warps.value.data if role.warps is not None else None
     if wanted is not None and wanted != warps:
         fixed = home is Home.REGISTER and accumulator is not None
-        if fixed or (registers_tiles and wanted % WARPGROUP) or wanted < 1 or (accumulator and registers_tiles):
+        if (
+            fixed
+            or (registers_tiles and wanted % WARPGROUP)
+            or wanted < 1
+            or (accumulator and registers_tiles)
+        ):
             raise TkcError.at(
                 "TK208",
                 f"role {role.sym_name.data} asks for {wanted} warps; what it does takes {warps}",

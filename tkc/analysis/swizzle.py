@@ -41,5 +41,7 @@ def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice |
         if row % span == 0 and (span > 16 or Use.OPERAND not in uses):
             spread = {"128B": "8", "64B": "4", "32B": "2"}.get(swizzle, "1")
             used = ", ".join(sorted(use.value for use in uses)) or "no use"
-            return Choice(swizzle, span, f"rows of {row} bytes; {spread} rows on distinct banks ({used})")
+            return Choice(
+                swizzle, span, f"rows of {row} bytes; {spread} rows on distinct banks ({used})"
+            )
     return None

@@ -42,8 +42,10 @@ class Effects(MemoryEffect):
     def verify(self, op: Operation) -> None:
         for row in self.rows:
             named = (
-                [row.operand] if isinstance(row, Touch)
-                else [row.barrier] if isinstance(row, Signal) and row.barrier
+                [row.operand]
+                if isinstance(row, Touch)
+                else [row.barrier]
+                if isinstance(row, Signal) and row.barrier
                 else []
             )
             for operand in named:
@@ -56,7 +58,11 @@ class Effects(MemoryEffect):
             if isinstance(row, Touch):
                 kind = MemoryEffectKind.READ if row.kind is Kind.READ else MemoryEffectKind.WRITE
                 value: Any = getattr(op, row.operand, None)
-                found.add(EffectInstance(kind, value if not isinstance(value, tuple) else None, Memory(row)))
+                found.add(
+                    EffectInstance(
+                        kind, value if not isinstance(value, tuple) else None, Memory(row)
+                    )
+                )
             else:
                 found.add(EffectInstance(MemoryEffectKind.WRITE, None, Ordering()))
         return found
@@ -66,5 +72,3 @@ def effects_of(op: Operation) -> tuple[Effect, ...] | None:
     """The rows of an operation, `()` where it says that it has none, None where it says nothing (unknown)."""
     trait = op.get_trait(Effects)
     return trait.rows if trait is not None else None
-
-

@@ -1,4 +1,4 @@
-"""The one text form that all our operations share: `%r = name %a, %b {property = 1} : (types) -> (types) do { regions }`.
+"""The one text form that all our operations share: `%r = name %a, %b {property = 1} : (types) -> (types) do { … }`.
 
 One parse and one print for three dialects, so that a new operation needs neither, and so that defining one costs a
 fifth of what an assembly format costs at start-up.

@@ -1,8 +1,8 @@
 """Share the register file between roles where an accumulator in registers needs more than an even share.
 
 Before: roles with their warps; `registers` only where the user wrote it.
-After: the kernel has its number of threads; where registers are moved, every role has its `registers` (setmaxnreg) and the
-threads are whole warpgroups.
+After: the kernel has its number of threads; where registers are moved, every role has its `registers` (setmaxnreg)
+and the threads are whole warpgroups.
 Here because: warps are final after `fuse-roles`; lowering writes setmaxnreg at the start of each warpgroup.
 """
 
@@ -38,7 +38,9 @@ class AssignRegistersPass(ModulePass):
         target = target_of(op)
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             roles = [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]
-            threads = 32 * max((r.first_warp.value.data + r.warps.value.data for r in roles), default=1)
+            threads = 32 * max(
+                (r.first_warp.value.data + r.warps.value.data for r in roles), default=1
+            )
             if target.has({Feature.SETMAXNREG}) and _moves(roles, target, threads):
                 threads = -(-threads // WARPGROUP_THREADS) * WARPGROUP_THREADS
                 share(kernel, roles, target, threads)
@@ -82,7 +84,8 @@ def share(kernel: s.KernelOp, roles: list[s.RoleOp], target: Target, threads: in
         if wanted % STEP or not LEAST <= wanted <= 256:
             raise TkcError.at(
                 "TK206",
-                f"role {role.sym_name.data} asks for {wanted} registers; setmaxnreg takes a multiple of 8 from 24 to 256",
+                f"role {role.sym_name.data} asks for {wanted} registers; setmaxnreg takes a multiple "
+                "of 8 from 24 to 256",
                 location_of(role),
             )
         if held(role) and held(role) + STEP > wanted:
@@ -103,7 +106,8 @@ def share(kernel: s.KernelOp, roles: list[s.RoleOp], target: Target, threads: in
     if total > target.registers_per_sm:
         raise TkcError.at(
             "TK206",
-            f"the roles of kernel {kernel.sym_name.data} ask for {total} registers; an SM has {target.registers_per_sm}",
+            f"the roles of kernel {kernel.sym_name.data} ask for {total} registers; "
+            f"an SM has {target.registers_per_sm}",
             location_of(kernel),
         )
 

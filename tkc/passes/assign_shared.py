@@ -1,7 +1,8 @@
 """Give every shared buffer and barrier its bytes, once all of them exist.
 
 Before: buffers and barriers without an offset.
-After: each has an offset from the start of dynamic shared memory, aligned to its swizzle's period; the kernel has its total.
+After: each has an offset from the start of dynamic shared memory, aligned to its swizzle's period; the kernel has
+its total.
 Here because: staging buffers and barriers are made by the passes before; lowering turns offsets into addresses.
 """
 
@@ -90,7 +91,11 @@ def too_large(kernel: s.KernelOp, total: int, limit: int) -> TkcError:
         )
         for b in buffers
     ]
-    hint = f"; {fits} slots instead of {depth} would fit" if fits >= 1 else "; smaller tiles are needed"
+    hint = (
+        f"; {fits} slots instead of {depth} would fit"
+        if fits >= 1
+        else "; smaller tiles are needed"
+    )
     return TkcError.at(
         "TK204",
         f"kernel {kernel.sym_name.data} needs {total} bytes of shared memory; the target has {limit}{hint}",

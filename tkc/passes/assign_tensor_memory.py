@@ -55,6 +55,9 @@ class AssignTensorMemoryPass(ModulePass):
                     f"kernel {kernel.sym_name.data} needs {at} columns of tensor memory, allocated as {columns}; "
                     f"the target gives {limit}",
                     location_of(placed[-1][0]),
-                    *(Note(f"{b.sym_name.data} takes {n} columns", location_of(b)) for b, n in placed),
+                    *(
+                        Note(f"{b.sym_name.data} takes {n} columns", location_of(b))
+                        for b, n in placed
+                    ),
                 )
             kernel.properties["tensor_columns"] = IntegerAttr(columns, i32)

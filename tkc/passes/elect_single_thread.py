@@ -1,10 +1,10 @@
 """Guard what one thread does by `elect.sync`, so that ptxas sees straight code and emits no loop over lanes.
 
 Before: operations say who executes them (`one` thread of the role, one `lane` of each warp, `all`), nothing is guarded.
-After: single-thread operations stand in conditions on an elected predicate, computed once at the role's start: a role that
-only one thread runs is guarded whole; elsewhere each run of such operations is.
-Here because: every operation that one thread must issue exists by now (barriers, fences), and lowering prints one branch for
-each condition; a guard that ptxas does not recognise costs a serialising loop round each copy or product.
+After: single-thread operations stand in conditions on an elected predicate, computed once at the role's start: a
+role that only one thread runs is guarded whole; elsewhere each run of such operations is.
+Here because: every operation that one thread must issue exists by now (barriers, fences), and lowering prints one
+branch for each condition; a guard that ptxas does not recognise costs a serialising loop round each copy or product.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class ElectSingleThreadPass(ModulePass):
 def who(op: Operation) -> Who:
     """Who executes an operation with all that is in it."""
     if isinstance(op, s.ForOp | s.IfOp):
-        return _join([who(inner) for region in op.regions for block in region.blocks for inner in block.ops])
+        return _join(
+            [who(inner) for region in op.regions for block in region.blocks for inner in block.ops]
+        )
     by = op.executed_by if isinstance(op, s.StageOp) else None
     return Who(by.value) if by is not None else Who.NEUTRAL
 

@@ -82,8 +82,8 @@ def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
         places = [loop for side in loops for loop in side]
         raise TkcError.at(
             "TK213",
-            f"the roles at the ends of {pipe.sym_name.data} share an accumulator in registers and become one role on this "
-            "target, but they do not run one loop over the same schedule",
+            f"the roles at the ends of {pipe.sym_name.data} share an accumulator in registers and "
+            "become one role on this target, but they do not run one loop over the same schedule",
             location_of(places[0]) if places else location_of(pipe),
             *(Note("and here", location_of(p)) for p in places[1:]),
         )
@@ -105,7 +105,8 @@ def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
     body, other = one.body.block, two.body.block
     for old, new in zip(other.args[:count], body.args[:count], strict=True):
         old.replace_all_uses_with(new)
-    assert body.last_op is not None and other.last_op is not None
+    assert body.last_op is not None
+    assert other.last_op is not None
     for op in list(other.ops):
         op.detach()
         if op is not None and not isinstance(op, s.YieldOp):
@@ -122,11 +123,15 @@ def _connect(pipe: s.PipeOp) -> None:
     uses = [u.operation for u in pipe.ring.uses]
     commits = [o for o in uses if isinstance(o, s.CommitOp)]
     waits = [o for o in uses if isinstance(o, s.WaitOp)]
-    if len(commits) != 1 or len(waits) != 1 or commits[0].parent_block() is not waits[0].parent_block():
+    if (
+        len(commits) != 1
+        or len(waits) != 1
+        or commits[0].parent_block() is not waits[0].parent_block()
+    ):
         raise TkcError.at(
             "TK213",
-            f"pipe {pipe.sym_name.data} carries an accumulator in registers on this target; it needs one put and one get, "
-            "in the same loop",
+            f"pipe {pipe.sym_name.data} carries an accumulator in registers on this target; it needs "
+            "one put and one get, in the same loop",
             location_of(pipe),
         )
     commit, wait = commits[0], waits[0]
@@ -166,7 +171,9 @@ def _buffer_of(value: SSAValue) -> SSAValue:
             case Block() as block if isinstance(loop := block.parent_op(), s.ForOp):
                 value = loop.inits[value.index - 1]  # pyright: ignore[reportAttributeAccessIssue]
             case owner:
-                raise TkcError.at("TK213", f"an accumulator that comes from {owner} cannot be followed", None)
+                raise TkcError.at(
+                    "TK213", f"an accumulator that comes from {owner} cannot be followed", None
+                )
 
 
 def _ready(value: SSAValue, commit: s.CommitOp) -> SSAValue:

@@ -1,9 +1,10 @@
-"""Put a fence at every crossing between the generic proxy and another, conservatively, once barriers show where roles meet.
+"""Put a fence at every crossing between the generic proxy and another, conservatively, once barriers show where
+roles meet.
 
 Before: no fence anywhere; barriers and waits are explicit.
-After: a bidirectional proxy fence stands between each generic access of a shared buffer that the async proxy also touches and
-the synchronisation before it, and between it and the one after it; tcgen05 fences stand at the same places round
-tensor-memory accesses. None stands where both sides are async. Each names the buffers it guards.
+After: a bidirectional proxy fence stands between each generic access of a shared buffer that the async proxy also
+touches and the synchronisation before it, and between it and the one after it; tcgen05 fences stand at the same
+places round tensor-memory accesses. None stands where both sides are async. Each names the buffers it guards.
 Here because: a fence orders its own thread's accesses against a synchronisation, so barriers must exist; removing the
 redundant ones is another pass's work, which wants to see all of them.
 """
@@ -62,7 +63,9 @@ def shared_by_proxies(kernel: s.KernelOp) -> set[SSAValue]:
 def _synchronises(op: Operation) -> bool:
     """Whether an operation, or one inside it, meets other threads or waits for something."""
     return any(
-        isinstance(row, Await | Signal | Order) for inner in op.walk() for row in (effects_of(inner) or ())
+        isinstance(row, Await | Signal | Order)
+        for inner in op.walk()
+        for row in (effects_of(inner) or ())
     )
 
 
@@ -75,7 +78,8 @@ def _touches_async(op: Operation, buffer: SSAValue) -> bool:
 
 
 def _in_tensor_memory(value: SSAValue) -> bool:
-    """Whether an accumulator lives in tensor memory: wherever no register buffer is behind it, so it asks the kernel."""
+    """Whether an accumulator lives in tensor memory: wherever no register buffer is behind it, so it asks the
+    kernel."""
     block = value.owner.parent_block() if isinstance(value.owner, Operation) else value.owner
     while block is not None:
         parent = block.parent_op()
@@ -96,12 +100,18 @@ class RoleFences:
 
     role: s.RoleOp
     crossing: set[SSAValue]
-    made: dict[tuple[Operation | None, str], s.ProxyFenceOp | s.Tcgen05FenceOp] = field(default_factory=dict)
+    made: dict[tuple[Operation | None, str], s.ProxyFenceOp | s.Tcgen05FenceOp] = field(
+        default_factory=dict
+    )
 
     def run(self) -> None:
         for op in list(self.role.walk()):
             for buffer, touch in _touches(op):
-                if touch.proxy is Proxy.GENERIC and touch.space is Space.SHARED and buffer in self.crossing:
+                if (
+                    touch.proxy is Proxy.GENERIC
+                    and touch.space is Space.SHARED
+                    and buffer in self.crossing
+                ):
                     self._proxy(op, buffer, after=False)
                     self._proxy(op, buffer, after=True)
                 elif touch.proxy is Proxy.TENSOR and _in_tensor_memory(buffer):
@@ -113,8 +123,9 @@ class RoleFences:
     ) -> tuple[Operation | None, Operation]:
         """The nearest synchronisation on that side of an access, and the operation next to which the fence goes.
 
-        An access of the same buffer through the async proxy counts too: the thread may cross proxies by itself. Climbs out of
-        loops and conditions; the edge of the role counts as a synchronisation (the kernel's own barrier).
+        An access of the same buffer through the async proxy counts too: the thread may cross proxies by itself.
+        Climbs out of loops and conditions; the edge of the role counts as a synchronisation (the kernel's own
+        barrier).
         """
         here = op
         while True:
@@ -169,7 +180,9 @@ class RoleFences:
             properties={
                 "side": StringAttr("before_thread_sync" if after else "after_thread_sync"),
                 "id": StringAttr(f"{self.role.sym_name.data}.fence.{len(self.made)}"),
-                "by": StringAttr(op.executed_by.value if isinstance(op, s.StageOp) and op.executed_by else "all"),
+                "by": StringAttr(
+                    op.executed_by.value if isinstance(op, s.StageOp) and op.executed_by else "all"
+                ),
             }
         )
         self.made[key] = fence

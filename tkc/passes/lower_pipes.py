@@ -1,8 +1,8 @@
 """Turn rings into barriers with phases, counts, bytes and commits, once it is settled which roles there are.
 
 Before: `acquire`, `commit`, `wait` and `release` on rings; a ring's item number is implicit.
-After: mbarriers (full and empty, one pair a slot), waits with parity, expected bytes, commits and arrivals; slot and phase
-are values that loops carry, counted for the kernel's life (R1). Staging rings become counted bulk groups.
+After: mbarriers (full and empty, one pair a slot), waits with parity, expected bytes, commits and arrivals; slot and
+phase are values that loops carry, counted for the kernel's life (R1). Staging rings become counted bulk groups.
 Here because: counts depend on the roles that `fuse-roles` leaves; `insert-fences` needs to see the barriers.
 """
 
@@ -36,7 +36,8 @@ ARRIVALS: dict[How, str] = {
 
 
 def arrivals(how: tuple[How, ...], warps: int) -> int:
-    """Arrivals on a slot's barrier by one role that touches the slot so (R4); a role that does not still arrives once."""
+    """Arrivals on a slot's barrier by one role that touches the slot so (R4); a role that does not still arrives
+    once."""
     kinds = {ARRIVALS[h] for h in how}
     return sum(warps if kind == "lane" else 1 for kind in kinds) or 1
 
@@ -60,7 +61,8 @@ class Ring:
 
 @dataclass
 class State:
-    """Where a role stands in a ring: the next item's slot, and its phase where barriers tell one round from the next."""
+    """Where a role stands in a ring: the next item's slot, and its phase where barriers tell one round from the
+    next."""
 
     slot: SSAValue
     phase: SSAValue | None
@@ -113,13 +115,19 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp]) -> None:
     ):
         for end in ends:
             role = next((r for r in roles if r.sym_name.data == end.data), None)
-            mine = [o for o in uses if isinstance(o, kind) and role is not None and _role_of(o) is role]
+            mine = [
+                o for o in uses if isinstance(o, kind) and role is not None and _role_of(o) is role
+            ]
             hows = {frozenset(ARRIVALS[h] for h in how_of(o)) for o in mine}
             if role is None or len(hows) != 1:
                 raise TkcError.at(
                     "TK107" if not hows else "TK110",
                     f"role {end.data} stands at an end of pipe {ring.name} but "
-                    + ("never opens it" if not hows else "touches it in different ways in different blocks"),
+                    + (
+                        "never opens it"
+                        if not hows
+                        else "touches it in different ways in different blocks"
+                    ),
                     location_of(ring.pipe),
                 )
             counts[side] += arrivals(how_of(mine[0]), role.warps.value.data)
@@ -200,7 +208,9 @@ class RoleLowering:
                 case s.ForOp():
                     self._loop(op, states)
                 case s.IfOp() if self._used(op.then.block):
-                    raise TkcError.at("TK110", "an item under a condition is not supported yet", location_of(op))
+                    raise TkcError.at(
+                        "TK110", "an item under a condition is not supported yet", location_of(op)
+                    )
                 case s.TmaLoadOp():
                     self._load(op)
                 case _:
@@ -284,8 +294,14 @@ class RoleLowering:
         emit.add(s.BulkWaitOp.create(properties=properties))
         emit.add(s.RoleBarrierOp.create(properties={"id": self._id(ring, "free")}))
 
-    def _wait(  # noqa: PLR0913
-        self, emit: Emitter, barriers: SSAValue, slot: SSAValue, parity: SSAValue, by: By, id: StringAttr
+    def _wait(
+        self,
+        emit: Emitter,
+        barriers: SSAValue,
+        slot: SSAValue,
+        parity: SSAValue,
+        by: By,
+        id: StringAttr,
     ) -> None:
         emit.add(
             s.MbarrierWaitOp.create(
@@ -350,7 +366,9 @@ class RoleLowering:
             if "one" in kinds or not kinds:
                 self._arrive(emit, barriers, op.slot, By.ONE, self._id(ring, what))
 
-    def _arrive(self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, id: StringAttr) -> None:
+    def _arrive(
+        self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, id: StringAttr
+    ) -> None:
         emit.add(
             s.MbarrierArriveOp.create(
                 operands=[barriers, slot], properties={"by": StringAttr(by.value), "id": id}
@@ -362,7 +380,9 @@ def _next(emit: Emitter, depth: int, state: State) -> State:
     """The state after one item: the slot goes round, and each round flips the phase."""
     one, zero = emit.const(1), emit.const(0)
     if depth == 1:
-        return State(state.slot, None if state.phase is None else emit.arith("xor", state.phase, one))
+        return State(
+            state.slot, None if state.phase is None else emit.arith("xor", state.phase, one)
+        )
     step = emit.arith("add", state.slot, one)
     wrapped = emit.arith("eq", step, emit.const(depth))
     slot = emit.arith("select", wrapped, zero, step)

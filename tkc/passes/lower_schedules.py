@@ -1,9 +1,10 @@
 """Turn each loop over a schedule into a counted loop over this work unit's items, once no two loops need to be joined.
 
 Before: `stage.work_loop` names its schedule and gives a block number for each axis.
-After: `stage.for` from the unit's index by the number of units; the body begins by computing the block numbers; the launch
-contract has its grid.
-Here because: `fuse-roles` compares schedules by name, so it comes earlier; `lower-pipes` threads ring state through plain loops.
+After: `stage.for` from the unit's index by the number of units; the body begins by computing the block numbers; the
+launch contract has its grid.
+Here because: `fuse-roles` compares schedules by name, so it comes earlier; `lower-pipes` threads ring state through
+plain loops.
 """
 
 from __future__ import annotations
@@ -61,8 +62,12 @@ def lower(loop: s.WorkLoopOp) -> None:
     assert block is not None
     before = Emitter(Block(), loop.location)
     total = reduce(lambda x, y: before.arith("mul", x, y), loop.extents)
-    index = before.value(s.UnitOp.create(properties={"which": StringAttr("index")}, result_types=[i32]), "unit")
-    count = before.value(s.UnitOp.create(properties={"which": StringAttr("count")}, result_types=[i32]), "units")
+    index = before.value(
+        s.UnitOp.create(properties={"which": StringAttr("index")}, result_types=[i32]), "unit"
+    )
+    count = before.value(
+        s.UnitOp.create(properties={"which": StringAttr("count")}, result_types=[i32]), "units"
+    )
 
     old = loop.body.block
     axes = len(loop.extents)
@@ -94,7 +99,9 @@ def lower(loop: s.WorkLoopOp) -> None:
     loop.erase()
 
 
-def block_numbers(emit: Emitter, item: SSAValue, extents: list[SSAValue], group: int) -> list[SSAValue]:
+def block_numbers(
+    emit: Emitter, item: SSAValue, extents: list[SSAValue], group: int
+) -> list[SSAValue]:
     """The block number on each axis of item `item`: last axis fastest; the last two in groups of `group` rows."""
     numbers: list[SSAValue] = []
     rest = item

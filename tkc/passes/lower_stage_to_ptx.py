@@ -1,10 +1,11 @@
 """Write each stage operation as PTX, by the first way whose needs the target meets.
 
-Before: `stage` operations only; buffers, barriers and columns are placed, single-thread code is guarded, threads are counted.
-After: `ptx.kernel` operations with structured control and unnamed registers; the launch contract is complete but for what
-naming and assembly add.
-Here because: it is the step from what is done to how the chip does it; everything before speaks of roles and slots, everything
-after of registers. The ways stand in `lowering/`, one file for each family.
+Before: `stage` operations only; buffers, barriers and columns are placed, single-thread code is guarded, threads are
+counted.
+After: `ptx.kernel` operations with structured control and unnamed registers; the launch contract is complete but for
+what naming and assembly add.
+Here because: it is the step from what is done to how the chip does it; everything before speaks of roles and slots,
+everything after of registers. The ways stand in `lowering/`, one file for each family.
 """
 
 from __future__ import annotations
@@ -147,7 +148,10 @@ def _count(role: s.RoleOp) -> int:
 def _group(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:
     """One warpgroup or several that run one role: setmaxnreg in every warp, then the roles."""
     registers = max(_number(r.registers) for r in roles)
-    entry = min(k.target.max_regs_per_thread, k.target.registers_per_sm // _number(k.source.threads) // 8 * 8)
+    entry = min(
+        k.target.max_regs_per_thread,
+        k.target.registers_per_sm // _number(k.source.threads) // 8 * 8,
+    )
     k.emit("setmaxnreg", ".inc" if registers > entry else ".dec", registers)
     if len(roles) == 1 and _count(roles[0]) == warps:
         _run(k, roles[0])
@@ -155,8 +159,11 @@ def _group(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:
     _chain(k, [(_first(r), _count(r), lambda r=r: _run(k, r)) for r in roles], None)
 
 
-def _chain(k: Kernel, branches: list[tuple[int, int, Callable[[], None]]], warps: int | None) -> None:
-    """`if` the warp is in the first range, run it, else try the rest; the last needs no test where it takes all others."""
+def _chain(
+    k: Kernel, branches: list[tuple[int, int, Callable[[], None]]], warps: int | None
+) -> None:
+    """`if` the warp is in the first range, run it, else try the rest; the last needs no test where it takes all
+    others."""
     if not branches:
         return
     (first, count, run), rest = branches[0], branches[1:]

@@ -1,10 +1,11 @@
 """Give every tile a home and every operation an owner, which turns the tile level into the stage level.
 
 Before: `tile` operations, swizzles chosen. Roles speak of slots of pipes and of blocks of tensors.
-After: `stage` operations: buffers with a home (shared memory, tensor memory, registers), rings with acquire, commit, wait and
-release, copies with coordinates in elements, accumulators as linear values, register tiles as fragments in column slices.
-Here because: everything later speaks of threads, and this is the one step that knows both what was written and who can do it;
-it stands before `fuse-roles`, which joins what it made.
+After: `stage` operations: buffers with a home (shared memory, tensor memory, registers), rings with acquire, commit,
+wait and release, copies with coordinates in elements, accumulators as linear values, register tiles as fragments in
+column slices.
+Here because: everything later speaks of threads, and this is the one step that knows both what was written and who
+can do it; it stands before `fuse-roles`, which joins what it made.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.launch import launch_of
-from tkc.analysis.roles import WARPGROUP, RolePlan, Rows, accumulator_home, plan_role, rows_of, slot_owner
+from tkc.analysis.roles import (
+    WARPGROUP,
+    RolePlan,
+    Rows,
+    accumulator_home,
+    plan_role,
+    rows_of,
+    slot_owner,
+)
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TargetError, TkcError, report
 from tkc.ir.contract import to_attribute
@@ -29,7 +38,14 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
-from tkc.ir.stage.types import AccumulatorType, BufferType, FragmentLayout, FragmentType, Home, RingType
+from tkc.ir.stage.types import (
+    AccumulatorType,
+    BufferType,
+    FragmentLayout,
+    FragmentType,
+    Home,
+    RingType,
+)
 from tkc.ir.syntax import segments
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
@@ -88,9 +104,13 @@ class Placement:
         self.values: dict[SSAValue, SSAValue] = {}
         self.rings: dict[SSAValue, SSAValue] = {}
         self.role: Role
-        self.emit = Emitter(Block(arg_types=[a.type for a in kernel.body.block.args]), kernel.location)
+        self.emit = Emitter(
+            Block(arg_types=[a.type for a in kernel.body.block.args]), kernel.location
+        )
         self.top = self.emit.block
-        self.plans = {r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)}
+        self.plans = {
+            r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
+        }
 
     def run(self) -> s.KernelOp:
         for old, new in zip(self.kernel.body.block.args, self.top.args, strict=True):
@@ -146,9 +166,13 @@ class Placement:
             case t.SharedOp():
                 tile = op.tile.type
                 assert isinstance(tile, SharedType)
-                self._buffer(op.tile, op.sym_name.data, BufferType.of(
-                    tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
-                ))
+                self._buffer(
+                    op.tile,
+                    op.sym_name.data,
+                    BufferType.of(
+                        tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
+                    ),
+                )
             case t.AccumOp():
                 self._accum(op)
             case t.PipeOp():
@@ -168,7 +192,9 @@ class Placement:
                     op.sym_name.data,
                 )
             case _:
-                raise TkcError.at("TK110", f"{op.name} at kernel level is not supported yet", location_of(op))
+                raise TkcError.at(
+                    "TK110", f"{op.name} at kernel level is not supported yet", location_of(op)
+                )
 
     def _buffer(self, tile: SSAValue, name: str, type: BufferType) -> None:
         self.values[tile] = self.emit.value(
@@ -187,15 +213,19 @@ class Placement:
         depth = tile.depth.data
         if self.home is Home.REGISTER and depth > 1:
             rows = rows_of(op, self.home)
-            report(Diagnostic(
-                "TK219",
-                f"accumulator {op.sym_name.data} is held once, in the registers of {rows.groups} warpgroup(s) that "
-                f"split its {tile.shape[0]} rows; its depth of {depth} is a capacity",
-                location_of(op),
-                Severity.REMARK,
-            ))
+            report(
+                Diagnostic(
+                    "TK219",
+                    f"accumulator {op.sym_name.data} is held once, in the registers of {rows.groups} warpgroup(s) that "
+                    f"split its {tile.shape[0]} rows; its depth of {depth} is a capacity",
+                    location_of(op),
+                    Severity.REMARK,
+                )
+            )
             depth = 1
-        self._buffer(op.tile, op.sym_name.data, BufferType.of(tile.dtype.data, tile.shape, depth, self.home))
+        self._buffer(
+            op.tile, op.sym_name.data, BufferType.of(tile.dtype.data, tile.shape, depth, self.home)
+        )
 
     # Roles -----------------------------------------------------------------------------------------------------------
 
@@ -206,7 +236,9 @@ class Placement:
         with self.emit.inside(body):
             self._block(role.body.block)
             if self.role.bulk:
-                self.emit.add(s.BulkWaitOp.create(properties={"pending": integer(0), "id": self._id("drain")}))
+                self.emit.add(
+                    s.BulkWaitOp.create(properties={"pending": integer(0), "id": self._id("drain")})
+                )
         properties: dict[str, Attribute] = {
             "sym_name": role.sym_name,
             "warps": integer(plan.warps),
@@ -236,10 +268,12 @@ class Placement:
             case t.PutOp() | t.GetOp():
                 self._item(op)
             case t.ZeroOp():
-                self.role.accumulators[op.accum] = self.emit.value(s.ZeroOp.create(
-                    operands=[self.role.accumulators[op.accum]],
-                    result_types=[self.role.accumulators[op.accum].type],
-                ))
+                self.role.accumulators[op.accum] = self.emit.value(
+                    s.ZeroOp.create(
+                        operands=[self.role.accumulators[op.accum]],
+                        result_types=[self.role.accumulators[op.accum].type],
+                    )
+                )
             case t.MmaOp():
                 self._mma(op)
             case t.CopyOp():
@@ -247,7 +281,9 @@ class Placement:
             case t.SliceOp() | t.ReadOp() | t.CastOp() | t.MapOp() | t.YieldOp():
                 pass  # made where they are used
             case _:
-                raise TkcError.at("TK110", f"{op.name} in a role is not supported yet", location_of(op))
+                raise TkcError.at(
+                    "TK110", f"{op.name} in a role is not supported yet", location_of(op)
+                )
 
     def _for_tiles(self, op: t.ForTilesOp) -> None:
         schedule = op.work.owner
@@ -272,7 +308,9 @@ class Placement:
         )
 
     def _for_blocks(self, op: t.ForBlocksOp) -> None:
-        blocks = self.emit.arith("cdiv", self.values[op.extent], self.emit.const(op.size.value.data))
+        blocks = self.emit.arith(
+            "cdiv", self.values[op.extent], self.emit.const(op.size.value.data)
+        )
         bounds = (self.emit.const(0), blocks, self.emit.const(1))
         self._loop(
             op,
@@ -286,11 +324,19 @@ class Placement:
         """A loop that carries the accumulators which its body changes."""
         if op.inits:
             raise TkcError.at(
-                "TK110", "a register tile carried round a loop is not supported yet", location_of(op)
+                "TK110",
+                "a register tile carried round a loop is not supported yet",
+                location_of(op),
             )
         changed: list[SSAValue] = []
         for inner in op.walk():
-            accum = inner.d if isinstance(inner, t.MmaOp) else inner.accum if isinstance(inner, t.ZeroOp) else None
+            accum = (
+                inner.d
+                if isinstance(inner, t.MmaOp)
+                else inner.accum
+                if isinstance(inner, t.ZeroOp)
+                else None
+            )
             if accum is not None and accum in self.role.accumulators and accum not in changed:
                 changed.append(accum)
         inits = [self.role.accumulators[a] for a in changed]
@@ -310,7 +356,9 @@ class Placement:
         """One item of each pipe: acquire or wait, the body, commit or release once the accesses are done."""
         if op.values:
             raise TkcError.at(
-                "TK110", "a register tile that outlives its get is not supported yet; use it inside", location_of(op)
+                "TK110",
+                "a register tile that outlives its get is not supported yet; use it inside",
+                location_of(op),
             )
         put = isinstance(op, t.PutOp)
         args = list(op.body.block.args)
@@ -328,10 +376,14 @@ class Placement:
                 slots.append(Slot(tile, buffer, slot))
                 self.role.slots[arg] = slots[-1]
                 if isinstance(buffer.type, BufferType) and isinstance(tile.type, AccumType):
-                    self.role.accumulators[arg] = self.emit.value(s.OpenOp.create(
-                        operands=[buffer, slot],
-                        result_types=[AccumulatorType.of(buffer.type.dtype.data, buffer.type.shape)],
-                    ))
+                    self.role.accumulators[arg] = self.emit.value(
+                        s.OpenOp.create(
+                            operands=[buffer, slot],
+                            result_types=[
+                                AccumulatorType.of(buffer.type.dtype.data, buffer.type.shape)
+                            ],
+                        )
+                    )
             opened.append((ring, slot, slots))
         self._block(op.body.block)
         for ring, slot, slots in opened:
@@ -346,7 +398,9 @@ class Placement:
                     for a in op.body.block.args
                     if a in self.role.accumulators and self.role.slots[a] in slots
                 ]
-                self.emit.add(s.CommitOp.create(operands=[ring, slot, *held], properties=properties))
+                self.emit.add(
+                    s.CommitOp.create(operands=[ring, slot, *held], properties=properties)
+                )
             else:
                 self.emit.add(s.ReleaseOp.create(operands=[ring, slot], properties=properties))
         for arg in op.body.block.args:
@@ -355,11 +409,13 @@ class Placement:
     def _await_products(self) -> None:
         for arg, value in self.role.accumulators.items():
             if isinstance(value.owner, s.MmaOp):
-                self.role.accumulators[arg] = self.emit.value(s.MmaWaitOp.create(
-                    operands=[value],
-                    properties={"pending": integer(0), "id": self._id("products")},
-                    result_types=[value.type],
-                ))
+                self.role.accumulators[arg] = self.emit.value(
+                    s.MmaWaitOp.create(
+                        operands=[value],
+                        properties={"pending": integer(0), "id": self._id("products")},
+                        result_types=[value.type],
+                    )
+                )
 
     def _mma(self, op: t.MmaOp) -> None:
         how = How.TCGEN05 if self.home is Home.TENSOR else How.WGMMA
@@ -370,15 +426,19 @@ class Placement:
         if self.home is Home.REGISTER:
             properties["by"] = StringAttr(s.By.ALL.value)
         source = self.role.accumulators[op.d]
-        self.role.accumulators[op.d] = self.emit.value(s.MmaOp.create(
-            operands=[source, a.buffer, a.slot, b.buffer, b.slot],
-            properties=properties,
-            result_types=[source.type],
-        ))
+        self.role.accumulators[op.d] = self.emit.value(
+            s.MmaOp.create(
+                operands=[source, a.buffer, a.slot, b.buffer, b.slot],
+                properties=properties,
+                result_types=[source.type],
+            )
+        )
 
     # Copies ----------------------------------------------------------------------------------------------------------
 
-    def _coordinates(self, slice: SSAValue, shape: Sequence[int]) -> tuple[SSAValue, list[SSAValue], ArrayAttr]:
+    def _coordinates(
+        self, slice: SSAValue, shape: Sequence[int]
+    ) -> tuple[SSAValue, list[SSAValue], ArrayAttr]:
         """The tensor, the start of a slice in elements, and the box of a piece of `shape`, outermost axis first."""
         op = slice.owner
         assert isinstance(op, t.SliceOp)
@@ -405,10 +465,12 @@ class Placement:
                 self._check_box(slot.buffer.type, op)
                 tensor, starts, box = self._coordinates(source, slot.buffer.type.shape)
                 slot.touch(How.TMA, slot.buffer.type.slot_bytes)
-                self.emit.add(s.TmaLoadOp.create(
-                    operands=[tensor, slot.buffer, slot.slot, *starts],
-                    properties={"box": box, **segments(1, 1, 1, len(starts), 0)},
-                ))
+                self.emit.add(
+                    s.TmaLoadOp.create(
+                        operands=[tensor, slot.buffer, slot.slot, *starts],
+                        properties={"box": box, **segments(1, 1, 1, len(starts), 0)},
+                    )
+                )
             case SharedType(), SliceType():
                 slot = self.role.slots[source]
                 assert isinstance(slot.buffer.type, BufferType)
@@ -416,16 +478,22 @@ class Placement:
                 tensor, starts, box = self._coordinates(destination, slot.buffer.type.shape)
                 slot.touch(How.BULK)
                 self.role.bulk = True
-                self.emit.add(s.TmaStoreOp.create(
-                    operands=[slot.buffer, slot.slot, tensor, *starts], properties={"box": box}
-                ))
+                self.emit.add(
+                    s.TmaStoreOp.create(
+                        operands=[slot.buffer, slot.slot, tensor, *starts], properties={"box": box}
+                    )
+                )
                 self.emit.add(s.BulkCommitOp.create(properties={"id": self._id("store")}))
             case RegsType(), SliceType():
                 self._store(op)
             case RegsType(), SharedType():
                 self._fill(op)
             case _:
-                raise TkcError.at("TK110", f"a copy from {source.type} to {destination.type} is not supported yet", location_of(op))
+                raise TkcError.at(
+                    "TK110",
+                    f"a copy from {source.type} to {destination.type} is not supported yet",
+                    location_of(op),
+                )
 
     def _check_box(self, buffer: BufferType, op: Operation) -> None:
         for extent in buffer.shape[:-1]:
@@ -490,18 +558,32 @@ class Placement:
             )
         columns = choice.span * 8 // DTYPES[tile.dtype.data].bits
         staging_type = BufferType.of(
-            tile.dtype.data, (rows.unit, columns), STORE_SLOTS * rows.groups, Home.SHARED, choice.swizzle
+            tile.dtype.data,
+            (rows.unit, columns),
+            STORE_SLOTS * rows.groups,
+            Home.SHARED,
+            choice.swizzle,
         )
         ring, staging = self._staging(op, staging_type)
         tensor, starts, box = self._coordinates(op.destination, staging_type.shape)
         self.role.bulk = True
         for block in range(rows.blocks):
-            self._slices(op, rows, block, shape[1], columns, lambda column, block=block: self._store_slice(
-                op, rows, block, columns, column, ring, staging, tensor, starts, box
-            ))
+            self._slices(
+                op,
+                rows,
+                block,
+                shape[1],
+                columns,
+                lambda column, block=block: self._store_slice(
+                    op, rows, block, columns, column, ring, staging, tensor, starts, box
+                ),
+            )
 
-    def _slices(self, op: Operation, rows: Rows, block: int, width: int, columns: int, body) -> None:  # type: ignore[no-untyped-def]
-        """Runs `body(column)` for each slice: a loop where columns may be found at run time, else one by one (registers)."""
+    def _slices(
+        self, op: Operation, rows: Rows, block: int, width: int, columns: int, body
+    ) -> None:  # type: ignore[no-untyped-def]
+        """Runs `body(column)` for each slice: a loop where columns may be found at run time, else one by one
+        (registers)."""
         if rows.layout is FragmentLayout.WGMMA or width == columns:
             for first in range(0, width, columns):
                 body(self.emit.const(first))
@@ -514,7 +596,7 @@ class Placement:
             self.emit.add(s.YieldOp.create(operands=[]))
         self.emit.add(s.ForOp.create(operands=bounds, regions=[Region(loop)]))
 
-    def _store_slice(  # noqa: PLR0913
+    def _store_slice(
         self, op: t.CopyOp, rows: Rows, block: int, columns: int, column: SSAValue,
         ring: SSAValue, staging: SSAValue, tensor: SSAValue, starts: list[SSAValue], box: ArrayAttr,
     ) -> None:  # fmt: skip
@@ -524,7 +606,9 @@ class Placement:
         place: SSAValue = slot
         if rows.groups > 1:
             group = self.emit.value(s.GroupOp.create(result_types=[i32]), "group")
-            place = self.emit.arith("add", self.emit.arith("mul", slot, self.emit.const(rows.groups)), group)
+            place = self.emit.arith(
+                "add", self.emit.arith("mul", slot, self.emit.const(rows.groups)), group
+            )
             first = self.emit.arith("mul", group, self.emit.const(rows.unit * rows.blocks))
             row = self.emit.arith("add", row, first)
         if block:
@@ -533,12 +617,14 @@ class Placement:
         self.emit.add(s.StoreSharedOp.create(operands=[value, staging, place, zero]))
         self.emit.add(s.RoleBarrierOp.create(properties={"id": self._id("filled")}))
         target = [row, *starts[1:-1], self.emit.arith("add", starts[-1], column)]
-        self.emit.add(s.TmaStoreOp.create(
-            operands=[staging, place, tensor, *target], properties={"box": box}
-        ))
-        self.emit.add(s.CommitOp.create(
-            operands=[ring, slot], properties={"how": names([How.BULK]), "bytes": integer(0)}
-        ))
+        self.emit.add(
+            s.TmaStoreOp.create(operands=[staging, place, tensor, *target], properties={"box": box})
+        )
+        self.emit.add(
+            s.CommitOp.create(
+                operands=[ring, slot], properties={"how": names([How.BULK]), "bytes": integer(0)}
+            )
+        )
 
     def _staging(self, op: t.CopyOp, type: BufferType) -> tuple[SSAValue, SSAValue]:
         """The role's staging ring of this type, declared at kernel level on first use."""
@@ -548,7 +634,8 @@ class Placement:
         name = f"{self.role.name}.staging{len(self.role.stores) or ''}"
         with self.emit.inside(self.top):
             staging = self.emit.value(
-                s.BufferOp.create(properties={"sym_name": StringAttr(name)}, result_types=[type]), "staging"
+                s.BufferOp.create(properties={"sym_name": StringAttr(name)}, result_types=[type]),
+                "staging",
             )
             ring = self.emit.value(
                 s.PipeOp.create(
@@ -598,7 +685,7 @@ class Placement:
 
     # Fragments -------------------------------------------------------------------------------------------------------
 
-    def _fragment(  # noqa: PLR0913
+    def _fragment(
         self, value: SSAValue, rows: Rows, block: int, columns: int, column: SSAValue,
         made: dict[SSAValue, SSAValue],
     ) -> SSAValue:  # fmt: skip
@@ -613,12 +700,16 @@ class Placement:
             case t.ReadOp():
                 result = self._read(op, type, rows, block, column)
             case t.CastOp() | t.MapOp():
-                operands = [self._fragment(x, rows, block, columns, column, made) for x in op.operands]
+                operands = [
+                    self._fragment(x, rows, block, columns, column, made) for x in op.operands
+                ]
                 with self.emit.at(op.location):
                     if isinstance(op, t.CastOp):
                         new: Operation = s.CastOp.create(operands=operands, result_types=[type])
                     else:
-                        new = s.MapOp.create(operands=operands, properties={"kind": op.kind}, result_types=[type])
+                        new = s.MapOp.create(
+                            operands=operands, properties={"kind": op.kind}, result_types=[type]
+                        )
                     result = self.emit.value(new)
             case _:
                 raise TkcError.at(
@@ -629,17 +720,21 @@ class Placement:
         made[value] = result
         return result
 
-    def _read(self, op: t.ReadOp, type: FragmentType, rows: Rows, block: int, column: SSAValue) -> SSAValue:
+    def _read(
+        self, op: t.ReadOp, type: FragmentType, rows: Rows, block: int, column: SSAValue
+    ) -> SSAValue:
         slot = self.role.slots[op.tile]
         with self.emit.at(op.location):
             if isinstance(op.tile.type, AccumType):
                 slot.touch(How.TENSOR)
                 nonzero = self._nonzero(op)
-                return self.emit.value(s.ReadAccumulatorOp.create(
-                    operands=[self.role.accumulators[op.tile], column, *nonzero],
-                    properties={"row_block": integer(block)},
-                    result_types=[type],
-                ))
+                return self.emit.value(
+                    s.ReadAccumulatorOp.create(
+                        operands=[self.role.accumulators[op.tile], column, *nonzero],
+                        properties={"row_block": integer(block)},
+                        result_types=[type],
+                    )
+                )
             slot.touch(How.GENERIC)
             if block or rows.layout is not FragmentLayout.ROWS:
                 raise TkcError.at(
@@ -648,12 +743,15 @@ class Placement:
                     "is not supported yet",
                     location_of(op),
                 )
-            return self.emit.value(s.LoadSharedOp.create(
-                operands=[slot.buffer, slot.slot, column], result_types=[type]
-            ))
+            return self.emit.value(
+                s.LoadSharedOp.create(
+                    operands=[slot.buffer, slot.slot, column], result_types=[type]
+                )
+            )
 
     def _nonzero(self, read: t.ReadOp) -> list[SSAValue]:
-        """Whether the item got any product (R7): nothing where it surely did, else the condition that every role can compute."""
+        """Whether the item got any product (R7): nothing where it surely did, else the condition that every role can
+        compute."""
         accum = slot_owner(read.tile)
         conditions: list[SSAValue] = []
         for op in self.kernel.walk():
@@ -661,7 +759,9 @@ class Placement:
                 continue
             trips: list[SSAValue] = []
             parent = op.parent_op()
-            while parent is not None and not (isinstance(parent, t.PutOp) and op.d.owner is parent.body.block):
+            while parent is not None and not (
+                isinstance(parent, t.PutOp) and op.d.owner is parent.body.block
+            ):
                 if isinstance(parent, t.ForBlocksOp):
                     trips.append(parent.extent)
                 parent = parent.parent_op()
@@ -669,7 +769,10 @@ class Placement:
                 return []
             condition: SSAValue | None = None
             for extent in trips:
-                if extent not in self.values or self.values[extent].owner.parent_block() is not self.top:  # type: ignore[union-attr]
+                if (
+                    extent not in self.values
+                    or self.values[extent].owner.parent_block() is not self.top
+                ):  # type: ignore[union-attr]
                     raise TkcError.at(
                         "TK110",
                         "a product inside a loop whose extent depends on the work item is not supported yet",
@@ -681,7 +784,11 @@ class Placement:
             conditions.append(condition)
         result: SSAValue | None = None
         for condition in conditions:
-            result = condition if result is None or result is condition else self.emit.arith("or", result, condition)
+            result = (
+                condition
+                if result is None or result is condition
+                else self.emit.arith("or", result, condition)
+            )
         return [] if result is None else [result]
 
     def _at_top(self, kind: str, low: int, value: SSAValue) -> SSAValue:

@@ -42,8 +42,8 @@ class _KeepLocation(RewritePattern):
 def rewrite(module: ModuleOp, *patterns: RewritePattern, to_fixpoint: bool = False) -> bool:
     """Applies the first pattern that matches to each operation; says whether anything changed.
 
-    With `to_fixpoint`, what patterns make is looked at again, until none matches: a pattern that always rewrites its own
-    result never ends.
+    With `to_fixpoint`, what patterns make is looked at again, until none matches: a pattern that always rewrites its
+    own result never ends.
     """
     greedy = GreedyRewritePatternApplier(list(patterns), dce_enabled=False)
     walker = PatternRewriteWalker(_KeepLocation(greedy), apply_recursively=to_fixpoint)

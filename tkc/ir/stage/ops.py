@@ -5,7 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -43,8 +51,8 @@ READ, WRITE = Kind.READ, Kind.WRITE
 class By(StrEnum):
     """Which threads of a role execute an operation.
 
-    ONE: one thread of the role (of each warpgroup where the role splits rows over several). LANE: one lane of each warp.
-    ALL: every thread.
+    ONE: one thread of the role (of each warpgroup where the role splits rows over several). LANE: one lane of each
+    warp. ALL: every thread.
     """
 
     ONE = "one"
@@ -64,7 +72,8 @@ class How(StrEnum):
 
 
 class StageOp(Operation):
-    """Base of the stage operations: `BY` is who executes one unless its property `by` says otherwise; None is neutral."""
+    """Base of the stage operations: `BY` is who executes one unless its property `by` says otherwise; None is
+    neutral."""
 
     BY: ClassVar[By | None] = None
 
@@ -94,7 +103,8 @@ class KernelOp(StageOp):
 
 @irdl_op_definition
 class RoleOp(StageOp):
-    """A program for warps `first_warp` up; `groups` warpgroups split its rows (1: none); `registers` a thread, if set."""
+    """A program for warps `first_warp` up; `groups` warpgroups split its rows (1: none); `registers` a thread, if
+    set."""
 
     name = "stage.role"
     sym_name = prop_def(StringAttr)
@@ -134,7 +144,8 @@ class ForOp(StageOp):
 
 @irdl_op_definition
 class WorkLoopOp(StageOp):
-    """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then carried values.
+    """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then
+    carried values.
 
     `extents` are block counts; `group` as in `tile.schedule`.
     """
@@ -165,7 +176,8 @@ class IfOp(StageOp):
 
 @irdl_op_definition
 class BufferOp(StageOp):
-    """A ring of tiles. `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed."""
+    """A ring of tiles. `offset`: bytes from the start of shared memory, or the first tensor-memory column, once
+    placed."""
 
     name = "stage.alloc"
     sym_name = prop_def(StringAttr)
@@ -317,7 +329,8 @@ class ProxyFenceOp(StageOp):
     by = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(
-            Order(Proxy.GENERIC, Proxy.ASYNC, Space.SHARED), Order(Proxy.ASYNC, Proxy.GENERIC, Space.SHARED)
+            Order(Proxy.GENERIC, Proxy.ASYNC, Space.SHARED),
+            Order(Proxy.ASYNC, Proxy.GENERIC, Space.SHARED),
         )
     )
 
@@ -391,7 +404,8 @@ class GroupOp(StageOp):
 
 @irdl_op_definition
 class TmaLoadOp(StageOp):
-    """Starts a copy of the box at `coordinates` (elements, outermost first) into a slot; out-of-bounds elements are zero.
+    """Starts a copy of the box at `coordinates` (elements, outermost first) into a slot; out-of-bounds elements are
+    zero.
 
     `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have.
     """
@@ -481,7 +495,8 @@ class ZeroOp(StageOp):
 
 @irdl_op_definition
 class MmaOp(StageOp):
-    """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is a's last axis."""
+    """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
+    a's last axis."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -520,7 +535,8 @@ class MmaWaitOp(StageOp):
 
 @irdl_op_definition
 class ReadAccumulatorOp(StageOp):
-    """Columns `column` up of the rows of block `row_block`, as a fragment; all zero where `nonzero` is given and false."""
+    """Columns `column` up of the rows of block `row_block`, as a fragment; all zero where `nonzero` is given and
+    false."""
 
     name = "stage.read_accumulator"
     BY: ClassVar[By | None] = By.ALL
@@ -588,7 +604,9 @@ class MapOp(StageOp):
     def verify_(self) -> None:
         for v in self.inputs:
             if isinstance(v.type, FragmentType) and v.type != self.value.type:
-                raise VerifyException(f"{self.kind.data} of {v.type} does not make {self.value.type}")
+                raise VerifyException(
+                    f"{self.kind.data} of {v.type} does not make {self.value.type}"
+                )
 
 
 STAGE = Dialect(

@@ -7,7 +7,14 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import EqAttrConstraint, irdl_op_definition, prop_def, result_def, traits_def, var_operand_def
+from xdsl.irdl import (
+    EqAttrConstraint,
+    irdl_op_definition,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -88,16 +95,22 @@ class ArithOp(Operation):
         if row is None:
             raise VerifyException(f"no scalar {self.kind.data!r}; one of {', '.join(SCALARS)}")
         if len(self.inputs) != row.arity:
-            raise VerifyException(f"{self.kind.data} takes {row.arity} inputs, not {len(self.inputs)}")
+            raise VerifyException(
+                f"{self.kind.data} takes {row.arity} inputs, not {len(self.inputs)}"
+            )
         inputs = self.inputs[1:] if self.kind.data == "select" else self.inputs
         types = {v.type for v in inputs}
         if len(types) != 1 or not types <= set(self.TYPES):
-            raise VerifyException(f"{self.kind.data} takes inputs of one scalar type, not {', '.join(map(str, types))}")
+            raise VerifyException(
+                f"{self.kind.data} takes inputs of one scalar type, not {', '.join(map(str, types))}"
+            )
         if row.predicate:
             if self.value.type != i1:
                 raise VerifyException(f"{self.kind.data} gives i1, not {self.value.type}")
         elif self.value.type != inputs[0].type:
-            raise VerifyException(f"{self.kind.data} of {inputs[0].type} gives {inputs[0].type}, not {self.value.type}")
+            raise VerifyException(
+                f"{self.kind.data} of {inputs[0].type} gives {inputs[0].type}, not {self.value.type}"
+            )
 
 
 def const(value: int, type: Attribute = i32) -> ConstOp:
@@ -108,4 +121,6 @@ def const(value: int, type: Attribute = i32) -> ConstOp:
 def arith(kind: str, *inputs: SSAValue) -> ArithOp:
     """Arithmetic with the result type that the table gives."""
     type = i1 if SCALARS[kind].predicate else inputs[-1].type
-    return ArithOp.create(operands=inputs, properties={"kind": StringAttr(kind)}, result_types=(type,))
+    return ArithOp.create(
+        operands=inputs, properties={"kind": StringAttr(kind)}, result_types=(type,)
+    )

@@ -75,8 +75,8 @@ class _Tile(ParametrizedAttribute, TypeAttribute):
 class BufferType(_Tile):
     """A ring of `depth` tiles with a home: `!stage.buffer<bf16, [128, 64], 4, shared, "128B">`.
 
-    In shared memory a slot is stored span by span: its last axis is cut into spans of the swizzle's width, and each span
-    holds all rows, so that one span is one box of the tensor copy engine.
+    In shared memory a slot is stored span by span: its last axis is cut into spans of the swizzle's width, and each
+    span holds all rows, so that one span is one box of the tensor copy engine.
     """
 
     name = "stage.buffer"
@@ -89,7 +89,9 @@ class BufferType(_Tile):
         cls, dtype: str, shape: Sequence[int], depth: int, home: Home, swizzle: str = "none"
     ) -> BufferType:
         dims = ArrayAttr([IntAttr(n) for n in shape])
-        return cls(StringAttr(dtype), dims, IntAttr(depth), StringAttr(home.value), StringAttr(swizzle))
+        return cls(
+            StringAttr(dtype), dims, IntAttr(depth), StringAttr(home.value), StringAttr(swizzle)
+        )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -164,7 +166,9 @@ class FragmentType(_Tile):
     def verify(self) -> None:
         super().verify()
         if self.layout.data not in list(FragmentLayout):
-            raise VerifyException(f"no layout {self.layout.data!r}; one of {', '.join(FragmentLayout)}")
+            raise VerifyException(
+                f"no layout {self.layout.data!r}; one of {', '.join(FragmentLayout)}"
+            )
 
 
 @irdl_attr_definition

@@ -61,9 +61,11 @@ class KernelOp(Operation):
 
 @irdl_op_definition
 class ScheduleOp(Operation):
-    """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, block sizes beside.
+    """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, block sizes
+    beside.
 
-    Items run over the last axis fastest; with `group` g, over g blocks of the first axis before the next block of the last.
+    Items run over the last axis fastest; with `group` g, over g blocks of the first axis before the next block of
+    the last.
     """
 
     name = "tile.schedule"
@@ -189,7 +191,9 @@ class SliceOp(Operation):
     def verify_(self) -> None:
         rank = len(self.tensor.type.dims)  # pyright: ignore[reportAttributeAccessIssue]
         if rank != len(self.indices):
-            raise VerifyException(f"a tensor of rank {rank} takes {rank} indices, not {len(self.indices)}")
+            raise VerifyException(
+                f"a tensor of rank {rank} takes {rank} indices, not {len(self.indices)}"
+            )
 
 
 @irdl_op_definition
@@ -224,7 +228,8 @@ class ZeroOp(Operation):
 
 @irdl_op_definition
 class MmaOp(Operation):
-    """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1) say."""
+    """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
+    say."""
 
     name = "tile.mma"
     d = operand_def(AccumType)
@@ -286,12 +291,18 @@ class MapOp(Operation):
     def verify_(self) -> None:
         arity = self.KINDS.get(self.kind.data)
         if arity is None:
-            raise VerifyException(f"no elementwise {self.kind.data!r}; one of {', '.join(self.KINDS)}")
+            raise VerifyException(
+                f"no elementwise {self.kind.data!r}; one of {', '.join(self.KINDS)}"
+            )
         if arity != len(self.operands_):
-            raise VerifyException(f"{self.kind.data} takes {arity} operands, not {len(self.operands_)}")
+            raise VerifyException(
+                f"{self.kind.data} takes {arity} operands, not {len(self.operands_)}"
+            )
         for operand in self.operands_:
             if isinstance(operand.type, RegsType) and operand.type != self.value.type:
-                raise VerifyException(f"{self.kind.data} of {operand.type} does not make {self.value.type}")
+                raise VerifyException(
+                    f"{self.kind.data} of {operand.type} does not make {self.value.type}"
+                )
 
 
 TILE = Dialect(

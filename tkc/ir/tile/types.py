@@ -180,7 +180,8 @@ class AccumType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class BlockType(ParametrizedAttribute, TypeAttribute):
-    """One block of a range: `!tile.block<128, M>` is 128 wide, in an axis of extent M; its value is the block's number."""
+    """One block of a range: `!tile.block<128, M>` is 128 wide, in an axis of extent M; its value is the block's
+    number."""
 
     name = "tile.block"
     size: IntAttr
@@ -188,7 +189,9 @@ class BlockType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, size: int, extent: str | int) -> BlockType:
-        return cls(IntAttr(size), StringAttr(extent) if isinstance(extent, str) else IntAttr(extent))
+        return cls(
+            IntAttr(size), StringAttr(extent) if isinstance(extent, str) else IntAttr(extent)
+        )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -216,5 +219,3 @@ class ScheduleType(ParametrizedAttribute, TypeAttribute):
     """A sequence of work items that roles share."""
 
     name = "tile.work"
-
-

@@ -27,10 +27,15 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
     index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
     argument = k.source.arg_names.data[index].data
     sizes: list[Any] = [
-        {"op": "max", "of": [{"sym": d}, 1]} if isinstance(d, str) else d for d in reversed(type.shape)
+        {"op": "max", "of": [{"sym": d}, 1]} if isinstance(d, str) else d
+        for d in reversed(type.shape)
     ]
     axes = len(type.shape)
-    name = f"{argument}_map" if all(k2[0] is not tensor for k2 in k.maps) else f"{argument}_map{len(k.maps)}"
+    name = (
+        f"{argument}_map"
+        if all(k2[0] is not tensor for k2 in k.maps)
+        else f"{argument}_map{len(k.maps)}"
+    )
     k.args.append(
         {
             "kind": "tensormap",
@@ -50,7 +55,9 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
     return k.maps[key]
 
 
-def _boxes(k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp) -> tuple[list[int], int, int, int]:
+def _boxes(
+    k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp
+) -> tuple[list[int], int, int, int]:
     """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
     _, type = k.buffer(buffer)
     tile = k.tile(type)
@@ -86,8 +93,8 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
 
 
 STORE_GRANULE = 16
-"""Bytes that the copy engine writes at once along a row: seen on an H200, it fills the last 16 bytes of a row with zeros, also
-beyond the tensor's extent. So rows of a stored tensor must be whole granules."""
+"""Bytes that the copy engine writes at once along a row: seen on an H200, it fills the last 16 bytes of a row with
+zeros, also beyond the tensor's extent. So rows of a stored tensor must be whole granules."""
 
 
 def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
@@ -102,8 +109,8 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
     shown = f"{{{inner}}}" if isinstance(inner, str) else inner
     requirement = {
         "test": {"op": "eq", "of": [{"op": "mod", "of": [size, elements]}, 0]},
-        "message": f"rows of {argument} are {shown} {type.dtype.data} wide; the copy engine writes whole {STORE_GRANULE} "
-        f"bytes, so the last axis must be a multiple of {elements}",
+        "message": f"rows of {argument} are {shown} {type.dtype.data} wide; the copy engine writes "
+        f"whole {STORE_GRANULE} bytes, so the last axis must be a multiple of {elements}",
     }
     if requirement not in k.requires:
         k.requires.append(requirement)

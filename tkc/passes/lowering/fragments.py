@@ -1,7 +1,7 @@
 """Register tiles: out of accumulators and shared memory, arithmetic on them, and back into shared memory.
 
-Where an element lies is `isa.fragments`'s and `isa.layouts`'s to say; here the part of it that depends on the thread becomes an
-address computed once, and the rest offsets.
+Where an element lies is `isa.fragments`'s and `isa.layouts`'s to say; here the part of it that depends on the thread
+becomes an address computed once, and the rest offsets.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     columns, first = fragment_type(op.value).shape[1], k.number(op.column)
     if not isinstance(first, int):
         raise Bug("lower-stage-to-ptx", "registers are not found at run time")
-    _finish(k, op, *wide(k, accumulator.registers[op.row_block.value.data], first // 2, columns // 2))
+    _finish(
+        k, op, *wide(k, accumulator.registers[op.row_block.value.data], first // 2, columns // 2)
+    )
 
 
 # Arithmetic ----------------------------------------------------------------------------------------------------------
@@ -91,7 +93,8 @@ def cast(k: Kernel, op: s.CastOp) -> None:
         k.values[op.value] = source
     elif source.dtype == "f32" and to in PACKED:
         k.values[op.value] = Fragment(
-            to, tuple((k.emit("cvt.x2", ".rn", PACKED[to], odd, even),) for even, odd in source.parts)
+            to,
+            tuple((k.emit("cvt.x2", ".rn", PACKED[to], odd, even),) for even, odd in source.parts),
         )
     elif source.dtype == "bf16" and to == "f32":
         k.values[op.value] = Fragment(to, tuple(_from_bf16(k, pair) for (pair,) in source.parts))
@@ -119,7 +122,9 @@ LOG2_E = math.log2(math.e)
 UNARY: dict[str, Callable[[Kernel, Any], Any]] = {
     "neg": lambda k, a: k.emit("neg", ".f32", a),
     "abs": lambda k, a: k.emit("abs", ".f32", a),
-    "exp": lambda k, a: k.emit("ex2.approx", ".ftz", ".f32", k.emit("mul", ".rn", ".f32", a, LOG2_E)),
+    "exp": lambda k, a: k.emit(
+        "ex2.approx", ".ftz", ".f32", k.emit("mul", ".rn", ".f32", a, LOG2_E)
+    ),
     "exp2": lambda k, a: k.emit("ex2.approx", ".ftz", ".f32", a),
     "log": lambda k, a: k.emit("mul", ".rn", ".f32", k.emit("lg2.approx", ".f32", a), math.log(2)),
     "log2": lambda k, a: k.emit("lg2.approx", ".f32", a),
@@ -163,7 +168,12 @@ def elementwise(k: Kernel, op: s.MapOp) -> None:
             if op.kind.data in UNARY:
                 halves.append(UNARY[op.kind.data](k, values[0]))
             else:
-                halves.append(k.emit(*BINARY[op.kind.data], *(float(v) if isinstance(v, int) else v for v in values)))
+                halves.append(
+                    k.emit(
+                        *BINARY[op.kind.data],
+                        *(float(v) if isinstance(v, int) else v for v in values),
+                    )
+                )
         parts.append(tuple(halves))
     k.values[op.value] = Fragment("f32", tuple(parts))
 
@@ -209,7 +219,8 @@ class Addresses:
         self.swizzle = SWIZZLES[type.swizzle.data]
 
     def base(self, row: Any, inside: Any) -> Callable[[int], At]:
-        """`at(bytes)`: the address `bytes` (known, a multiple of 16) further along the row than `inside` on row `row`."""
+        """`at(bytes)`: the address `bytes` (known, a multiple of 16) further along the row than `inside` on row
+        `row`."""
         k = self.k
         along = k.mul(row, self.span)
         term: Any = 0
@@ -240,7 +251,9 @@ class Addresses:
         return at
 
 
-def _row_chunks(k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, row: Any) -> Callable[[int], At]:
+def _row_chunks(
+    k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, row: Any
+) -> Callable[[int], At]:
     return Addresses(k, buffer, slot, column).base(row, 0)
 
 
@@ -251,7 +264,9 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
     dtype = type.dtype.data
     if type.layout.data != FragmentLayout.ROWS or DTYPES[dtype].bits not in (16, 32):
         raise TkcError.at(
-            "TK110", f"reading a shared tile of {dtype} into this layout is not supported yet", location_of(op)
+            "TK110",
+            f"reading a shared tile of {dtype} into this layout is not supported yet",
+            location_of(op),
         )
     at = _row_chunks(k, op.buffer, op.slot, op.column, _thread(k))
     total = type.shape[1] * DTYPES[dtype].bits // 8
@@ -285,7 +300,9 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
                 _store_pairs(k, op, type, fragment)
 
 
-def _store_rows(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment, row: Any) -> None:
+def _store_rows(
+    k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment, row: Any
+) -> None:
     at = _row_chunks(k, op.buffer, op.slot, op.column, row)
     bits = DTYPES[type.dtype.data].bits
     byte = 0
@@ -293,11 +310,25 @@ def _store_rows(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fr
         count = type_of(part[0]).count
         if bits == 16:
             for first in range(0, count, 4):
-                k.emit("st.vec", ".shared::cta", ".v4", ".b32", at(byte), k.emit.slice(part[0], first, 4))
+                k.emit(
+                    "st.vec",
+                    ".shared::cta",
+                    ".v4",
+                    ".b32",
+                    at(byte),
+                    k.emit.slice(part[0], first, 4),
+                )
                 byte += CHUNK
         else:
             for first in range(0, count, 2):
-                k.emit("st.vec", ".shared::cta", ".v4", ".f32", at(byte), _interleaved(k, part, first, 2))
+                k.emit(
+                    "st.vec",
+                    ".shared::cta",
+                    ".v4",
+                    ".f32",
+                    at(byte),
+                    _interleaved(k, part, first, 2),
+                )
                 byte += CHUNK
 
 
@@ -342,5 +373,3 @@ def _store_pairs(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: F
             values = [k.emit.slice(even, first), k.emit.slice(odd, first)]
             k.emit("st.vec", ".shared::cta", ".v2", ".f32", address, values)
             index += 1
-
-

@@ -90,7 +90,8 @@ class Product:
 def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
     a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
-    assert isinstance(a_type, BufferType) and isinstance(b_type, BufferType)
+    assert isinstance(a_type, BufferType)
+    assert isinstance(b_type, BufferType)
     assert isinstance(d_type, AccumulatorType)
     n = d_type.shape[1]
     depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
@@ -156,7 +157,12 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
                 ".cta_group::1",
                 p.row.kind,
                 into,
-                moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + p.a.tile.mn_step(p.a.major, block * rows)),
+                moved(
+                    k,
+                    a,
+                    p.a.tile.k_step(p.a.major, step * p.row.k)
+                    + p.a.tile.mn_step(p.a.major, block * rows),
+                ),
                 moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
                 idesc=word,
                 enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
@@ -190,7 +196,12 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
                 ".f32",
                 f".{p.a_dtype}",
                 f".{p.b_dtype}",
-                moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + p.a.tile.mn_step(p.a.major, 64 * piece)),
+                moved(
+                    k,
+                    a,
+                    p.a.tile.k_step(p.a.major, step * p.row.k)
+                    + p.a.tile.mn_step(p.a.major, 64 * piece),
+                ),
                 moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
                 k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
                 1,
@@ -226,5 +237,3 @@ def deallocate(k: Kernel, columns: int) -> None:
         k.emit("tcgen05.dealloc", ".cta_group::1", k.tensor_base, columns)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), free)
-
-

@@ -89,7 +89,7 @@ def arithmetic(k: Kernel, op: ArithOp) -> None:
     k.values[op.value] = compute(k, op.kind.data, inputs, op.inputs[-1].type)
 
 
-def compute(k: Kernel, kind: str, inputs: list[Any], type: Any) -> Any:  # noqa: PLR0911
+def compute(k: Kernel, kind: str, inputs: list[Any], type: Any) -> Any:
     """The result of one row of the scalar table, known now where the inputs are."""
     emit = k.emit
     if not any(isinstance(v, SSAValue) for v in inputs) and type != f32:

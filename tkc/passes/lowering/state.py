@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
-from tkc.ir.isa.layouts import SWIZZLES, SharedTile
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SWIZZLES, SharedTile
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
@@ -175,7 +175,8 @@ class Kernel:
 
     def buffer(self, value: SSAValue) -> tuple[s.BufferOp, BufferType]:
         op = self.declared[value]
-        assert isinstance(op, s.BufferOp) and isinstance(value.type, BufferType)
+        assert isinstance(op, s.BufferOp)
+        assert isinstance(value.type, BufferType)
         return op, value.type
 
     def tile(self, type: BufferType) -> SharedTile:
@@ -220,5 +221,3 @@ def lowers(
         return write
 
     return register
-
-

@@ -17,7 +17,9 @@ def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
     k.emit.repeat(
-        lambda: k.emit("mbarrier.try_wait.parity", ".acquire", ".cta", ".shared::cta", place, parity)
+        lambda: k.emit(
+            "mbarrier.try_wait.parity", ".acquire", ".cta", ".shared::cta", place, parity
+        )
     )
 
 
