@@ -14,7 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from tkc import reproducer
 from tkc.diagnostics import Bug, Location, Note, TkcError, listening, nearest
 from tkc.job import DEFAULT_TARGET, Compiled, Job, Observer, Step, no_such
 
@@ -191,7 +190,7 @@ def to_module(
 def _front(job: Job) -> ModuleOp:
     from tkc.frontend import compile_source
 
-    with _blame(job, "frontend", lambda: reproducer.of_source(job)):
+    with _blame(job, "frontend", lambda: _of_source(job)):
         module = compile_source(job.text, job.file, params=dict(job.params), kernel=job.kernel)
         if job.verify_each:
             verify(module)
@@ -217,7 +216,7 @@ def _apply(
             observer.after(module, step, seconds)
     if not job.verify_each:
         began = perf_counter()
-        with _blame(job, "the verifier", lambda: reproducer.of_module(module, "")):
+        with _blame(job, "the verifier", lambda: _of_module(module)):
             try:
                 verify(module)
             except Exception:
@@ -234,7 +233,7 @@ def _before_pass(job: Job, passes: Sequence[ModulePass], index: int) -> Reproduc
     ctx = context()
     for item in passes[:index]:
         item.apply(ctx, module)
-    return reproducer.of_module(module, pipeline_text(passes[index:]))
+    return _of_module(module, pipeline_text(passes[index:]))
 
 
 def verify(module: ModuleOp) -> None:
@@ -270,7 +269,7 @@ def _emit(job: Job, module: ModuleOp, observers: Sequence[Observer]) -> tuple[st
     from tkc.backend.ptx_text import print_ptx
 
     def reproduce() -> Reproducer:
-        return reproducer.of_module(module, "", emit=True)
+        return _of_module(module, emit=True)
 
     began = perf_counter()
     with _blame(job, "the PTX printer", reproduce):
@@ -312,9 +311,23 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
+def _of_source(job: Job) -> Reproducer:
+    from tkc.reproducer import of_source
+
+    return of_source(job)
+
+
+def _of_module(module: ModuleOp, pipeline: str = "", *, emit: bool = False) -> Reproducer:
+    from tkc.reproducer import of_module
+
+    return of_module(module, pipeline, emit=emit)
+
+
 def _write(reproduce: Callable[[], Reproducer], where: str, message: str) -> str | None:
     """The path of the file that replays the bug; None where it cannot be made, which must not hide the bug itself."""
+    from tkc.reproducer import write
+
     try:
-        return reproducer.write(reproduce(), where, message)
+        return write(reproduce(), where, message)
     except Exception:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tkc.diagnostics import Diagnostic, Note, TkcError, nearest
 
@@ -50,14 +50,12 @@ class Job:
         return pipeline(self.target)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One pass of a run: its place (the front end is 0, the first pass 1) and what it and its successors are."""
+class Step(NamedTuple):
+    """One pass of a run: its place (the front end is 0, the first pass 1), its name, and the pipeline after it."""
 
     index: int
     name: str
     rest: str
-    """The pipeline text from the pass after this one to the last."""
 
 
 class Observer(Protocol):
@@ -78,7 +76,7 @@ class Observer(Protocol):
     def end(self, compiled: Compiled) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Compiled:
     """What a run made. `again` gives the module after a pass, by running to there anew; "frontend" is before any."""
 

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tkc.commands.report import FORMATS, Reporter
 from tkc.driver import parse_pipeline, read_source, run
-from tkc.dump import Dump, IrPrinter, Timing
 from tkc.job import DEFAULT_TARGET, Compiled, Job, Observer, no_such
+
+if TYPE_CHECKING:
+    from tkc.dump import Timing
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +53,7 @@ def shown_path(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Session:
     """One compilation of a command: what to compile, who watches, how to report."""
 
@@ -155,8 +157,12 @@ def session(
     )
     made = Session(job, reporter)
     if dump is not None:
+        from tkc.dump import Dump
+
         made.observers.append(Dump(Path(dump), job))
     if print_ir_before or print_ir_after or print_ir_before_all or print_ir_after_all:
+        from tkc.dump import IrPrinter
+
         _check_passes(job, (*print_ir_before, *print_ir_after))
         made.observers.append(
             IrPrinter(
@@ -170,6 +176,7 @@ def session(
         )
     if timing:
         from tkc.clock import start_up_seconds
+        from tkc.dump import Timing
 
         made.timing = Timing(start_up_seconds())
         made.observers.append(made.timing)

@@ -22,7 +22,7 @@ _SARIF_LEVEL = {
 }
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Reporter:
     """Prints diagnostics once, in one form, and decides whether they fail the command."""
 
