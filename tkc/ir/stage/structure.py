@@ -1,0 +1,217 @@
+"""The structure of a stage program: kernels, roles, loops and conditions, and what a kernel declares."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i1, i32
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    opt_region_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
+
+from tkc.ir.effects import Effects
+from tkc.ir.isa.memory import Kind, Space, Touch
+from tkc.ir.stage.types import BarriersType, BufferType, RingType
+from tkc.ir.syntax import Operation
+
+
+class By(StrEnum):
+    """Which threads of a role execute an operation.
+
+    ONE: one thread of the role (of each warpgroup where the role splits rows over several). LANE: one lane of each
+    warp. ALL: every thread.
+    """
+
+    ONE = "one"
+    LANE = "lane"
+    ALL = "all"
+
+
+class How(StrEnum):
+    """How a role fills or drains a slot, which decides how it signals that it is done."""
+
+    TMA = "tma"
+    BULK = "bulk"
+    TCGEN05 = "tcgen05"
+    WGMMA = "wgmma"
+    GENERIC = "generic"
+    TENSOR = "tensor"
+
+
+class StageOp(Operation):
+    """Base of the stage operations.
+
+    `BY` is who executes one unless its property `by` says otherwise; None is neutral.
+    """
+
+    BY: ClassVar[By | None] = None
+
+    @property
+    def executed_by(self) -> By | None:
+        by = self.properties.get("by")
+        return By(by.data) if isinstance(by, StringAttr) else self.BY
+
+
+# Structure -----------------------------------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class KernelOp(StageOp):
+    """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far."""
+
+    name = "stage.kernel"
+    sym_name = prop_def(StringAttr)
+    arg_names = prop_def(ArrayAttr[StringAttr])
+    contract = prop_def(DictionaryAttr)
+    threads = opt_prop_def(IntegerAttr)
+    shared_bytes = opt_prop_def(IntegerAttr)
+    tensor_columns = opt_prop_def(IntegerAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator(), SymbolOpInterface())
+
+
+@irdl_op_definition
+class RoleOp(StageOp):
+    """A program for warps `first_warp` up; `groups` warpgroups split its rows (1: none); `registers` a thread, if
+    set."""
+
+    name = "stage.role"
+    sym_name = prop_def(StringAttr)
+    warps = prop_def(IntegerAttr)
+    first_warp = prop_def(IntegerAttr)
+    groups = prop_def(IntegerAttr)
+    registers = opt_prop_def(IntegerAttr)
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.warps.value.data
+
+
+@irdl_op_definition
+class YieldOp(StageOp):
+    """Ends a region with the values that it hands on."""
+
+    name = "stage.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+
+
+@irdl_op_definition
+class ForOp(StageOp):
+    """`for i in range(lower, upper, step)`: block arguments are the counter, then the carried values."""
+
+    name = "stage.for"
+    lower = operand_def(i32)
+    upper = operand_def(i32)
+    step = operand_def(i32)
+    inits = var_operand_def()
+    body = region_def("single_block")
+    carried = var_result_def()
+
+
+@irdl_op_definition
+class WorkLoopOp(StageOp):
+    """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then
+    carried values.
+
+    `extents` are block counts; `group` as in `tile.schedule`.
+    """
+
+    name = "stage.work_loop"
+    extents = var_operand_def(i32)
+    inits = var_operand_def()
+    schedule = prop_def(StringAttr)
+    group = prop_def(IntegerAttr)
+    body = region_def("single_block")
+    carried = var_result_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+@irdl_op_definition
+class IfOp(StageOp):
+    """Runs the first region where the condition holds, else the second (which may be empty)."""
+
+    name = "stage.if"
+    condition = operand_def(i1)
+    then = region_def("single_block")
+    otherwise = opt_region_def()
+    values = var_result_def()
+
+
+# Declarations --------------------------------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class BufferOp(StageOp):
+    """A ring of tiles. `offset`: bytes from the start of shared memory, or the first tensor-memory column, once
+    placed."""
+
+    name = "stage.alloc"
+    sym_name = prop_def(StringAttr)
+    offset = opt_prop_def(IntegerAttr)
+    buffer = result_def(BufferType)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "buffer", Space.SHARED)))
+
+
+@irdl_op_definition
+class BarriersOp(StageOp):
+    """`depth` mbarriers that complete a phase after `count` arrivals (and the bytes expected)."""
+
+    name = "stage.barriers"
+    sym_name = prop_def(StringAttr)
+    depth = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    offset = opt_prop_def(IntegerAttr)
+    barriers = result_def(BarriersType)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "barriers", Space.BARRIER)))
+
+
+@irdl_op_definition
+class PipeOp(StageOp):
+    """A ring that carries `buffers` slot by slot from `producers` to `consumers`.
+
+    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains.
+    """
+
+    name = "stage.pipe"
+    buffers = var_operand_def(BufferType)
+    sym_name = prop_def(StringAttr)
+    kind = prop_def(StringAttr)
+    depth = prop_def(IntegerAttr)
+    producers = prop_def(ArrayAttr[StringAttr])
+    consumers = prop_def(ArrayAttr[StringAttr])
+    ring = result_def(RingType)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
+
+
+@irdl_op_definition
+class UnitOp(StageOp):
+    """The `index` of this work unit (a CTA), or the `count` of them in the launch, as `which` says."""
+
+    name = "stage.unit"
+    which = prop_def(StringAttr)
+    value = result_def(i32)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class GroupOp(StageOp):
+    """The number of this thread's warpgroup in its role, from 0."""
+
+    name = "stage.group"
+    value = result_def(i32)
+    traits = traits_def(Pure())
