@@ -1,1 +1,101 @@
-"""."""
+"""The tile language: from a program's text to the tile dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tkc.diagnostics import Diagnostic, Location, TkcError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tkc.frontend.source import Source
+    from tkc.frontend.syntax import Kernel
+
+__all__ = ["compile_source"]
+
+
+def compile_source(
+    text: str, file: str, *, params: Mapping[str, int] | None = None, kernel: str | None = None
+) -> ModuleOp:
+    """A module with one `tile.kernel` for each kernel of the program, or for the one named.
+
+    `file` is the name in locations and messages; `params` override the program's, as `-D` does. Raises TkcError with
+    every mistake found.
+    """
+    from tkc.frontend.parse import parse
+    from tkc.frontend.source import Source
+
+    source = Source(text, file)
+    tree = parse(source)
+    checked = []
+    if tree is not None:
+        from tkc.frontend.check import check_kernel
+
+        kernels = _chosen(source, tree.kernels, kernel)
+        _check_overrides(source, kernels, params or {})
+        checked = [check_kernel(source, k, params or {}) for k in kernels]
+    if source.found.diagnostics:
+        found = sorted(source.found.diagnostics, key=_order)
+        raise TkcError(tuple(dict.fromkeys(found)), {file: source.text})
+    from tkc.frontend.lower import lower_file
+
+    return lower_file(file, [k for k in checked if k is not None])
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, int]:
+    at = diagnostic.location
+    return (at.line, at.column) if at else (0, 0)
+
+
+def _chosen(source: Source, kernels: tuple[Kernel, ...], name: str | None) -> tuple[Kernel, ...]:
+    """The kernels to compile."""
+    from tkc.diagnostics import Note, nearest
+
+    found = source.found
+    if not kernels:
+        found.error(
+            "TK113",
+            "the program is empty: expected `kernel name(...):`",
+            Location(source.file, 1, 1),
+        )
+    first: dict[str, Kernel] = {}
+    for kernel in kernels:
+        word = kernel.name
+        if word.text in first:
+            before = Note("the first of that name", source.place(first[word.text].name.span))
+            found.error(
+                "TK103", f"kernel `{word.text}` is defined twice", source.place(word.span), before
+            )
+        first.setdefault(word.text, kernel)
+    if name is None or not kernels:
+        return kernels
+    if name not in first:
+        near = nearest(name, list(first))
+        hint = f"; did you mean `{near}`" if near else ""
+        known = ", ".join(f"`{n}`" for n in first)
+        found.error(
+            "TK102", f"no kernel `{name}`{hint}; the program has {known}", Location(source.file)
+        )
+        return ()
+    return (first[name],)
+
+
+def _check_overrides(
+    source: Source, kernels: tuple[Kernel, ...], params: Mapping[str, int]
+) -> None:
+    """A name that no kernel has as a param is a mistake."""
+    from tkc.diagnostics import nearest
+    from tkc.frontend.syntax import Param
+
+    known = [
+        b.name.text for k in kernels for s in k.body if isinstance(s, Param) for b in s.bindings
+    ]
+    for name in params:
+        if kernels and name not in known:
+            near = nearest(name, known)
+            hint = f"; did you mean `{near}`" if near else ""
+            has = ", ".join(f"`{n}`" for n in dict.fromkeys(known)) or "none"
+            where = source.place(kernels[0].name.span)
+            source.found.error("TK111", f"no param `{name}`{hint}; the params are {has}", where)

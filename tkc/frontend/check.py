@@ -1,0 +1,379 @@
+"""Names, shapes, dtypes and ownership: the syntax tree of a kernel becomes a checked program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from tkc.diagnostics import nearest
+from tkc.frontend import program as P
+from tkc.frontend import syntax as S
+from tkc.frontend.agree import check_agreement
+from tkc.frontend.declare import Declarations
+from tkc.frontend.program import Regs, Tile
+from tkc.frontend.scope import REGISTER, Block, Int, Owned, Scope, Unknown, article, listed, plural
+from tkc.frontend.sizes import show
+from tkc.frontend.source import Source
+from tkc.frontend.syntax import Span
+from tkc.frontend.values import Failed, Values, describe
+from tkc.frontend.writes import Writes
+
+SETTINGS = ("warps", "registers")
+_DECLARATIONS = (S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role)
+_WORDS = {
+    S.For: "`for`", S.Branch: "`if`", S.Copy: "a copy", S.Assign: "an assignment", S.Update: "an assignment",
+    S.Evaluate: "an expression",
+}  # fmt: skip
+
+
+def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int]) -> P.Kernel | None:
+    """The checked program, or None where `source.found` has grown."""
+    before = len(source.found.diagnostics)
+    scope = Scope(source)
+    declared = Declarations(scope, kernel, overrides)
+    declared.read()
+    roles: list[P.Role] = []
+    whole = True
+    for statement in kernel.body:
+        if isinstance(statement, S.Role):
+            role = _Role(scope, declared)
+            roles.append(role.check(statement))
+            whole = whole and role.whole
+        elif not isinstance(statement, _DECLARATIONS):
+            scope.error(
+                "TK101",
+                f"{_statement(statement)} stands in a role, not in the kernel's body",
+                statement.span,
+            )
+    if not roles:
+        scope.error(
+            "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
+        )
+    if whole and declared.whole:
+        check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
+    if len(source.found.diagnostics) > before:
+        return None
+    return P.Kernel(
+        kernel.name.text,
+        tuple(declared.arguments),
+        declared.params,
+        tuple(declared.launch),
+        tuple(declared.made),
+        tuple(roles),
+        kernel.span,
+    )
+
+
+def _statement(s: Any) -> str:
+    """A statement's kind in words."""
+    if isinstance(s, S.Transfer):
+        return f"`{s.items[0].direction}`"
+    if isinstance(s, S.Declare):
+        return f"`{s.kind}`"
+    if isinstance(s, S.Words):
+        return f"`{s.first.text}`"
+    return _WORDS.get(type(s), f"`{type(s).__name__.lower()}`")
+
+
+class _Role:
+    """Walks a role's body. `whole`: every loop and block header was understood, so that trips can be compared."""
+
+    def __init__(self, scope: Scope, declared: Declarations) -> None:
+        self.scope = scope
+        self.declared = declared
+        self.values = Values(scope)
+        writes = Writes(scope, self.values)
+        self.name = ""
+        self.whole = True
+        self.by_kind: dict[type, Callable[[Any], P.Statement | None]] = {
+            S.For: self._for,
+            S.Transfer: self._transfer,
+            S.Copy: writes.copy,
+            S.Assign: writes.assign,
+            S.Update: writes.update,
+            S.Evaluate: self._evaluate,
+            S.Branch: self._branch,
+            S.Words: self._words,
+        }
+
+    def check(self, role: S.Role) -> P.Role:
+        self.name = role.name.text
+        if role.copies is not None:
+            self.scope.later("a role in several copies", role.copies.span)
+            self.whole = False
+            return P.Role(self.name, None, None, (), role.span)
+        settings: dict[str, int] = {}
+        for setting in role.settings:
+            self._setting(setting, settings)
+        outer = dict(self.scope.names)
+        body = self._body(role.body)
+        self.scope.names, self.scope.unset = outer, {}
+        return P.Role(self.name, settings.get("warps"), settings.get("registers"), body, role.span)
+
+    def _setting(self, setting: S.Setting, settings: dict[str, int]) -> None:
+        name = setting.name.text
+        if name not in SETTINGS:
+            near = nearest(name, SETTINGS)
+            hint = f"; did you mean `{near}`" if near else f"; there are {listed(SETTINGS)}"
+            self.scope.error("TK102", f"a role has no setting `{name}`{hint}", setting.name.span)
+        elif name in settings:
+            self.scope.error("TK103", f"`{name}` is set twice", setting.name.span)
+        else:
+            settings[name] = 0
+            try:
+                settings[name] = self.values.number(setting.value, f"`{name}`")
+            except Failed:
+                return
+
+    def _body(self, block: S.Block) -> P.Body:
+        body: list[P.Statement] = []
+        for statement in block:
+            check = self.by_kind.get(type(statement))
+            if check is None:
+                where = "the kernel's body, not in a role"
+                self.scope.error(
+                    "TK101", f"{_statement(statement)} stands in {where}", statement.span
+                )
+                self.whole = self.whole and not isinstance(statement, S.Role)
+                continue
+            try:
+                checked = check(statement)
+            except Failed:
+                continue
+            if checked is not None:
+                body.append(checked)
+        return tuple(body)
+
+    # loops
+
+    def _for(self, s: S.For) -> P.Statement | None:
+        try:
+            over = self._range(s)
+            axes = over.axes if isinstance(over, P.Schedule) else (over,)
+            if len(s.variables) != len(axes):
+                named, there = (
+                    plural(len(s.variables), "variable"),
+                    plural(len(axes), "axis", "axes"),
+                )
+                self._fail("TK116", f"`for` names {named} for {there}", s.variables[0].span)
+        except Failed:
+            self.whole = False
+            self._loop(s, [Unknown(w.span) for w in s.variables])
+            return None
+        if isinstance(over, P.Schedule) and (self.scope.loops or self.scope.owned):
+            around = "another loop" if self.scope.loops else "a put or get"
+            self.scope.later(f"the loop over a schedule inside {around}", s.span)
+        body = self._loop(
+            s, [Block(w.text, axis, w.span) for w, axis in zip(s.variables, axes, strict=True)]
+        )
+        if isinstance(over, P.Schedule):
+            return P.Each(over, tuple(w.text for w in s.variables), body, s.span)
+        return P.Blocks(over, s.variables[0].text, body, s.span)
+
+    def _range(self, s: S.For) -> P.Schedule | P.Axis:
+        """What the loop runs over."""
+        named = next((a.name for a in s.over if a.name is not None), None)
+        if named is not None:
+            self._later(f"`{named.text} = ...` in a `for`", named.span)
+        first = s.over[0].value
+        if len(s.over) > 1 or isinstance(first, S.Integer):
+            self._later("a loop over listed values", first.span)
+        if isinstance(first, S.Call) and isinstance(first.function, S.Name):
+            name = first.function.text
+            if name not in self.scope.names:
+                return self.declared.axis(first)
+            if isinstance(self.scope.names[name].meaning, Unknown):
+                raise Failed
+            if isinstance(self.scope.names[name].meaning, P.Schedule):
+                self._fail(
+                    "TK116", f"schedule {name} takes no arguments: `for ... in {name}:`", first.span
+                )
+        if isinstance(first, S.Name):
+            meaning = self.scope.find(first.text, first.span, ("schedule",))
+            if isinstance(meaning, P.Schedule):
+                return meaning
+            if isinstance(meaning, Unknown):
+                raise Failed
+        found = describe(self.values.evaluate(first))
+        self._fail(
+            "TK106",
+            f"a loop runs over a schedule or over `blocks(extent, size)`, not over {found}",
+            first.span,
+        )
+
+    def _loop(self, s: S.For, meanings: list[Any]) -> P.Body:
+        """The body, with the loop's variables defined in it; what it alone sets is unset after it."""
+        scope = self.scope
+        outer, cleared = dict(scope.names), set(scope.cleared)
+        for word, meaning in zip(s.variables, meanings, strict=True):
+            scope.define(word, "loop variable", meaning)
+        scope.loops.append(s.span)
+        body = self._body(s.body)
+        scope.loops.pop()
+        scope.cleared = cleared
+        inner, scope.names = scope.names, outer
+        for name, entry in inner.items():
+            if entry.what == REGISTER:
+                if name not in outer:
+                    scope.unset[name] = entry.span
+                elif outer[name].what == REGISTER:
+                    self._carried(
+                        name, outer[name].meaning, entry.meaning, entry.span, outer[name].span
+                    )
+        return body
+
+    def _carried(self, name: str, was: Any, now: Any, span: Span, before: Span) -> None:
+        """R23: a variable set before a loop and in it keeps its type."""
+        note = self.scope.note(f"`{name}` is set here before the loop", before)
+        if isinstance(was, Int) and isinstance(now, Int):
+            if was.size != now.size:
+                self.scope.later(f"an integer that changes in a loop, here `{name}`", span, note)
+        elif not isinstance(was, Unknown) and not isinstance(now, Unknown) and was != now:
+            a, b = (
+                f"the integer {show(t.size)}" if isinstance(t, Int) else str(t) for t in (was, now)
+            )
+            shapes_alone = (
+                isinstance(was, Regs) and isinstance(now, Regs) and was.dtype == now.dtype
+            )
+            self.scope.error(
+                "TK104" if shapes_alone else "TK105",
+                f"`{name}` is {a} before the loop and {b} in it: a value that a loop carries keeps its type",
+                span,
+                note,
+            )
+
+    # puts and gets
+
+    def _transfer(self, s: S.Transfer) -> P.Statement | None:
+        scope = self.scope
+        opened: list[tuple[str, P.Pipe, Span]] = []
+        wrong = 0
+        for item in s.items:
+            try:
+                opened.append((item.direction, self._open(item), item.span))
+            except Failed:
+                wrong += 1
+        self.whole = self.whole and not wrong
+        mine: dict[str, tuple[Tile, Owned]] = {}
+        for direction, pipe, span in opened:
+            for tile in pipe.tiles:
+                if tile.name in scope.owned:
+                    scope.later(f"`{tile.name}` in two puts or gets at once", span)
+                else:
+                    scope.owned[tile.name] = Owned(direction, pipe, len(scope.loops), span)
+                    mine[tile.name] = (tile, scope.owned[tile.name])
+        cleared, written, before = scope.cleared, scope.written, len(scope.source.found.diagnostics)
+        scope.cleared = cleared - mine.keys()
+        scope.written = written - mine.keys()
+        scope.lenient += wrong
+        body = self._body(s.body)
+        scope.lenient -= wrong
+        quiet = len(scope.source.found.diagnostics) == before
+        for name, (tile, owned) in mine.items():
+            written_here = scope.cleared if tile.accumulator else scope.written
+            if owned.direction == "put" and name not in written_here and quiet:
+                self._unwritten(tile, owned)
+            del scope.owned[name]
+        scope.cleared = cleared | (scope.cleared - mine.keys())
+        scope.written = written | (scope.written - mine.keys())
+        return self._nest(opened, body, s.span)
+
+    def _nest(
+        self, opened: list[tuple[str, P.Pipe, Span]], body: P.Body, span: Span
+    ) -> P.Transfer | None:
+        """One block for each run of puts or of gets, inside one another in written order."""
+        made: P.Transfer | None = None
+        at = len(opened)
+        while at:
+            end, direction = at, opened[at - 1][0]
+            while at and opened[at - 1][0] == direction:
+                at -= 1
+            made = P.Transfer(direction, tuple(pipe for _, pipe, _ in opened[at:end]), body, span)
+            body = (made,)
+        return made
+
+    def _open(self, item: S.Item) -> P.Pipe:
+        word = item.pipe.name
+        if item.alias is not None:
+            self._later(f"`{item.direction} ... as {item.alias.text}`", item.alias.span)
+        if item.pipe.index is not None:
+            self._later("one of several pipes of a name", item.pipe.span)
+        pipe = self.scope.find(word.text, word.span, ("pipe",))
+        if isinstance(pipe, Unknown):
+            raise Failed
+        if not isinstance(pipe, P.Pipe):
+            what = article(self.scope.names[word.text].what)
+            self._fail(
+                "TK106", f"`{item.direction}` takes a pipe, and `{word.text}` is {what}", word.span
+            )
+        ends, other = (
+            (pipe.producers, pipe.consumers)
+            if item.direction == "put"
+            else (pipe.consumers, pipe.producers)
+        )
+        if self.name not in ends:
+            also = f": role {self.name} is at its other end" if self.name in other else ""
+            self._fail(
+                "TK107",
+                f"role {self.name} does not {item.direction} pipe {pipe.name}, {listed(ends)} does{also}",
+                item.span,
+                self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span),
+            )
+        return pipe
+
+    def _unwritten(self, tile: Tile, owned: Owned) -> None:
+        how = f"`{tile.name} = 0`" if tile.accumulator else f"`{tile.name} <- ...`"
+        maybe = tile.name in self.scope.written
+        told = (
+            f"writes `{tile.name}` only in a loop, which may run no times"
+            if maybe
+            else f"never writes `{tile.name}`"
+        )
+        self.scope.error(
+            "TK114",
+            f"this put of pipe {owned.pipe.name} {told}, and {listed(owned.pipe.consumers)} reads it: "
+            f"expected {how} in the put",
+            owned.span,
+        )
+
+    # the rest
+
+    def _evaluate(self, s: S.Evaluate) -> None:
+        e = s.value
+        if (
+            isinstance(e, S.Name)
+            and e.text in ("break", "continue", "return", "pass")
+            and e.text not in self.scope.names
+        ):
+            self._later(f"`{e.text}`", s.span)
+        if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
+            meant = "=" if e.operator == "==" else "<-"
+            self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
+        value = describe(self.values.evaluate(e))
+        self._fail(
+            "TK106",
+            f"{value} is used for nothing: expected a copy `<-` or an assignment `=`",
+            s.span,
+        )
+
+    def _branch(self, s: S.Branch) -> None:
+        self.whole = False
+        self._later("`if` as a statement", s.span)
+
+    def _words(self, s: S.Words) -> None:
+        known = ("mask", "keep")
+        if s.first.text in known:
+            self._later(f"`{s.first.text}`", s.span)
+        near = nearest(
+            s.first.text, ["param", "shared", "accum", "pipe", "role", "for", "put", "get", *known]
+        )
+        hint = f"; did you mean `{near}`" if near else ""
+        self._fail("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
+
+    def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
+        self.scope.error(code, message, span, *notes)
+        raise Failed
+
+    def _later(self, what: str, span: Span) -> NoReturn:
+        self.scope.later(what, span)
+        raise Failed

@@ -1,0 +1,453 @@
+"""What a kernel declares: arguments, params, launch clauses, schedules, tiles, pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from tkc.diagnostics import nearest
+from tkc.frontend import syntax as S
+from tkc.frontend.program import Axis, Given, Pipe, Scalar, Schedule, Tensor, Tile
+from tkc.frontend.scope import LATER, Int, Scope, Unknown, article, listed, plural
+from tkc.frontend.sizes import LIMIT, show
+from tkc.frontend.syntax import Span, Word
+from tkc.frontend.values import Failed, Values, describe
+from tkc.ir.tile.types import DTYPES
+
+LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
+ACCUMULATORS_LATER = ("f16", "i32")
+MAX_RANK = 5
+
+
+class Declarations:
+    """Reads a kernel's header and declarations into a scope; statements of other kinds are left to the caller.
+
+    `whole`: all pipes and roles were understood, so that the ends of pipes can be compared.
+    """
+
+    def __init__(self, scope: Scope, kernel: S.Kernel, overrides: Mapping[str, int]) -> None:
+        self.scope = scope
+        self.values = Values(scope)
+        self.kernel = kernel
+        self.overrides = overrides
+        self.roles = {s.name.text: s.name for s in kernel.body if isinstance(s, S.Role)}
+        self.params: dict[str, int] = {}
+        self.launch: dict[str, Span] = {}
+        self.arguments: list[Tensor | Given] = []
+        self.made: list[Schedule | Tile | Pipe] = []
+        self.whole = True
+        self.by_kind: dict[type, Any] = {
+            S.Param: lambda s: None,
+            S.Launch: self._launch,
+            S.Schedule: self._schedule,
+            S.Declare: self._tiles,
+            S.Pipe: self._pipe,
+            S.Maps: lambda s: scope.later("`maps`", s.span),
+        }
+
+    def read(self) -> None:
+        """Params first, so that an argument's axis may be one; then arguments; then the rest in order."""
+        for statement in self.kernel.body:
+            if isinstance(statement, S.Param):
+                for binding in statement.bindings:
+                    self._param(binding)
+        for parameter in self.kernel.parameters:
+            self._argument(parameter)
+        for statement in self.kernel.body:
+            declare = self.by_kind.get(type(statement))
+            if declare is not None:
+                try:
+                    declare(statement)
+                except Failed:
+                    self._give_up(statement)
+        for role in self.kernel.body:
+            if isinstance(role, S.Role):
+                self.whole = self.scope.define(role.name, "role", role) and self.whole
+        self._check_tiles()
+
+    def _give_up(self, statement: Any) -> None:
+        """The names of a wrong declaration exist, so that their uses are not reported as well."""
+        self.whole = False
+        words = (
+            [r.name for r in statement.names] if isinstance(statement, S.Declare)
+            else [statement.name.name] if isinstance(statement, S.Pipe)
+            else [statement.name] if isinstance(statement, S.Schedule)
+            else []
+        )  # fmt: skip
+        for word in words:
+            if word.text not in self.scope.names:
+                self.scope.define(word, "name", Unknown(word.span))
+
+    # params
+
+    def _param(self, binding: S.Binding) -> None:
+        name, span = binding.name.text, binding.name.span
+        value: Any
+        try:
+            if name in self.overrides:
+                value = self.overrides[name]
+                if isinstance(value, bool) or not isinstance(value, int):
+                    self._fail(
+                        "TK111", f"param {name} is set to {value!r}, expected an integer", span
+                    )
+            else:
+                value = self.values.size(binding.value, f"param {name}")
+                if not isinstance(value, int):
+                    self._fail(
+                        "TK111",
+                        f"param {name} is {show(value)}, which only the launch knows",
+                        binding.value.span,
+                    )
+            if not 1 <= value <= LIMIT:
+                where = span if name in self.overrides else binding.value.span
+                self._fail("TK111", f"param {name} is {value}, expected 1 to {LIMIT}", where)
+        except Failed:
+            self.scope.define(binding.name, "param", Unknown(span))
+            return
+        if self.scope.define(binding.name, "param", Int(value, span)):
+            self.params[name] = value
+
+    # arguments
+
+    def _argument(self, parameter: S.Parameter) -> None:
+        word, type_ = parameter.name, parameter.type
+        try:
+            if parameter.const is not None:
+                self._later("`const` tensors", parameter.const.span)
+            if isinstance(type_, S.Name):
+                self._scalar(word, type_)
+            else:
+                self._tensor(word, type_)
+        except Failed:
+            if word.text not in self.scope.names:
+                self.scope.define(word, "argument", Unknown(word.span))
+            for name in _names_in(type_):
+                if name.text not in self.scope.names and name.text.isupper():
+                    self.scope.define(Word(name.text, name.span), "size", Int(name.text, name.span))
+
+    def _scalar(self, word: Word, type_: S.Name) -> None:
+        if type_.text not in ("f32", "i32"):
+            if type_.text in DTYPES:
+                self._later(f"scalar arguments of {type_.text}", type_.span)
+            near = nearest(type_.text, ["global", *DTYPES])
+            hint = (
+                f"; did you mean `{near}`"
+                if near
+                else "; an argument is `global[dtype, axes]`, f32 or i32"
+            )
+            self._fail("TK102", f"no type `{type_.text}`{hint}", type_.span)
+        given = Given(word.text, Scalar(type_.text), word.span)
+        if self.scope.define(
+            word, "argument", given if type_.text == "f32" else Int(word.text, word.span)
+        ):
+            self.arguments.append(given)
+
+    def _tensor(self, word: Word, type_: S.Expression) -> None:
+        dtype, axes = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
+        if not 1 <= len(axes) <= MAX_RANK:
+            self._later(
+                f"a tensor of {plural(len(axes), 'axis', 'axes')}: it has 1 to {MAX_RANK}",
+                type_.span,
+            )
+        dims: list[int | str] = []
+        for axis in axes:
+            if isinstance(axis, S.Name) and axis.text not in self.scope.names:
+                self.scope.define(Word(axis.text, axis.span), "size", Int(axis.text, axis.span))
+                if axis.text not in self.scope.names:
+                    raise Failed
+                dims.append(axis.text)
+                continue
+            size = self.values.size(axis, "an axis of a tensor")
+            if isinstance(size, tuple) or (
+                isinstance(size, str) and self.scope.names[size].what != "size"
+            ):
+                self._later(
+                    f"an axis of extent {show(size)}: an axis has a name, or a number at compile time",
+                    axis.span,
+                )
+            if isinstance(size, int) and size < 1:
+                self._fail(
+                    "TK104",
+                    f"an axis of {word.text} has the extent {size}, expected at least 1",
+                    axis.span,
+                )
+            dims.append(size)
+        tensor = Tensor(word.text, dtype, tuple(dims), word.span)
+        if self.scope.define(word, "tensor", tensor):
+            self.arguments.append(tensor)
+
+    def _shaped(
+        self, type_: S.Expression, head: str, example: str
+    ) -> tuple[str, list[S.Expression]]:
+        """dtype and axes of `head[dtype, axes]`."""
+        base = (
+            type_.base
+            if isinstance(type_, S.Index)
+            else type_.function
+            if isinstance(type_, S.Call)
+            else None
+        )
+        name = base.text if isinstance(base, S.Name) else ""
+        if isinstance(type_, S.Call) and name == head:
+            self._fail("TK106", f"a type is written in square brackets: `{head}[...]`", type_.span)
+        if name in ("list", "vector"):
+            self._later(f"`{name}[...]`", type_.span)
+        if not isinstance(type_, S.Index) or name != head:
+            near = nearest(name, [head]) if name else None
+            hint = f"; did you mean `{near}`" if near else ""
+            self._fail("TK106", f"expected {example}{hint}", type_.span)
+        for argument in type_.arguments:
+            if argument.name is not None:
+                self._later(f"`{argument.name.text} = ...` in a type", argument.name.span)
+        first, *axes = [a.value for a in type_.arguments] or [type_]
+        dtype = first.text if isinstance(first, S.Name) else ""
+        if dtype not in DTYPES:
+            near = nearest(dtype, list(DTYPES)) if dtype else None
+            known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
+            self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
+        if DTYPES[dtype].bits < 8:
+            self._later(f"{dtype}, whose elements are smaller than a byte", first.span)
+        return dtype, axes
+
+    # declarations
+
+    def _launch(self, s: S.Launch) -> None:
+        for clause in s.clauses:
+            head = clause.function if isinstance(clause, S.Call) else clause
+            name = head.text if isinstance(head, S.Name) else ""
+            if name not in LAUNCHES:
+                near = nearest(name, LAUNCHES) if name else None
+                hint = f"; did you mean `{near}`" if near else f"; there are {listed(LAUNCHES)}"
+                self.scope.error(
+                    "TK102", f"no launch clause `{name or 'of this form'}`{hint}", clause.span
+                )
+            elif name != "persistent":
+                self.scope.later(f"`launch {name}`", clause.span)
+            elif clause is not head:
+                self.scope.error("TK116", "`launch persistent` takes no values", clause.span)
+            elif name in self.launch:
+                before = self.scope.note("said here before", self.launch[name])
+                self.scope.error("TK103", f"`launch {name}` is said twice", clause.span, before)
+            else:
+                self.launch[name] = clause.span
+
+    def axis(self, e: S.Expression) -> Axis:
+        """`blocks(M, BM)`."""
+        if (
+            not isinstance(e, S.Call)
+            or not isinstance(e.function, S.Name)
+            or e.function.text != "blocks"
+        ):
+            name = (
+                e.function.text if isinstance(e, S.Call) and isinstance(e.function, S.Name) else ""
+            )
+            near = nearest(name, ["blocks"]) if name else None
+            if name and name not in LATER:
+                hint = f"; did you mean `{near}`" if near else "; an axis is `blocks(extent, size)`"
+                self._fail("TK102", f"no `{name}(...)` to run over{hint}", e.span)
+            self._later("an axis that is not `blocks(extent, size)`", e.span)
+        for argument in e.arguments:
+            if argument.name is not None:
+                self._fail(
+                    "TK102", f"`blocks` has no option `{argument.name.text}`", argument.name.span
+                )
+        if len(e.arguments) != 2:
+            self._fail(
+                "TK116",
+                f"`blocks` takes an extent and a size, not {plural(len(e.arguments), 'value')}",
+                e.span,
+            )
+        extent = self.values.size(e.arguments[0].value, "the extent of blocks")
+        size = self.values.number(e.arguments[1].value, "the size of a block")
+        if isinstance(extent, int) and extent < 0:
+            self._fail(
+                "TK117",
+                f"the extent of blocks is {extent}, expected at least 0",
+                e.arguments[0].value.span,
+            )
+        return Axis(extent, size)
+
+    def _schedule(self, s: S.Schedule) -> None:
+        if s.given:
+            self._later("a schedule with arguments", s.span)
+        if s.where is not None:
+            self._later("`where` in a schedule", s.where.span)
+        group = 1
+        value = s.value
+        name = (
+            value.function.text
+            if isinstance(value, S.Call) and isinstance(value.function, S.Name)
+            else ""
+        )
+        if name == "tiles" and isinstance(value, S.Call):
+            axes = [self.axis(a.value) for a in value.arguments if a.name is None]
+            for argument in value.arguments:
+                if argument.name is None:
+                    continue
+                option = argument.name.text
+                if option == "group":
+                    group = self.values.number(argument.value, "the group of a schedule")
+                elif option == "order":
+                    self._later("the order of a schedule", argument.name.span)
+                else:
+                    near = nearest(option, ["group", "order"])
+                    hint = f"; did you mean `{near}`" if near else "; there are `group` and `order`"
+                    self._fail(
+                        "TK102", f"`tiles` has no option `{option}`{hint}", argument.name.span
+                    )
+            if not axes:
+                self._fail(
+                    "TK116", "`tiles` takes one `blocks(extent, size)` for each axis", value.span
+                )
+        elif name == "blocks":
+            axes = [self.axis(value)]
+        elif name in ("chain", "range"):
+            self._later(f"`{name}(...)` in a schedule", value.span)
+        else:
+            near = nearest(name, ["tiles", "blocks"]) if name else None
+            hint = f"; did you mean `{near}`" if near else ""
+            self._fail(
+                "TK106", f"a schedule runs over `tiles(...)` or `blocks(...)`{hint}", value.span
+            )
+        if len(s.axes) != len(axes):
+            self._fail(
+                "TK116",
+                f"schedule {s.name.text} names {plural(len(s.axes), 'axis', 'axes')} of {len(axes)}",
+                s.name.span,
+            )
+        made = Schedule(s.name.text, tuple(axes), group, s.name.span)
+        if self.scope.define(s.name, "schedule", made):
+            self.made.append(made)
+
+    def _tiles(self, s: S.Declare) -> None:
+        accumulator = s.kind == "accum"
+        what = "accumulator" if accumulator else "shared tile"
+        for reference in s.names:
+            if reference.index is not None:
+                self._later("several tiles of one name", reference.span)
+        if s.within is not None:
+            self._later("a tile in the place of another", s.within.span)
+        type_, depth = s.type, 1
+        if isinstance(type_, S.Binary) and type_.operator == "*":
+            depth = self.values.number(type_.right, "the number of slots")
+            type_ = type_.left
+        dtype, axes = self._shaped(
+            type_, "tile", f"`{s.kind} {s.names[0].name.text}: tile[dtype, rows, columns] * slots`"
+        )
+        if len(axes) != 2:
+            self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
+        if accumulator and dtype != "f32":
+            if dtype in ACCUMULATORS_LATER:
+                self._later(f"an accumulator of {dtype}", type_.span)
+            self._fail("TK105", f"an accumulator is f32, not {dtype}", type_.span)
+        shape: list[int] = []
+        for axis in axes:
+            shape.append(self.values.number(axis, "an extent of a tile"))
+        for reference in s.names:
+            name = reference.name
+            tile = Tile(name.text, accumulator, dtype, tuple(shape), depth, name.span)
+            if self.scope.define(name, what, tile):
+                self.made.append(tile)
+
+    def _pipe(self, s: S.Pipe) -> None:
+        for reference in (s.name, *s.tiles, *s.producers, *s.consumers):
+            if reference.index is not None:
+                self._later("several pipes, tiles or roles of one name", reference.span)
+        if s.turns is not None:
+            words = tuple(w.text for w in s.turns)
+            if words == ("by", "turns"):
+                self._later("`by turns`", s.turns[0].span)
+            self._fail(
+                "TK101",
+                f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
+                s.turns[0].span,
+            )
+        name = s.name.name
+        tiles = [self._tile_of(r) for r in s.tiles]
+        producers, consumers = (
+            tuple(self._end(r) for r in side) for side in (s.producers, s.consumers)
+        )
+        if not tiles:
+            self._later("a pipe without tiles", s.span)
+        if len(producers) > 1:
+            self._later("a pipe of several producers", s.producers[1].span)
+        for reference in s.consumers:
+            if reference.name.text in producers:
+                self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
+        kept = [t for t in tiles if t is not None]
+        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span)
+        for tile, reference in zip(tiles, s.tiles, strict=True):
+            if tile is not None:
+                self._carry(pipe, tile, reference)
+        if len({t.accumulator for t in kept}) > 1:
+            self._later("a pipe of shared tiles and accumulators", s.span)
+        if len({t.depth for t in kept}) > 1:
+            told = ", ".join(f"{t.name} * {t.depth}" for t in kept)
+            notes = [
+                self.scope.note(f"{t.name} has {plural(t.depth, 'slot')}", t.span) for t in kept
+            ]
+            self.scope.error(
+                "TK104", f"the tiles of pipe {name.text} differ in slots: {told}", name.span, *notes
+            )
+        if self.scope.define(name, "pipe", pipe):
+            self.made.append(pipe)
+
+    def _tile_of(self, reference: S.Reference) -> Tile | None:
+        word = reference.name
+        found = self.scope.find(word.text, word.span, ("shared tile", "accumulator"))
+        if isinstance(found, Tile) or isinstance(found, Unknown):
+            return found if isinstance(found, Tile) else None
+        self.scope.error("TK106", f"a pipe carries tiles, not {describe(found)}", word.span)
+        return None
+
+    def _end(self, reference: S.Reference) -> str:
+        word = reference.name
+        if word.text not in self.roles:
+            near = nearest(word.text, list(self.roles))
+            hint = (
+                f"; did you mean `{near}`"
+                if near
+                else f"; the kernel's roles are {listed(self.roles)}"
+            )
+            self.scope.error("TK102", f"no role `{word.text}`{hint}", word.span)
+            self.whole = False
+        return word.text
+
+    def _carry(self, pipe: Pipe, tile: Tile, reference: S.Reference) -> None:
+        other = self.scope.pipe_of.get(tile.name)
+        if other is pipe:
+            self.scope.error(
+                "TK103", f"pipe {pipe.name} carries `{tile.name}` twice", reference.span
+            )
+        elif other is not None:
+            before = self.scope.note(f"pipe {other.name} carries it", other.span)
+            self.scope.later(f"a tile in two pipes, here `{tile.name}`", reference.span, before)
+        else:
+            self.scope.pipe_of[tile.name] = pipe
+
+    def _check_tiles(self) -> None:
+        """A tile is used inside puts and gets only, so one that no pipe carries could not be."""
+        broken = any(
+            isinstance(e.meaning, Unknown) and e.what == "name" for e in self.scope.names.values()
+        )
+        for tile in self.made:
+            if isinstance(tile, Tile) and tile.name not in self.scope.pipe_of and not broken:
+                what = self.scope.names[tile.name].what
+                self.scope.later(
+                    f"{article(what)} that no pipe carries, here `{tile.name}`", tile.span
+                )
+
+    def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
+        self.scope.error(code, message, span, *notes)
+        raise Failed
+
+    def _later(self, what: str, span: Span) -> NoReturn:
+        self.scope.later(what, span)
+        raise Failed
+
+
+def _names_in(e: S.Expression) -> list[S.Name]:
+    """The names that stand as axes of a type."""
+    if not isinstance(e, S.Index):
+        return []
+    return [a.value for a in e.arguments if isinstance(a.value, S.Name)]

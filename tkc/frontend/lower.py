@@ -1,0 +1,368 @@
+"""Checked program to tile dialect: one operation for each thing said, and a location on every one.
+
+Sizes and integer expressions stand once each at the top of the kernel, where launch contracts are read from; then the
+declarations; then the roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    f32,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from tkc.frontend import program as P
+from tkc.frontend.flow import Flow
+from tkc.frontend.functions import COMPOSED
+from tkc.frontend.sizes import Size, label
+from tkc.frontend.syntax import Span
+from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.syntax import construct
+from tkc.ir.tile import ops as T
+from tkc.ir.tile.types import (
+    AccumType,
+    BlockType,
+    PipeType,
+    RegsType,
+    ScheduleType,
+    SharedType,
+    SliceType,
+    TensorType,
+)
+
+_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32}
+
+
+def lower_file(file: str, kernels: Sequence[P.Kernel]) -> ModuleOp:
+    """One `tile.kernel` for each kernel."""
+    filename = StringAttr(file)
+    module = ModuleOp([_Kernel(filename).lower(kernel) for kernel in kernels])
+    module.location = FileLineColLoc(filename, IntAttr(1), IntAttr(1))
+    return module
+
+
+def _integer(value: int, type: Any = i32) -> IntegerAttr:
+    return IntegerAttr(value, type)
+
+
+class _Kernel:
+    """`top` takes what the launch knows, `block` is where operations go now; `values` maps names to SSA values."""
+
+    def __init__(self, filename: StringAttr) -> None:
+        self.filename = filename
+        self.locations: dict[tuple[int, int], FileLineColLoc] = {}
+        self.top: list[Operation] = []
+        self.block: list[Operation] = []
+        self.values: dict[str, SSAValue] = {}
+        self.sizes: dict[Size, SSAValue] = {}
+        self.flow = Flow(())
+
+    # operations
+
+    def at(self, span: Span) -> FileLineColLoc:
+        place = span[:2]
+        found = self.locations.get(place)
+        if found is None:
+            found = FileLineColLoc(self.filename, IntAttr(place[0]), IntAttr(place[1]))
+            self.locations[place] = found
+        return found
+
+    def emit(
+        self,
+        kind: type[Operation],
+        span: Span,
+        operands: Sequence[SSAValue] = (),
+        types: Sequence[Attribute] = (),
+        properties: dict[str, Attribute] | None = None,
+        region: Region | None = None,
+        name: str | None = None,
+    ) -> Operation:
+        regions = () if region is None else (region,)
+        op = construct(kind, operands, types, properties or {}, self.at(span), regions)
+        if name is not None and types:
+            op.results[0].name_hint = name
+        self.block.append(op)
+        return op
+
+    def value(self, *args: Any, **kwargs: Any) -> SSAValue:
+        """The one result of an operation that `emit` makes."""
+        return self.emit(*args, **kwargs).results[0]
+
+    def region(self, arguments: Sequence[tuple[str, Attribute]], span: Span, fill: Any) -> Region:
+        """A region of one block, whose arguments have those names and types and whose operations `fill` emits."""
+        block = Block(arg_types=[type_ for _, type_ in arguments])
+        location = self.at(span)
+        for argument, (name, _) in zip(block.args, arguments, strict=True):
+            argument.name_hint = name
+            argument.location = location
+        outer, self.block = self.block, []
+        fill(block.args)
+        block.add_ops(self.block)
+        self.block = outer
+        return Region(block)
+
+    # the kernel
+
+    def lower(self, kernel: P.Kernel) -> Operation:
+        arguments: list[tuple[str, Attribute]] = [
+            (
+                a.name,
+                TensorType.of(a.dtype, a.dims)
+                if isinstance(a, P.Tensor)
+                else _SCALARS[a.type.dtype],
+            )
+            for a in kernel.arguments
+        ]
+
+        def fill(block_arguments: Sequence[SSAValue]) -> None:
+            for given, value in zip(kernel.arguments, block_arguments, strict=True):
+                value.location = self.at(given.span)  # type: ignore[attr-defined]
+                self.values[given.name] = value
+                if isinstance(given, P.Given) and given.type.dtype == "i32":
+                    self.sizes[given.name] = value
+            for declaration in kernel.declarations:
+                self.declare(declaration)
+            for role in kernel.roles:
+                self.role(role)
+            self.block = self.top + self.block
+
+        return self.emit(
+            T.KernelOp,
+            kernel.span,
+            properties={
+                "sym_name": StringAttr(kernel.name),
+                "arg_names": ArrayAttr([StringAttr(name) for name, _ in arguments]),
+                "params": DictionaryAttr(
+                    {name: _integer(n, i64) for name, n in kernel.params.items()}
+                ),
+                "launch": DictionaryAttr({clause: UnitAttr() for clause in kernel.launch}),
+            },
+            region=self.region(arguments, kernel.span, fill),
+        )
+
+    def size(self, size: Size, span: Span) -> SSAValue:
+        """A size as an i32 at the top of the kernel, made once."""
+        found = self.sizes.get(size)
+        if found is None:
+            operands = (
+                [self.size(part, span) for part in size[1:]] if isinstance(size, tuple) else []
+            )
+            outer, self.block = self.block, self.top
+            if isinstance(size, int):
+                found = self.value(
+                    ConstOp, span, (), [i32], {"constant": _integer(size)}, name=f"c{size}"
+                )
+            elif isinstance(size, str):
+                found = self.value(SizeOp, span, (), [i32], {"symbol": StringAttr(size)}, name=size)
+            else:
+                kind = {"kind": StringAttr(size[0])}
+                found = self.value(ArithOp, span, operands, [i32], kind, name=str(label(size)))
+            self.block = outer
+            self.sizes[size] = found
+        return found
+
+    def declare(self, d: P.Schedule | P.Tile | P.Pipe) -> None:
+        name = StringAttr(d.name)
+        match d:
+            case P.Schedule():
+                properties: dict[str, Attribute] = {
+                    "sym_name": name,
+                    "sizes": ArrayAttr([_integer(axis.size) for axis in d.axes]),
+                    "group": _integer(d.group),
+                }
+                extents = [self.size(axis.extent, d.span) for axis in d.axes]
+                made = self.value(
+                    T.ScheduleOp, d.span, extents, [ScheduleType()], properties, name=d.name
+                )
+            case P.Tile():
+                kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
+                type_ = type_.of(d.dtype, d.shape, d.depth)
+                made = self.value(kind, d.span, (), [type_], {"sym_name": name}, name=d.name)
+            case P.Pipe():
+                made = self.value(
+                    T.PipeOp,
+                    d.span,
+                    [self.values[tile.name] for tile in d.tiles],
+                    [PipeType()],
+                    {
+                        "sym_name": name,
+                        "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
+                        "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
+                    },
+                    name=d.name,
+                )
+        self.values[d.name] = made
+
+    def role(self, role: P.Role) -> None:
+        self.flow = Flow(role.body)
+        properties: dict[str, Attribute] = {"sym_name": StringAttr(role.name)}
+        if role.warps is not None:
+            properties["warps"] = _integer(role.warps)
+        if role.registers is not None:
+            properties["registers"] = _integer(role.registers)
+        outer = dict(self.values)
+        region = self.region((), role.span, lambda _: self.body(role.body))
+        self.values = outer
+        self.emit(T.RoleOp, role.span, properties=properties, region=region)
+
+    # statements
+
+    def body(self, body: P.Body) -> None:
+        for s in body:
+            match s:
+                case P.Set():
+                    self.values[s.name] = value = self.expression(s.value)
+                    if value.name_hint is None:
+                        value.name_hint = s.name
+                case P.Move():
+                    source = self.place(s.source)
+                    self.emit(T.CopyOp, s.span, [source, self.place(s.destination)])
+                case P.Clear():
+                    self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
+                case P.Multiply():
+                    self.multiply(s)
+                case P.Each():
+                    arguments = [
+                        (n, _block(axis))
+                        for n, axis in zip(s.variables, s.schedule.axes, strict=True)
+                    ]
+                    self.loop(T.ForTilesOp, s, self.values[s.schedule.name], arguments, {})
+                case P.Blocks():
+                    extent = self.size(s.axis.extent, s.span)
+                    size = {"size": _integer(s.axis.size)}
+                    self.loop(T.ForBlocksOp, s, extent, [(s.variable, _block(s.axis))], size)
+                case P.Transfer():
+                    self.transfer(s)
+
+    def multiply(self, s: P.Multiply) -> None:
+        d = self.values[s.d]
+        if s.fresh:
+            self.emit(T.ZeroOp, s.span, [d])
+        properties: dict[str, Attribute] = {
+            "trans_a": _integer(int(s.transpose_a)),
+            "trans_b": _integer(int(s.transpose_b)),
+        }
+        self.emit(T.MmaOp, s.span, [d, self.values[s.a], self.values[s.b]], properties=properties)
+
+    def loop(
+        self,
+        kind: type[Operation],
+        s: P.Each | P.Blocks,
+        over: SSAValue,
+        arguments: list[tuple[str, Attribute]],
+        properties: dict[str, Attribute],
+    ) -> None:
+        names = self.flow.names(s)
+        inits = [self.values[n] for n in names]
+        types = [v.type for v in inits]
+        outer = dict(self.values)
+
+        def fill(block_arguments: Sequence[SSAValue]) -> None:
+            every = [*(n for n, _ in arguments), *names]
+            self.values.update(zip(every, block_arguments, strict=True))
+            self.body(s.body)
+            self.emit(T.YieldOp, s.span, [self.values[n] for n in names])
+
+        region = self.region([*arguments, *zip(names, types, strict=True)], s.span, fill)
+        self.values = outer
+        op = self.emit(kind, s.span, [over, *inits], types, properties, region)
+        self.bind(names, op)
+
+    def transfer(self, s: P.Transfer) -> None:
+        names = self.flow.names(s)
+        tiles = [tile.name for pipe in s.pipes for tile in pipe.tiles]
+        outer = dict(self.values)
+        types: list[Attribute] = []
+
+        def fill(slots: Sequence[SSAValue]) -> None:
+            self.values.update(zip(tiles, slots, strict=True))
+            self.body(s.body)
+            handed = [self.values[n] for n in names]
+            types.extend(v.type for v in handed)
+            self.emit(T.YieldOp, s.span, handed)
+
+        region = self.region([(n, outer[n].type) for n in tiles], s.span, fill)
+        self.values = outer
+        kind = T.PutOp if s.direction == "put" else T.GetOp
+        op = self.emit(kind, s.span, [self.values[p.name] for p in s.pipes], types, region=region)
+        self.bind(names, op)
+
+    def bind(self, names: Sequence[str], op: Operation) -> None:
+        for name, result in zip(names, op.results, strict=True):
+            result.name_hint = name
+            self.values[name] = result
+
+    def place(self, x: P.Slice | str | P.Value) -> SSAValue:
+        """A side of a copy."""
+        if isinstance(x, str):
+            return self.values[x]
+        if not isinstance(x, P.Slice):
+            return self.expression(x)
+        indices = [
+            self.values[i] if isinstance(i, str) else self.size(i[0], x.span) for i in x.indices
+        ]
+        operands = [self.values[x.tensor], *indices]
+        return self.value(T.SliceOp, x.span, operands, [SliceType.of(x.dtype, x.shape)])
+
+    # expressions
+
+    def expression(self, x: P.Value) -> SSAValue:
+        match x:
+            case P.Variable() | P.Given():
+                return self.values[x.name]
+            case P.Constant():
+                return self.constant(x.value, x.span)
+            case P.Read():
+                return self.value(
+                    T.ReadOp,
+                    x.span,
+                    [self.values[x.tile]],
+                    [_type(x.type)],
+                    name=f"{x.tile}_values",
+                )
+            case P.Cast():
+                return self.value(T.CastOp, x.span, [self.expression(x.operand)], [_type(x.type)])
+            case P.Apply():
+                operands = [self.expression(operand) for operand in x.operands]
+                return self.apply(x.kind, operands, _type(x.type), x.span)
+
+    def constant(self, value: float, span: Span) -> SSAValue:
+        return self.value(ConstOp, span, (), [f32], {"constant": FloatAttr(value, f32)})
+
+    def apply(
+        self, kind: str, operands: Sequence[SSAValue], type: Attribute, span: Span
+    ) -> SSAValue:
+        if kind in COMPOSED:
+            return COMPOSED[kind](
+                lambda k, *xs: self.apply(
+                    k,
+                    [self.constant(v, span) if isinstance(v, float) else v for v in xs],
+                    type,
+                    span,
+                ),
+                *operands,
+            )
+        op = T.MapOp if isinstance(type, RegsType) else ArithOp
+        return self.value(op, span, operands, [type], {"kind": StringAttr(kind)})
+
+
+def _block(axis: P.Axis) -> Attribute:
+    return BlockType.of(axis.size, label(axis.extent))
+
+
+def _type(type: P.Type) -> Attribute:
+    return RegsType.of(type.dtype, type.shape) if isinstance(type, P.Regs) else _SCALARS[type.dtype]

@@ -1,0 +1,188 @@
+"""Text to syntax tree: tokens, then layout, then Lark's LALR parser, which goes on after a mistake.
+
+A right program is fed to the parser once. Otherwise it is fed again line by line: a line that fails is explained and
+left out, and where a block hangs from it a header stands in, so that mistakes inside the block are found too.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from tkc.diagnostics import Location
+from tkc.frontend import tables
+from tkc.frontend.build import Builder
+from tkc.frontend.layout import Layout
+from tkc.frontend.source import MAX_DEPTH, Source
+from tkc.frontend.syntax import File, Span, Word
+
+_RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
+"""What a person sees as one wrong thing, from its first character."""
+
+
+@cache
+def parser() -> Lark:
+    return tables.load(Builder())
+
+
+def parse(source: Source) -> File | None:
+    """The tree, or None where the text is wrong; then `source.found` says how."""
+    tokens = Layout(source).run(tokenize(source))
+    if not source.found.diagnostics:
+        session = parser().parse_interactive()
+        try:
+            for token in tokens:
+                session.feed_token(token)
+            tree = session.feed_token(_end(tokens))
+        except UnexpectedToken:
+            tree = None
+        if tree is not None:
+            _check_depth(source, tree, tokens)
+            return None if source.found.diagnostics else tree
+    if not source.abandoned:
+        _Recovery(source, tokens).run()
+    return None
+
+
+def tokenize(source: Source) -> list[Token]:
+    """All tokens; characters that begin none are reported, and blanks stand in."""
+    text = source.text if source.text.endswith("\n") else source.text + "\n"
+    while True:
+        session = parser().parse_interactive(text)
+        try:
+            return list(session.lexer_thread.lex(session.parser_state))
+        except UnexpectedCharacters as e:
+            from tkc.frontend import slips
+
+            start = e.pos_in_stream
+            found = _RUN.match(text, start)
+            run = found.group() if found else text[start]
+            source.error(
+                slips.characters(run), Location(source.file, e.line, e.column, e.column + len(run))
+            )
+            if source.full:
+                source.abandoned = True
+                return []
+            text = text[:start] + " " * len(run) + text[start + len(run) :]
+
+
+def _end(tokens: list[Token]) -> Token:
+    return (
+        Token.new_borrow_pos("$END", "", tokens[-1]) if tokens else Token("$END", "", 0, 1, 1, 1, 1)
+    )
+
+
+def _check_depth(source: Source, tree: File, tokens: list[Token]) -> None:
+    """Refuses what a recursive walk of the tree could not follow; looks only where a line is long enough for it."""
+    run = longest = 0
+    for token in tokens:
+        run = 0 if token.type == "_NEWLINE" else run + 1
+        longest = max(longest, run)
+    if longest <= MAX_DEPTH:
+        return
+    work: list[tuple[Any, int, Span]] = [(tree, 0, Span(1, 1, 1, 1))]
+    while work:
+        node, depth, span = work.pop()
+        span = getattr(node, "span", span)
+        if depth > 3 * MAX_DEPTH:
+            source.error(
+                f"operators or blocks are nested more than {MAX_DEPTH} deep", source.place(span)
+            )
+            return
+        work += [
+            (n, depth + 1, span)
+            for n in node
+            if isinstance(n, tuple) and not isinstance(n, Span | Word)
+        ]
+
+
+class _Recovery:
+    """Feeds line by line, explains each that fails, and goes on after it. The tree that results is thrown away."""
+
+    def __init__(self, source: Source, tokens: list[Token]) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.session: InteractiveParser = parser().parse_interactive()
+        self.session.parser_state.parse_conf.callbacks = {}
+
+    def run(self) -> None:
+        lines = self._lines()
+        skip = 0
+        for number, line in enumerate(lines):
+            if self.source.full:
+                return
+            kind = line[0].type
+            if skip or (kind == "_INDENT" and not self._takes("_INDENT")):
+                if not skip:
+                    self._report_indent(line[0], lines, number)
+                skip += (kind == "_INDENT") - (kind == "_DEDENT")
+                continue
+            if kind != "_INDENT" and self._takes("_INDENT"):
+                self._report_missing_block(lines, number)
+                self._feed("_INDENT NAME _NEWLINE _DEDENT")
+            follows = lines[number + 1][0].type if number + 1 < len(lines) else ""
+            self._line(line, block_follows=follows == "_INDENT")
+
+    def _lines(self) -> list[list[Token]]:
+        """Logical lines with their `_NEWLINE`; `_INDENT`, `_DEDENT` and the end each alone."""
+        lines: list[list[Token]] = []
+        line: list[Token] = []
+        for token in [*self.tokens, _end(self.tokens)]:
+            line.append(token)
+            if token.type in ("_NEWLINE", "_INDENT", "_DEDENT", "$END"):
+                lines.append(line)
+                line = []
+        return lines
+
+    def _line(self, line: list[Token], block_follows: bool) -> None:
+        state = self.session.parser_state
+        states, values = list(state.state_stack), list(state.value_stack)
+        outermost = self._takes("KERNEL")
+        at = 0
+        try:
+            for at, token in enumerate(line):  # noqa: B007
+                self.session.feed_token(token)
+            return
+        except UnexpectedToken:
+            if not self.source.spoilt.intersection(t.line for t in line):
+                from tkc.frontend import slips
+
+                slips.explain(self.source, self.session, line, at)
+        state.state_stack[:], state.value_stack[:] = states, values
+        if block_follows:
+            self._feed(
+                "KERNEL NAME LPAR RPAR COLON _NEWLINE" if outermost else "IF NAME COLON _NEWLINE"
+            )
+        elif not outermost and line[-1].type == "_NEWLINE":
+            self._feed("NAME _NEWLINE")
+
+    def _report_indent(self, token: Token, lines: list[list[Token]], number: int) -> None:
+        place = Location(self.source.file, token.line or 0, 1, token.column or 0)
+        if not self.source.spoilt & {place.line}:
+            above = f"line {lines[number - 1][0].line}" if number else "the line above"
+            self.source.error(f"indented deeper than {above}, which opens no block", place)
+
+    def _report_missing_block(self, lines: list[list[Token]], number: int) -> None:
+        header = next(line for line in reversed(lines[:number]) if line[-1].type == "_NEWLINE")
+        if not self.source.spoilt.intersection(t.line for t in header):
+            text = self.source.text.split("\n")[(header[0].line or 1) - 1].strip()
+            self.source.error(
+                f"expected an indented block after `{text}`", self.source.at(header[0])
+            )
+
+    def _takes(self, kind: str) -> bool:
+        """Whether a token of the kind could come next."""
+        try:
+            self.session.parser_state.copy(deepcopy_values=False).feed_token(Token(kind, ""))
+        except UnexpectedToken:
+            return False
+        return True
+
+    def _feed(self, kinds: str) -> None:
+        for kind in kinds.split():
+            self.session.feed_token(Token(kind, "x", 0, 1, 1, 1, 1))

@@ -1,0 +1,218 @@
+"""The checked program: every name resolved, every shape and dtype known, ready to become operations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tkc.frontend.sizes import Size
+from tkc.frontend.syntax import Span
+
+# --- types of register values ---
+
+
+class Regs(NamedTuple):
+    """A tile in registers."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype} {list(self.shape)}"
+
+
+class Scalar(NamedTuple):
+    """One number that every thread holds."""
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype} scalar"
+
+
+Type = Regs | Scalar
+
+# --- declarations ---
+
+
+class Tensor(NamedTuple):
+    name: str
+    dtype: str
+    dims: tuple[int | str, ...]
+    span: Span
+
+
+class Given(NamedTuple):
+    """A scalar argument: a value, too, where it is f32."""
+
+    name: str
+    type: Scalar
+    span: Span
+
+
+class Axis(NamedTuple):
+    """`blocks(extent, size)`."""
+
+    extent: Size
+    size: int
+
+
+class Schedule(NamedTuple):
+    name: str
+    axes: tuple[Axis, ...]
+    group: int
+    span: Span
+
+
+class Tile(NamedTuple):
+    """A ring of shared tiles, or of accumulators."""
+
+    name: str
+    accumulator: bool
+    dtype: str
+    shape: tuple[int, ...]
+    depth: int
+    span: Span
+
+
+class Pipe(NamedTuple):
+    name: str
+    tiles: tuple[Tile, ...]
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...]
+    span: Span
+
+
+# --- values ---
+
+
+class Constant(NamedTuple):
+    """An f32 constant."""
+
+    value: float
+    span: Span
+    type: Scalar = Scalar("f32")
+
+
+class Variable(NamedTuple):
+    name: str
+    type: Type
+    span: Span
+
+
+class Read(NamedTuple):
+    tile: str
+    type: Regs
+    span: Span
+
+
+class Cast(NamedTuple):
+    operand: Value
+    type: Regs
+    span: Span
+
+
+class Apply(NamedTuple):
+    """An operation by the kinds of `tile.map`, or, where its type is a scalar, of `stage.arith`."""
+
+    kind: str
+    operands: tuple[Value, ...]
+    type: Type
+    span: Span
+
+
+Value = Constant | Given | Variable | Read | Cast | Apply
+
+
+class Slice(NamedTuple):
+    """`A[m, k]`: an index is the name of a block variable, or a size in a tuple of one."""
+
+    tensor: str
+    indices: tuple[str | tuple[Size], ...]
+    dtype: str
+    shape: tuple[int, ...]
+    span: Span
+
+
+# --- statements ---
+
+
+class Set(NamedTuple):
+    name: str
+    value: Value
+    span: Span
+
+
+class Clear(NamedTuple):
+    """`d = 0`."""
+
+    tile: str
+    span: Span
+
+
+class Multiply(NamedTuple):
+    """`d += a @ b`, each operand with whether it is transposed; `fresh` where it is `d = a @ b`."""
+
+    d: str
+    a: str
+    transpose_a: bool
+    b: str
+    transpose_b: bool
+    fresh: bool
+    span: Span
+
+
+class Move(NamedTuple):
+    """`destination <- source`, where a str is a shared tile."""
+
+    destination: Slice | str
+    source: Slice | str | Value
+    span: Span
+
+
+class Each(NamedTuple):
+    """`for m, n in work:`."""
+
+    schedule: Schedule
+    variables: tuple[str, ...]
+    body: Body
+    span: Span
+
+
+class Blocks(NamedTuple):
+    """`for k in blocks(K, BK):`."""
+
+    axis: Axis
+    variable: str
+    body: Body
+    span: Span
+
+
+class Transfer(NamedTuple):
+    """`put` or `get` of pipes."""
+
+    direction: str
+    pipes: tuple[Pipe, ...]
+    body: Body
+    span: Span
+
+
+Statement = Set | Clear | Multiply | Move | Each | Blocks | Transfer
+Body = tuple[Statement, ...]
+
+
+class Role(NamedTuple):
+    name: str
+    warps: int | None
+    registers: int | None
+    body: Body
+    span: Span
+
+
+class Kernel(NamedTuple):
+    name: str
+    arguments: tuple[Tensor | Given, ...]
+    params: dict[str, int]
+    launch: tuple[str, ...]
+    declarations: tuple[Schedule | Tile | Pipe, ...]
+    roles: tuple[Role, ...]
+    span: Span

@@ -1,0 +1,183 @@
+"""What names mean at a place in a kernel, and how a mistake about one is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from tkc.diagnostics import Location, Note, nearest
+from tkc.frontend.program import Axis, Pipe
+from tkc.frontend.sizes import Size
+from tkc.frontend.source import Source
+from tkc.frontend.syntax import Span, Word
+from tkc.ir.tile.types import DTYPES
+
+FUNCTIONS: dict[str, int] = {
+    "exp": 1, "exp2": 1, "log": 1, "log2": 1, "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "abs": 1, "min": 2, "max": 2,
+    "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
+}  # fmt: skip
+"""Functions and how many arguments each takes; dtypes are functions of one, too."""
+
+LATER = (
+    "full", "row_max", "row_sum", "col_max", "col_sum", "finite", "guard_div", "causal", "copy", "transpose", "iota",
+    "sin", "cos", "erf", "where", "range", "chain", "keys", "vector", "list", "atomic_add", "reduce", "wait", "arrive",
+    "commit", "expect", "fence", "elect", "barrier",
+)  # fmt: skip
+"""Functions of the language to come, answered by TK110 rather than as unknown."""
+
+RESERVED = {*DTYPES, *FUNCTIONS, "global", "tile", "blocks", "tiles", "inf"}
+"""Plain names to the grammar that a program may not give another meaning."""
+
+
+REGISTER = "register value"
+"""What a register variable is, in words."""
+
+
+class Int(NamedTuple):
+    """An integer expression's value."""
+
+    size: Size
+    span: Span
+
+
+class Block(NamedTuple):
+    """A loop's variable over blocks."""
+
+    name: str
+    axis: Axis
+    span: Span
+
+
+class Unknown(NamedTuple):
+    """What a name means whose definition was wrong: uses of it are not reported again."""
+
+    span: Span
+
+
+class Entry(NamedTuple):
+    """`what` is the kind in words: "shared tile", "pipe"."""
+
+    what: str
+    meaning: Any
+    span: Span
+
+
+class Owned(NamedTuple):
+    """A tile inside a put or get: by which word, of which pipe, and how many loops stand round the block."""
+
+    direction: str
+    pipe: Pipe
+    loops: int
+    span: Span
+
+
+def article(phrase: str) -> str:
+    return f"{'an' if phrase[0] in 'aeiou' else 'a'} {phrase}"
+
+
+def plural(n: int, noun: str, nouns: str = "") -> str:
+    return f"{n} {noun if n == 1 else nouns or noun + 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a`, `b` and `c`."""
+    quoted = [f"`{n}`" for n in names]
+    return " and ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1]])) if quoted else "nothing"
+
+
+class Scope:
+    """The names of one kernel, and the state of the walk over a role's body.
+
+    `owned` are the tiles of the puts and gets round a statement; `written` the tiles that the put has written;
+    `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
+    only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
+    be owned or not.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.names: dict[str, Entry] = {}
+        self.owned: dict[str, Owned] = {}
+        self.pipe_of: dict[str, Pipe] = {}
+        self.written: set[str] = set()
+        self.cleared: set[str] = set()
+        self.loops: list[Span] = []
+        self.unset: dict[str, Span] = {}
+        self.lenient = 0
+
+    # reporting
+
+    def error(
+        self, code: str, message: str, span: Span, *notes: Note, fix: str | None = None
+    ) -> None:
+        self.source.found.error(code, message, self.place(span), *notes, fix=fix)
+
+    def later(self, what: str, span: Span, *notes: Note) -> None:
+        """The construct belongs to the language and cannot be compiled yet."""
+        self.error("TK110", f"not supported yet: {what}", span, *notes)
+
+    def place(self, span: Span) -> Location:
+        return self.source.place(span)
+
+    def note(self, message: str, span: Span) -> Note:
+        return Note(message, self.place(span))
+
+    # names
+
+    def define(self, word: Word, what: str, meaning: Any) -> bool:
+        """Gives the name a meaning; reports TK103 where it has one."""
+        name = word.text
+        if name in RESERVED:
+            self.error(
+                "TK103",
+                f"`{name}` is a word of the language: give the {what} another name",
+                word.span,
+            )
+            return False
+        old = self.names.get(name)
+        if old is not None:
+            self.error(
+                "TK103",
+                f"`{name}` is defined twice: {article(what)} here, {article(old.what)} before",
+                word.span,
+                self.note(f"`{name}` is first defined here", old.span),
+            )
+            return False
+        self.names[name] = Entry(what, meaning, word.span)
+        return True
+
+    def find(self, name: str, span: Span, kinds: tuple[str, ...] = ()) -> Any:
+        """The meaning; reports TK102 where there is none and gives Unknown. `kinds`: what would fit here, in words."""
+        entry = self.names.get(name)
+        if entry is not None:
+            return entry.meaning
+        if name in self.unset:
+            self.error(
+                "TK102",
+                f"`{name}` is set only inside a loop, which may run no times: give it a value before the loop",
+                span,
+                self.note(f"`{name}` is set here", self.unset[name]),
+            )
+            return Unknown(span)
+        self.unknown(name, span, kinds)
+        return Unknown(span)
+
+    def unknown(
+        self, name: str, span: Span, kinds: tuple[str, ...] = (), also: Iterable[str] = ()
+    ) -> None:
+        known = [n for n, e in self.names.items() if not kinds or e.what in kinds]
+        near = nearest(name, [*known, *also])
+        noun = " or ".join(kinds) if kinds else "name"
+        message = f"no {noun} `{name}`" if kinds else f"unknown name `{name}`"
+        if near is not None:
+            kind = self.names[near].what if near in self.names else "word"
+            message += f"; did you mean the {kind} `{near}`"
+        elif known and kinds:
+            message += f"; there {'is' if len(known) == 1 else 'are'} {listed(known)}"
+        notes = ()
+        if near is not None and near in self.names:
+            notes = (self.note(f"`{near}` is defined here", self.names[near].span),)
+        self.error("TK102", message, span, *notes)
+
+    def ends(self, pipe: Pipe) -> str:
+        return f"{', '.join(pipe.producers)} -> {', '.join(pipe.consumers)}"

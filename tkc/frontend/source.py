@@ -1,0 +1,58 @@
+"""A program's text, places in it, and what was found wrong with it."""
+
+from __future__ import annotations
+
+from lark import Token
+
+from tkc.diagnostics import Collector, Location, Note
+from tkc.frontend.syntax import Span
+
+MAX_ERRORS = 20
+"""After so many a run stops: what follows is mostly consequence."""
+
+MAX_DEPTH = 100
+"""Levels of blocks, of brackets, and of operators inside one another."""
+
+
+class Source:
+    """The text with `\\n` as line end and without a byte-order mark; `found` collects diagnostics."""
+
+    def __init__(self, text: str, file: str) -> None:
+        text = text.removeprefix("\ufeff")
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+        self.file = file
+        self.found = Collector()
+        self.spoilt: set[int] = set()
+        self.abandoned = False
+
+    def place(self, span: Span) -> Location:
+        return Location(self.file, span[0], span[1], span[3] if span[0] == span[2] else 0)
+
+    def at(self, token: Token) -> Location:
+        one_line = token.type != "_NEWLINE" and token.line == token.end_line
+        return Location(
+            self.file, token.line or 0, token.column or 0, token.end_column or 0 if one_line else 0
+        )
+
+    def excerpt(self, span: Span) -> str:
+        """The text at a place, of its first line only."""
+        line = self.text.split("\n", span.line)[span.line - 1]
+        return line[
+            span.column - 1 : span.end_column - 1 if span.line == span.end_line else None
+        ].rstrip()
+
+    def error(self, message: str, place: Location, *notes: Note, fix: str | None = None) -> None:
+        """A syntax error. Its line is spoilt: what the parser then says of it is a consequence."""
+        self.spoilt.add(place.line)
+        if not self.full:
+            self.found.error("TK101", message, place, *notes, fix=fix)
+
+    def abandon(self, message: str, place: Location) -> None:
+        """A mistake after which the structure of the text is a guess: the parser is not tried."""
+        if not self.abandoned:
+            self.error(message, place)
+        self.abandoned = True
+
+    @property
+    def full(self) -> bool:
+        return len(self.found.diagnostics) >= MAX_ERRORS

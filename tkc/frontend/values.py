@@ -1,0 +1,497 @@
+"""What an expression is: an integer, a number, a register value, a slice, a tile or a product of two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+from tkc.diagnostics import nearest
+from tkc.frontend import program as P
+from tkc.frontend import syntax as S
+from tkc.frontend.program import Apply, Cast, Constant, Regs, Scalar, Slice, Tensor, Tile
+from tkc.frontend.scope import (
+    FUNCTIONS,
+    LATER,
+    Block,
+    Int,
+    Owned,
+    Scope,
+    Unknown,
+    article,
+    listed,
+    plural,
+)
+from tkc.frontend.sizes import LIMIT, SIGNS, NoValue, Size, combine, show
+from tkc.frontend.syntax import Span
+from tkc.ir.tile.types import DTYPES
+
+F32 = Scalar("f32")
+MAX_F32 = 3.4028235677973366e38
+"""Halfway from the largest float to the next power of two: from here on a number rounds to infinity."""
+
+CASTS = ("f32", "bf16", "f16")
+_KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_NUMBERS: dict[str, Callable[..., float]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+    "min": min, "max": max, "neg": lambda a: -a, "abs": abs, "exp": math.exp, "exp2": lambda a: 2.0**a,
+    "log": math.log, "log2": math.log2, "sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a), "rcp": lambda a: 1 / a,
+    "tanh": math.tanh,
+}  # fmt: skip
+_SCALARS = ("add", "sub", "mul", "min", "max")
+"""What a scalar that the launch gives can be combined by."""
+
+
+class Product(NamedTuple):
+    """`a @ b`, each tile with whether it is transposed."""
+
+    a: Tile
+    transpose_a: bool
+    b: Tile
+    transpose_b: bool
+    shape: tuple[int, int]
+    span: Span
+
+
+class Transposed(NamedTuple):
+    tile: Tile
+    span: Span
+
+
+class Failed(Exception):
+    """The expression was wrong and has been reported."""
+
+
+_RUNTIME = P.Constant | P.Given | P.Variable | P.Read | P.Cast | P.Apply
+
+
+class Values:
+    """Evaluates expressions against a scope. Methods raise Failed after they have reported a mistake."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.by_kind: dict[type, Callable[[Any], Any]] = {
+            S.Name: self._name,
+            S.Integer: self._integer,
+            S.Real: lambda e: self._number(e.value, e.span),
+            S.Unary: self._unary,
+            S.Binary: self._binary,
+            S.Choice: lambda e: self._later("`x if condition else y`", e.span),
+            S.Call: self._call,
+            S.Index: self._index,
+            S.Attribute: self._attribute,
+        }
+
+    # what callers ask for
+
+    def evaluate(self, e: S.Expression) -> Any:
+        """Int, a value of the program, Slice, Tile, Transposed, Product, Block, or the meaning of a name."""
+        return self.by_kind[type(e)](e)
+
+    def size(self, e: S.Expression, what: str) -> Size:
+        """An integer expression; `what` says for the message what it is to be."""
+        x = self.evaluate(e)
+        if not isinstance(x, Int):
+            self._fail("TK106", f"{what} is an integer, not {describe(x)}", e.span)
+        return x.size
+
+    def number(self, e: S.Expression, what: str, least: int = 1) -> int:
+        """A compile-time integer of at least `least`."""
+        size = self.size(e, what)
+        if not isinstance(size, int):
+            self._fail(
+                "TK117",
+                f"{what} is fixed at compile time, and `{show(size)}` is not before the launch",
+                e.span,
+                fix=f"param {size} = ..." if isinstance(size, str) else None,
+            )
+        if size < least:
+            self._fail("TK117", f"{what} is {size}, expected at least {least}", e.span)
+        return size
+
+    def value(self, e: S.Expression) -> P.Value:
+        """A register value: a tile, or a scalar."""
+        return self.as_value(self.evaluate(e), e.span)
+
+    def as_value(self, x: Any, span: Span) -> P.Value:
+        if isinstance(x, Int):
+            if isinstance(x.size, int):
+                return self._number(float(x.size), span)
+            self._later(f"the integer `{show(x.size)}` in floating-point arithmetic", span)
+        if isinstance(x, _RUNTIME):
+            return x
+        if isinstance(x, Tile):
+            self._fail(
+                "TK106",
+                f"{describe(x)} is no register value: `read({x.name})` is",
+                span,
+                fix=f"read({x.name})",
+            )
+        if isinstance(x, Slice):
+            self._later(
+                f"reading {x.tensor} into registers: copy the slice to a shared tile and read that",
+                span,
+            )
+        if isinstance(x, Product):
+            self._fail("TK106", "a matrix product goes to an accumulator: `d += a @ b`", span)
+        self._fail("TK106", f"{describe(x)} is no register value", span)
+
+    # atoms
+
+    def _name(self, e: S.Name) -> Any:
+        if e.text == "inf":
+            return Constant(math.inf, e.span)
+        if e.text not in self.scope.names and (e.text in DTYPES or e.text in FUNCTIONS):
+            self._fail("TK106", f"`{e.text}` is a function: `{e.text}(...)`", e.span)
+        x = self.scope.find(e.text, e.span)
+        if isinstance(x, Unknown):
+            raise Failed
+        if isinstance(x, Int | P.Given):
+            return x._replace(span=e.span)
+        return P.Variable(e.text, x, e.span) if isinstance(x, Regs | Scalar) else x
+
+    def _integer(self, e: S.Integer) -> Int:
+        if e.value > LIMIT:
+            self._fail("TK117", f"the number is beyond 32 bits: at most {LIMIT}", e.span)
+        return Int(e.value, e.span)
+
+    def _number(self, value: float, span: Span) -> Constant:
+        if MAX_F32 <= abs(value) < math.inf:
+            self._fail("TK501", f"{value:g} does not fit f32, whose largest is 3.40282e+38", span)
+        return Constant(value, span)
+
+    # operators
+
+    def _unary(self, e: S.Unary) -> Any:
+        if e.operator == "not":
+            self._later("conditions", e.span)
+        x = self.evaluate(e.operand)
+        if e.operator == "+":
+            return x if isinstance(x, Int) else self.as_value(x, e.span)
+        if isinstance(x, Int):
+            return Int(self._combine("sub", 0, x.size, e.span), e.span)
+        return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
+
+    def _binary(self, e: S.Binary) -> Any:
+        if e.operator in ("and", "or", "<", ">", "<=", ">=", "==", "!="):
+            self._later("conditions", e.span)
+        left, right = self._both(e.left, e.right)
+        return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
+
+    def _both(self, left: S.Expression, right: S.Expression) -> tuple[Any, Any]:
+        """Both sides, so that both are reported where both are wrong."""
+        try:
+            a = self.evaluate(left)
+        except Failed:
+            self.evaluate(right)
+            raise
+        return a, self.evaluate(right)
+
+    def operate(
+        self, sign: str, left: Any, at_left: Span, right: Any, at_right: Span, span: Span
+    ) -> Any:
+        if sign == "@":
+            return self._product(left, right, span)
+        if isinstance(left, Int) and isinstance(right, Int):
+            if sign == "/":
+                a, b = show(left.size), show(right.size)
+                self._fail(
+                    "TK106",
+                    f"`/` of the integers {a} and {b}: `//` floors and `cdiv({a}, {b})` rounds up",
+                    span,
+                )
+            return Int(self._combine(SIGNS[sign], left.size, right.size, span), span)
+        operands = (self.as_value(left, at_left), self.as_value(right, at_right))
+        if sign not in _KINDS:
+            self._fail(
+                "TK106",
+                f"`{sign}` takes integers, not {describe(left)} and {describe(right)}",
+                span,
+            )
+        return self.apply(_KINDS[sign], operands, span)
+
+    def _combine(self, kind: str, a: Size, b: Size, span: Span) -> Size:
+        try:
+            return combine(kind, a, b)
+        except NoValue as e:
+            self._fail("TK117", str(e), span)
+
+    def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
+        """An elementwise operation on values of one shape, where scalars spread."""
+        tiles = [x for x in operands if isinstance(x.type, Regs)]
+        if not tiles:
+            return self._scalar(kind, operands, span)
+        for x in tiles:
+            if x.type.dtype != "f32":
+                self._later(
+                    f"arithmetic in {x.type.dtype}: make it f32 by `f32(...)`, and the result {x.type.dtype} by "
+                    f"`{x.type.dtype}(...)`",
+                    x.span,
+                )
+        shapes = list(dict.fromkeys(x.type.shape for x in tiles))
+        if len(shapes) > 1:
+            a, b = (list(s) for s in shapes)
+            self._fail(
+                "TK104", f"elementwise {kind} of shapes {a} and {b}: they must be equal", span
+            )
+        return Apply(kind, operands, tiles[0].type, span)
+
+    def _scalar(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
+        if all(isinstance(x, Constant) for x in operands) and kind in _NUMBERS:
+            try:
+                return self._number(_NUMBERS[kind](*(x.value for x in operands)), span)  # type: ignore[union-attr]
+            except (ValueError, ZeroDivisionError, OverflowError):
+                shown = ", ".join(f"{x.value:g}" for x in operands)  # type: ignore[union-attr]
+                self._fail("TK117", f"{kind} of {shown} has no value", span)
+        if kind == "neg":
+            return Apply("mul", (*operands, Constant(-1.0, span)), F32, span)
+        if kind not in _SCALARS:
+            self._later(f"{kind} of an f32 scalar", span)
+        return Apply(kind, operands, F32, span)
+
+    def _product(self, left: Any, right: Any, span: Span) -> Product:
+        sides: list[tuple[Tile, bool]] = []
+        for x in (left, right):
+            tile, transposed = (x.tile, True) if isinstance(x, Transposed) else (x, False)
+            if isinstance(tile, _RUNTIME):
+                self._later("a matrix product with an operand in registers", x.span)
+            if not isinstance(tile, Tile) or tile.accumulator:
+                self._fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
+            sides.append((tile, transposed))
+        (a, ta), (b, tb) = sides
+        rows, inner = a.shape[::-1] if ta else a.shape
+        inner_b, columns = b.shape[::-1] if tb else b.shape
+        if inner != inner_b:
+            self._fail(
+                "TK104",
+                f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{inner_b}, {columns}]: "
+                f"{inner} is not {inner_b}",
+                span,
+                self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
+                self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
+            )
+        if a.dtype != b.dtype:
+            self._fail(
+                "TK105",
+                f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
+                span,
+                self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
+                self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
+            )
+        return Product(a, ta, b, tb, (rows, columns), span)
+
+    # postfix
+
+    def _attribute(self, e: S.Attribute) -> Any:
+        x = self.evaluate(e.base)
+        name = e.name.text
+        if isinstance(x, Tile) and name == "T" and not x.accumulator:
+            return Transposed(x, e.span)
+        if isinstance(x, Transposed) and name == "T":
+            return x.tile
+        if isinstance(x, Block):
+            if name in ("part", "first", "last"):
+                self._later(f"`.{name}` of a block", e.span)
+        elif name == "T":
+            self._fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
+        self._fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
+
+    def _index(self, e: S.Index) -> Slice:
+        if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
+            self._fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
+        tensor = self.evaluate(e.base)
+        if isinstance(tensor, Tile):
+            self._later(f"part of the tile {tensor.name}", e.span)
+        if not isinstance(tensor, Tensor):
+            self._fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
+        given, rank = len(e.arguments), len(tensor.dims)
+        if given != rank:
+            self._fail(
+                "TK116",
+                f"{tensor.name} has {plural(rank, 'axis', 'axes')} and is given {plural(given, 'index', 'indices')}",
+                e.span,
+                self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
+            )
+        indices: list[str | tuple[Size]] = []
+        shape: list[int] = []
+        for axis, argument in enumerate(e.arguments):
+            x = self.evaluate(argument.value)
+            if argument.name is not None:
+                self._fail("TK106", "an index has no name", argument.name.span)
+            if isinstance(x, Block):
+                self._covers(tensor, axis, x, argument.value.span)
+                indices.append(x.name)
+                shape.append(x.axis.size)
+            elif isinstance(x, Int):
+                self._inside(tensor, axis, x)
+                indices.append((x.size,))
+            else:
+                self._fail(
+                    "TK106",
+                    f"an index is a block or an integer, not {describe(x)}",
+                    argument.value.span,
+                )
+        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span)
+
+    def _covers(self, tensor: Tensor, axis: int, block: Block, span: Span) -> None:
+        extent, dim = block.axis.extent, tensor.dims[axis]
+        if extent == dim:
+            return
+        notes = (
+            self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
+            self.scope.note(f"{block.name} is a block of {show(extent)}", block.span),
+        )
+        told = f"block {block.name} runs over {show(extent)}, and axis {axis} of {tensor.name} has the extent {dim}"
+        if isinstance(extent, tuple):
+            self.scope.later(told, span, *notes)
+            raise Failed
+        self._fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
+
+    def _inside(self, tensor: Tensor, axis: int, x: Int) -> None:
+        dim = tensor.dims[axis]
+        if isinstance(x.size, int) and not (0 <= x.size and (isinstance(dim, str) or x.size < dim)):
+            self._fail(
+                "TK104",
+                f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
+                x.span,
+            )
+
+    def _call(self, e: S.Call) -> Any:
+        if not isinstance(e.function, S.Name):
+            if isinstance(e.function, S.Attribute):
+                self._attribute(e.function)
+            self._fail("TK106", "only a function is called", e.span)
+        name = e.function.text
+        if name in ("blocks", "tiles"):
+            self._fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
+        if name in self.scope.names:
+            if isinstance(self.scope.names[name].meaning, Unknown):
+                raise Failed
+            what = self.scope.names[name].what
+            self._fail("TK106", f"`{name}` is {article(what)}, not a function", e.function.span)
+        if name not in FUNCTIONS and name not in DTYPES:
+            if name in LATER:
+                self._later(f"`{name}(...)`", e.span)
+            near = nearest(name, [*FUNCTIONS, *DTYPES])
+            hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
+            self._fail("TK102", f"no function `{name}`{hint}", e.function.span)
+        arity = FUNCTIONS.get(name, 1)
+        if len(e.arguments) != arity or any(a.name for a in e.arguments):
+            self._fail(
+                "TK116", f"`{name}` takes {plural(arity, 'value')}, not {len(e.arguments)}", e.span
+            )
+        arguments = [a.value for a in e.arguments]
+        if name == "read":
+            return self._read(arguments[0], e.span)
+        if arity == 2:
+            values = self._both(*arguments)
+        else:
+            values = (self.evaluate(arguments[0]),)
+        if name in DTYPES:
+            return self._cast(name, self.as_value(values[0], arguments[0].span), e.span)
+        if name in ("cdiv", "min", "max") and all(isinstance(x, Int) for x in values):
+            return Int(self._combine(name, values[0].size, values[1].size, e.span), e.span)
+        if name == "cdiv":
+            self._fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
+        operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
+        return self.apply(name, operands, e.span)
+
+    def _cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
+        if isinstance(x.type, Scalar):
+            if dtype == "f32":
+                return x
+            self._later(f"a scalar in {dtype}", span)
+        if dtype not in CASTS or x.type.dtype not in CASTS:
+            self._later(f"register tiles of {dtype if dtype not in CASTS else x.type.dtype}", span)
+        if x.type.dtype == dtype:
+            return x
+        if "f32" not in (dtype, x.type.dtype):
+            x = Cast(x, Regs("f32", x.type.shape), span)
+        return Cast(x, Regs(dtype, x.type.shape), span)
+
+    def _read(self, e: S.Expression, span: Span) -> P.Read:
+        tile = self.evaluate(e)
+        if not isinstance(tile, Tile):
+            self._fail(
+                "TK106",
+                f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
+                e.span,
+            )
+        self.reads(tile, e.span)
+        return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)
+
+    def reads(self, tile: Tile, span: Span) -> None:
+        """Checks that the role may read the tile here."""
+        owned = self.owned(tile, span)
+        if owned.direction == "put":
+            self._fail(
+                "TK107",
+                f"`{tile.name}` is read inside a put of pipe {owned.pipe.name}: "
+                f"what a put writes is read in a get, by {listed(owned.pipe.consumers)}",
+                span,
+                self.scope.note(
+                    f"pipe {owned.pipe.name}: {self.scope.ends(owned.pipe)}", owned.pipe.span
+                ),
+            )
+
+    def owned(self, tile: Tile, span: Span) -> Owned:
+        """How the role owns the tile here; reports TK108 where it does not."""
+        owned = self.scope.owned.get(tile.name)
+        if owned is None:
+            if self.scope.lenient or tile.name not in self.scope.pipe_of:
+                raise Failed
+            pipe = self.scope.pipe_of[tile.name]
+            told = (
+                f"pipe {pipe.name} carries it: {listed(pipe.producers)} owns it in `put {pipe.name}:`, "
+                f"{listed(pipe.consumers)} in `get {pipe.name}:`"
+            )
+            self._fail(
+                "TK108",
+                f"`{tile.name}` is used outside its put or get",
+                span,
+                self.scope.note(told, pipe.span),
+            )
+        return owned
+
+    # reporting
+
+    def _fail(
+        self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
+    ) -> NoReturn:
+        self.scope.error(code, message, span, *notes, fix=fix)
+        raise Failed
+
+    def _later(self, what: str, span: Span) -> NoReturn:
+        self.scope.later(what, span)
+        raise Failed
+
+
+def dims(tensor: Tensor) -> str:
+    return f"[{', '.join(map(str, tensor.dims))}]"
+
+
+def listed_values(values: tuple[Any, ...]) -> str:
+    return " and ".join(describe(x) for x in values)
+
+
+def describe(x: Any) -> str:
+    """A value in words, for messages."""
+    match x:
+        case Int():
+            return f"the integer {show(x.size)}"
+        case Constant():
+            return f"the number {x.value:g}"
+        case Slice():
+            return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
+        case Tile():
+            return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
+        case Transposed():
+            return f"the transpose of {x.tile.name}"
+        case Product():
+            return f"a matrix product, f32 {list(x.shape)}"
+        case Block():
+            return f"the block {x.name}"
+        case Tensor() | P.Schedule() | P.Pipe():
+            return f"the {type(x).__name__.lower()} {x.name}"
+    type_ = getattr(x, "type", None)
+    return f"a register value, {type_}" if type_ is not None else "the role"

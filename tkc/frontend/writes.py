@@ -1,0 +1,304 @@
+"""What a statement writes: a slice, a shared tile, an accumulator or a register variable."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from tkc.frontend import program as P
+from tkc.frontend import syntax as S
+from tkc.frontend.program import Constant, Regs, Scalar, Slice, Tensor, Tile
+from tkc.frontend.scope import (
+    REGISTER,
+    RESERVED,
+    Entry,
+    Int,
+    Scope,
+    Unknown,
+    article,
+    listed,
+    plural,
+)
+from tkc.frontend.syntax import Span
+from tkc.frontend.values import Failed, Product, Values, describe, dims
+
+
+class Writes:
+    """Checks copies and assignments. Methods raise Failed after they have reported a mistake."""
+
+    def __init__(self, scope: Scope, values: Values) -> None:
+        self.scope = scope
+        self.values = values
+
+    # copies
+
+    def copy(self, s: S.Copy) -> P.Statement:
+        for hint in s.hints:
+            self.scope.later("a hint after a copy", hint.span)
+        target = self._target(s)
+        source = self.values.evaluate(s.source)
+        if isinstance(target, Tile):
+            return self._fill(s, target, source)
+        if isinstance(source, Slice):
+            self._later("a copy from tensor to tensor: go through a shared tile", s.span)
+        if isinstance(source, Tile) and not source.accumulator:
+            self.values.reads(source, s.source.span)
+            self._same(s, target, source)
+            return P.Move(target, source.name, s.span)
+        value = self.values.as_value(source, s.source.span)
+        if isinstance(value.type, Scalar):
+            self._later("a scalar spread over a tile", s.source.span)
+        self._same(s, target, value.type)
+        return P.Move(target, value, s.span)
+
+    def _target(self, s: S.Copy) -> Slice | Tile:
+        try:
+            target = self.values.evaluate(s.target)
+        except Failed:
+            self.values.evaluate(s.source)
+            raise
+        if isinstance(target, Slice):
+            return target
+        if isinstance(target, Tile) and not target.accumulator:
+            return target
+        text = self.scope.source.excerpt(s.target.span)
+        if isinstance(target, Tile):
+            self._fail(
+                "TK106",
+                f"`{text}` is an accumulator: it is cleared by `{text} = 0` and added to by `{text} += a @ b`",
+                s.span,
+            )
+        if isinstance(target, Tensor):
+            indices = plural(len(target.dims), "index", "indices")
+            self._fail(
+                "TK106", f"a copy goes to a slice: `{text}[...]` with {indices}", s.target.span
+            )
+        self._fail(
+            "TK106",
+            f"a copy goes to a slice or a shared tile, not to {describe(target)}",
+            s.target.span,
+        )
+
+    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+        owned = self.values.owned(tile, s.target.span)
+        pipe = owned.pipe
+        note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
+        if owned.direction == "get":
+            self._fail(
+                "TK107",
+                f"`{tile.name}` is written inside a get of pipe {pipe.name}: "
+                f"{listed(pipe.producers)} writes it, in a put",
+                s.target.span,
+                note,
+            )
+        if len(self.scope.loops) > owned.loops:
+            self._later("a copy into a tile from a loop inside its put", s.span)
+        if tile.name in self.scope.written:
+            self._later(f"a second copy into `{tile.name}` in one put", s.span)
+        self.scope.written.add(tile.name)
+        if isinstance(source, Slice):
+            self._same(s, tile, source)
+            return P.Move(tile.name, source, s.span)
+        if isinstance(source, Tile) and not source.accumulator:
+            self._later("a copy from shared tile to shared tile", s.span)
+        value = self.values.as_value(source, s.source.span)
+        if isinstance(value.type, Scalar):
+            self._later("a scalar spread over a tile", s.source.span)
+        self._same(s, tile, value.type)
+        return P.Move(tile.name, value, s.span)
+
+    def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
+        left, right = (
+            self.scope.source.excerpt(s.target.span),
+            self.scope.source.excerpt(s.source.span),
+        )
+        notes = []
+        if isinstance(target, Tile):
+            notes = [
+                self.scope.note(
+                    f"{target.name} is {target.dtype} {list(target.shape)}", target.span
+                )
+            ]
+        else:
+            tensor = self.scope.names[target.tensor].meaning
+            notes = [
+                self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span)
+            ]
+        if target.shape != source.shape:
+            self._fail(
+                "TK104",
+                f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}: a copy keeps the shape",
+                s.span,
+                *notes,
+            )
+        if target.dtype != source.dtype:
+            cast = f"{target.dtype}({right})"
+            fits = isinstance(source, Regs)
+            self._fail(
+                "TK105",
+                f"`{left}` is {target.dtype} and `{right}` is {source.dtype}: a copy keeps the dtype"
+                + (f"; `{cast}` fits" if fits else ""),
+                s.source.span,
+                *notes,
+                fix=f"{left} <- {cast}" if fits else None,
+            )
+
+    # assignments
+
+    def assign(self, s: S.Assign) -> P.Statement | None:
+        if isinstance(s.target, S.Index):
+            if isinstance(self.values.evaluate(s.target.base), Tensor):
+                self._arrow(s, "a tensor")
+            self.values.evaluate(s.target)
+        if not isinstance(s.target, S.Name):
+            self._fail(
+                "TK106",
+                f"`{self.scope.source.excerpt(s.target.span)}` cannot be assigned",
+                s.target.span,
+            )
+        name, span = s.target.text, s.target.span
+        entry = self.scope.names.get(name)
+        if entry is not None and isinstance(entry.meaning, Tile):
+            return (
+                self._clear(s, entry.meaning)
+                if entry.meaning.accumulator
+                else self._arrow(s, "a shared tile")
+            )
+        self._assignable(name, entry, span)
+        value = self.values.evaluate(s.value)
+        return self._set(name, value, s.value.span, s.span, span)
+
+    def _set(self, name: str, value: Any, at: Span, span: Span, word: Span) -> P.Statement | None:
+        if isinstance(value, Int):
+            meaning: Any = Int(value.size, word)
+        else:
+            value = self.values.as_value(value, at)
+            meaning = value.type
+        self.scope.names[name] = Entry(REGISTER, meaning, word)
+        self.scope.unset.pop(name, None)
+        return None if isinstance(meaning, Int) else P.Set(name, value, span)
+
+    def _assignable(self, name: str, entry: Entry | None, span: Span) -> None:
+        if entry is None:
+            if name in RESERVED:
+                self._fail(
+                    "TK103",
+                    f"`{name}` is a word of the language: give the value another name",
+                    span,
+                )
+        elif entry.what != REGISTER and not isinstance(entry.meaning, Unknown):
+            self._fail(
+                "TK106",
+                f"`{name}` is {article(entry.what)}: it is not assigned",
+                span,
+                self.scope.note(f"`{name}` is defined here", entry.span),
+            )
+
+    def _arrow(self, s: S.Assign, what: str) -> Any:
+        excerpt = self.scope.source.excerpt
+        left, right = excerpt(s.target.span), excerpt(s.value.span)
+        self._fail(
+            "TK101",
+            f"`=` sets a register value or clears an accumulator; {what} is copied to by `<-`",
+            s.span,
+            fix=f"{left} <- {right}",
+        )
+
+    def _clear(self, s: S.Assign, d: Tile) -> P.Statement:
+        self.scope.cleared.add(d.name)
+        self.scope.written.add(d.name)
+        value = self.values.evaluate(s.value)
+        zero = (isinstance(value, Int) and value.size == 0) or (
+            isinstance(value, Constant) and value.value == 0
+        )
+        if not zero and not isinstance(value, Product):
+            self._later(
+                f"an accumulator set to anything but 0 or a matrix product, here {describe(value)}",
+                s.span,
+            )
+        self._writable(d, s.target.span)
+        return P.Clear(d.name, s.span) if zero else self._multiply(s, d, value)
+
+    def _writable(self, d: Tile, span: Span) -> None:
+        owned = self.values.owned(d, span)
+        if owned.direction == "get":
+            self._later(
+                f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
+                f"{listed(owned.pipe.producers)} writes it, in a put",
+                span,
+            )
+
+    def _multiply(self, s: S.Assign | S.Update, d: Tile, product: Product) -> P.Multiply:
+        for tile in (product.a, product.b):
+            owned = self.values.owned(tile, s.value.span)
+            if owned.direction == "put":
+                self._later(
+                    f"a matrix product of `{tile.name}` inside the put that writes it", s.value.span
+                )
+        if product.shape != d.shape:
+            self._fail(
+                "TK104",
+                f"`@` makes {list(product.shape)}, and accumulator {d.name} is {list(d.shape)}",
+                s.span,
+                self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
+                self.scope.note(
+                    f"{product.a.name} is {product.a.dtype} {list(product.a.shape)}", product.a.span
+                ),
+                self.scope.note(
+                    f"{product.b.name} is {product.b.dtype} {list(product.b.shape)}", product.b.span
+                ),
+            )
+        a, b = product.a.name, product.b.name
+        return P.Multiply(
+            d.name, a, product.transpose_a, b, product.transpose_b, isinstance(s, S.Assign), s.span
+        )
+
+    def update(self, s: S.Update) -> P.Statement | None:
+        if not isinstance(s.target, S.Name):
+            target = describe(self.values.evaluate(s.target))
+            self._fail(
+                "TK106",
+                f"`{s.operator}` updates an accumulator or a register value, not {target}",
+                s.target.span,
+            )
+        name, span = s.target.text, s.target.span
+        entry = self.scope.names.get(name)
+        if entry is not None and isinstance(entry.meaning, Tile):
+            return self._accumulate(s, entry.meaning)
+        self._assignable(name, entry, span)
+        left = self.values.evaluate(s.target)
+        right = self.values.evaluate(s.value)
+        value = self.values.operate(s.operator[0], left, span, right, s.value.span, s.span)
+        return self._set(name, value, s.span, s.span, span)
+
+    def _accumulate(self, s: S.Update, d: Tile) -> P.Statement:
+        if not d.accumulator:
+            self._fail("TK106", f"`{d.name}` is a shared tile: `+=` adds to an accumulator", s.span)
+        if s.operator != "+=":
+            self._later(f"`{s.operator}` of an accumulator", s.span)
+        product = self.values.evaluate(s.value)
+        if not isinstance(product, Product):
+            self._later(
+                f"adding {describe(product)} to an accumulator: it takes `a @ b`", s.value.span
+            )
+        self._writable(d, s.target.span)
+        made = self._multiply(s, d, product)
+        self.scope.written.add(d.name)
+        if d.name not in self.scope.cleared:
+            self.scope.cleared.add(d.name)
+            self._fail(
+                "TK114",
+                f"`{d.name} +=` without `{d.name} = 0` before it in the put: the slot holds an earlier item's sum",
+                s.span,
+                fix=f"{d.name} = 0",
+            )
+        return made
+
+    def _fail(
+        self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
+    ) -> NoReturn:
+        self.scope.error(code, message, span, *notes, fix=fix)
+        raise Failed
+
+    def _later(self, what: str, span: Span) -> NoReturn:
+        self.scope.later(what, span)
+        raise Failed
