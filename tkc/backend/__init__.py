@@ -1,1 +1,1 @@
-"""What leaves the compiler: PTX text, launch contracts, cubins, and launches; see README.md for the order to read in."""
+"""What leaves the compiler: PTX text, launch contracts, cubins, launches; README.md gives the reading order."""

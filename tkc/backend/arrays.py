@@ -1,8 +1,11 @@
 """Arrays of any library as a base address, a shape, byte strides, a dtype and a device; no library is imported for it.
 
-Three ways, first that fits: a torch tensor by its own methods (half the time of DLPack, and float8 works), DLPack
-(`__dlpack__`: cupy, jax, numba, numpy, …), `__cuda_array_interface__`. An array on the CPU is read too, since the
-emulator takes it; the launcher refuses it. The interface has no name for bf16 and fp8, so 2-byte unsigned or void data
+Three ways, first that fits: torch tensors and cupy arrays by their own attributes (a tenth of the time of DLPack, and
+float8 works), DLPack (`__dlpack__`: jax, numba, numpy, …), `__cuda_array_interface__`. With the first, the stream of
+the launch alone orders the work; a DLPack producer is told the stream and waits as it sees fit. An array on the CPU is
+read too, since the emulator takes it; the launcher refuses it.
+
+The interface has no name for bf16 and fp8, so 2-byte unsigned or void data
 pass for bf16, and 1-byte data for the 8-bit formats; sub-byte formats are packed bytes always.
 """
 
@@ -10,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import TkcError
@@ -72,9 +75,10 @@ def view(array: Any, name: str, stream: int = 0) -> View:
 
     Raises TkcError TK403 where the dtype has no name here, TK404 where it is no array.
     """
+    library = library_of(array)
+    if library is not None:
+        return library.view(array, name)
     kind = type(array)
-    if kind.__module__.startswith("torch") and hasattr(array, "data_ptr"):
-        return _from_torch(array, name)
     if hasattr(array, "__dlpack__"):
         found = _from_dlpack(array, name, stream)
         if found is not None:
@@ -87,11 +91,59 @@ def view(array: Any, name: str, stream: int = 0) -> View:
         return _from_interface(interface, name, CPU, getattr(array, "dtype", None))
     raise TkcError.at(
         "TK404",
-        f"{name}: expected an array with DLPack or the CUDA array interface, found {kind.__module__}.{kind.__qualname__}",
+        f"{name}: expected an array with DLPack or the CUDA array interface,"
+        f" found {kind.__module__}.{kind.__qualname__}",
     )
 
 
-# torch
+class Library(NamedTuple):
+    """An array library with a shorter way than a protocol.
+
+    `mark` is a hashable value that is equal for two arrays only if their views are: it costs a fraction of one.
+    `stream` is the library's current stream on an array's device.
+    """
+
+    view: Callable[[Any, str], View]
+    mark: Callable[[Any], Any]
+    stream: Callable[[Any], int]
+
+
+_libraries: dict[type, Library | None] = {}
+
+
+def library_of(array: Any) -> Library | None:
+    """The library that an array's class belongs to, by its name: neither is imported."""
+    kind = type(array)
+    try:
+        return _libraries[kind]
+    except KeyError:
+        found = None
+        if kind.__module__.startswith("torch") and hasattr(array, "data_ptr"):
+            found = Library(_torch_view, _torch_mark, _torch_stream)
+        elif kind.__module__.startswith("cupy") and hasattr(array, "data"):
+            found = Library(_cupy_view, _cupy_mark, _cupy_stream)
+        return _libraries.setdefault(kind, found)
+
+
+def mark(array: Any, name: str, stream: int = 0) -> Any:
+    """A hashable value that is equal for two arrays only if their views are."""
+    library = library_of(array)
+    return library.mark(array) if library is not None else view(array, name, stream)
+
+
+_named_dtypes: dict[Any, tuple[str, int]] = {}
+"""A library's dtype → our name and item size, filled as they are met: the text of a dtype costs more than its hash."""
+
+
+def _named_dtype(dtype: Any, names: Mapping[str, str], name: str) -> tuple[str, int]:
+    known = _named_dtypes.get(dtype)
+    if known is None:
+        found = names.get(str(dtype))
+        if found is None:
+            raise _unknown_dtype(name, str(dtype))
+        known = _named_dtypes[dtype] = (found, ITEM_BYTES[found])
+    return known
+
 
 _TORCH_DTYPES = {
     "torch.bfloat16": "bf16",
@@ -112,18 +164,10 @@ _TORCH_DTYPES = {
     "torch.uint64": "u64",
     "torch.bool": "bool",
 }
-_torch_dtypes: dict[Any, tuple[str, int]] = {}
-"""torch.dtype → our name and item size, filled as they are met: the text of a dtype costs more than its hash."""
 
 
-def _from_torch(tensor: Any, name: str) -> View:
-    known = _torch_dtypes.get(tensor.dtype)
-    if known is None:
-        dtype = _TORCH_DTYPES.get(str(tensor.dtype))
-        if dtype is None:
-            raise _unknown_dtype(name, str(tensor.dtype))
-        known = _torch_dtypes[tensor.dtype] = (dtype, ITEM_BYTES[dtype])
-    dtype, size = known
+def _torch_view(tensor: Any, name: str) -> View:
+    dtype, size = _named_dtype(tensor.dtype, _TORCH_DTYPES, name)
     device = tensor.device
     return View(
         tensor.data_ptr(),
@@ -133,6 +177,56 @@ def _from_torch(tensor: Any, name: str) -> View:
         device.type,
         device.index if device.index is not None else 0,
     )
+
+
+def _torch_mark(tensor: Any) -> Any:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
+
+
+def _torch_stream(tensor: Any) -> int:
+    if not tensor.is_cuda:
+        return 0
+    torch = sys.modules["torch"]
+    # What current_stream asks, without an object round the answer; Triton takes it too.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is not None:
+        return raw(tensor.device.index)
+    return torch.cuda.current_stream(tensor.device).cuda_stream
+
+
+_CUPY_DTYPES = {
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "float8_e8m0fnu": "ue8m0",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "uint16": "u16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "i64",
+    "uint64": "u64",
+    "bool": "bool",
+}
+
+
+def _cupy_view(array: Any, name: str) -> View:
+    dtype, _ = _named_dtype(array.dtype, _CUPY_DTYPES, name)
+    memory = array.data
+    return View(memory.ptr, array.shape, array.strides, dtype, CUDA, memory.device_id)
+
+
+def _cupy_mark(array: Any) -> Any:
+    memory = array.data
+    return memory.ptr, array.shape, array.strides, array.dtype, memory.device_id
+
+
+def _cupy_stream(array: Any) -> int:
+    return sys.modules["cupy"].cuda.get_current_stream().ptr
 
 
 # DLPack (dlpack.h, version 1)
@@ -266,7 +360,7 @@ def _unknown_dtype(name: str, found: str) -> TkcError:
 # Streams
 
 
-def stream_handle(stream: Any, arrays: tuple[Any, ...] = ()) -> int:
+def stream_handle(stream: Any, arrays: Sequence[Any] = ()) -> int:
     """The CUstream number of a stream of any library.
 
     None: the current stream of the library that the first array comes from (torch, cupy), else the legacy default
@@ -290,11 +384,9 @@ def stream_handle(stream: Any, arrays: tuple[Any, ...] = ()) -> int:
         raise TkcError.at("TK404", f"a {type(stream).__qualname__} is no CUDA stream") from None
 
 
-def _current_stream(arrays: tuple[Any, ...]) -> int:
+def _current_stream(arrays: Sequence[Any]) -> int:
     for array in arrays:
-        library = type(array).__module__.partition(".")[0]
-        if library == "torch" and getattr(array, "is_cuda", False):
-            return sys.modules["torch"].cuda.current_stream(array.device).cuda_stream
-        if library == "cupy":
-            return sys.modules["cupy"].cuda.get_current_stream().ptr
+        library = library_of(array)
+        if library is not None:
+            return library.stream(array)
     return 0

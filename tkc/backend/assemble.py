@@ -1,5 +1,6 @@
-"""PTX text → cubin, whole program, without a GPU: ptxas, else nvPTXCompiler in process; what they say comes back at `.tk` lines.
+"""PTX text → cubin, whole program, without a GPU: by ptxas, else by nvPTXCompiler in process.
 
+What they say comes back at `.tk` lines.
 Relocatable assemblers (nvJitLink, cuLink) drop `setmaxnreg` without an error, so they are never used for a product;
 `second_opinion` asks the driver's one whether a text is accepted, and says what it dropped.
 """
@@ -209,7 +210,7 @@ def shared_library(archive: Path, folder: Path | None = None) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where built things are kept between runs: `$XDG_CACHE_HOME/tkc`, else `~/.cache/tkc`, else a folder of the system."""
+    """Where built things are kept: `$XDG_CACHE_HOME/tkc`, else `~/.cache/tkc`, else a folder of the system."""
     base = os.environ.get("XDG_CACHE_HOME")
     folder = Path(base) / "tkc" if base else Path.home() / ".cache" / "tkc"
     try:
@@ -253,7 +254,10 @@ def _compile_in_process(lib: ctypes.CDLL, ptx: str, target: str, lineinfo: bool)
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """Whether another assembler takes the text. `dropped` names what it silently leaves out, so `cubin` is no product."""
+    """Whether another assembler takes the text.
+
+    `dropped` names what it silently leaves out: such a `cubin` is no product.
+    """
 
     accepted: bool
     tool: str

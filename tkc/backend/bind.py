@@ -22,7 +22,7 @@ from tkc.ir.isa.dtypes import DTYPES
 
 @dataclass(frozen=True, slots=True)
 class TensorMapValue:
-    """A 128-byte parameter; `map.tiled.address` = base of `argument` + `offset` bytes; `spec` is the ARG that it comes from."""
+    """A 128-byte parameter made from the ARG `spec`; `map.tiled.address` = base of `argument` + `offset` bytes."""
 
     argument: str
     offset: int
@@ -423,7 +423,8 @@ def pack(dtype: str, value: int | float, path: str) -> bytes:
 
 
 def _dims(argument: Mapping[str, Any]) -> str:
-    return f"{argument['name']}[{', '.join(d if isinstance(d, str) else expressions.spell(d) for d in argument['dims'])}]"
+    dims = [d if isinstance(d, str) else expressions.spell(d) for d in argument["dims"]]
+    return f"{argument['name']}[{', '.join(dims)}]"
 
 
 def _tuple(values: Sequence[int]) -> str:

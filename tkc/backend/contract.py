@@ -1,4 +1,4 @@
-"""The checks of the launch contract's form (`tkc.backend.package` has the form itself): every refusal is a TK411 with its place."""
+"""The checks of the launch contract's form, each refusal a TK411 with its place; `tkc.backend.package` has the form."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tkc.ir.isa.tensormap import FILLS, INTERLEAVES, L2_PROMOTIONS, MAP_ALIGN, M
 
 
 class DriverError(Exception):
-    """A call failed: `call`, the driver's `name` ("CUDA_ERROR_INVALID_PTX") and `text`, and the log of its assembler."""
+    """`call` failed with the driver's `name` ("CUDA_ERROR_INVALID_PTX") and `text`; `log` is its assembler's."""
 
     def __init__(self, call: str, name: str, text: str, log: str = "") -> None:
         super().__init__(f"{call}: {name} ({text})")
@@ -105,6 +105,10 @@ class Driver:
         self.lib = lib
         self._devices: dict[int, int] = {}
         self._scratch: dict[int, int] = {}
+        self._launch, self._get_current = (
+            lib.cuLaunchKernelEx,
+            lib.cuCtxGetCurrent,
+        )  # on the path of every launch
         self._check("cuInit", lib.cuInit(0))
 
     def _check(self, call: str, status: int, log: str = "") -> None:
@@ -152,7 +156,7 @@ class Driver:
     def current(self) -> int:
         """The current context of this thread, 0 where there is none."""
         value = c_void_p()
-        self.lib.cuCtxGetCurrent(byref(value))
+        self._get_current(byref(value))
         return value.value or 0
 
     def device_of(self, context: int) -> int:
@@ -304,7 +308,7 @@ class Driver:
         return result
 
     def launch(self, launch: LaunchConfig, function: c_void_p, params: Any) -> None:
-        status = self.lib.cuLaunchKernelEx(byref(launch), function, params, None)
+        status = self._launch(byref(launch), function, params, None)
         if status:
             self._check("cuLaunchKernelEx", status)
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from tkc.backend import cuda, ptxas_log
-from tkc.backend.arrays import CUDA, ITEM_BYTES, View, stream_handle, view
+from tkc.backend.arrays import CUDA, ITEM_BYTES, View, mark, stream_handle, view
 from tkc.backend.bind import Bound, PointerValue, ScalarValue, bind, gather, number
 from tkc.backend.cuda import Driver, DriverError
 from tkc.diagnostics import Diagnostic, Note, TkcError
@@ -86,16 +86,20 @@ class Launcher:
         if named or len(given) != len(self._arguments):
             given, symbols = gather(self.kernel, given, named)
         handle = stream_handle(stream, given)
-        views = tuple(
+        marks = tuple(
             [
-                view(value, name, handle) if dtype is None else number(dtype, value, name)
+                mark(value, name, handle) if dtype is None else number(dtype, value, name)
                 for value, (name, dtype) in zip(given, self._arguments, strict=True)
             ]
         )
         current = driver.current()
-        key = (current, handle, views, tuple(symbols.items()))
+        key = (current, handle, marks, tuple(symbols.items()))
         plan = self._plans.get(key)
         if plan is None:
+            views = [
+                view(value, name, handle) if dtype is None else m
+                for value, m, (name, dtype) in zip(given, marks, self._arguments, strict=True)
+            ]
             plan = self._plan(current, handle, views, symbols)
             if len(self._plans) >= PLAN_LIMIT:
                 self._plans.pop(next(iter(self._plans)), None)
@@ -162,7 +166,7 @@ class Launcher:
         def facts(name: str) -> int:
             if name == "sm_count":
                 return driver.sm_count(device)
-            one = self._config((1, 1, 1), 0)
+            one = self._config(kernel["cluster"]["size"], 0)
             return driver.max_clusters(self._load(context, device).function.value, one, device)
 
         bound = bind(kernel, views, symbols, facts, spare)

@@ -194,4 +194,5 @@ def unsupported(report: Report) -> str | None:
 def _sentence(text: str) -> str:
     """The assembler's sentence in the form of ours: no code in front, lower case, no period."""
     text = _CODE.sub("", text)
-    return text[:1].lower() + text[1:].rstrip(".")
+    lowered = text[:1].lower() + text[1:] if text[1:2].islower() else text
+    return lowered.rstrip(".")

@@ -1,4 +1,4 @@
-"""Machine code of a cubin as text, and what a reader of it looks for: serialising loops, instructions that must be there."""
+"""Machine code of a cubin as text, and what to look for in it: instructions by kernel, and serialising loops."""
 
 from __future__ import annotations
 

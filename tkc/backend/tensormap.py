@@ -1,4 +1,4 @@
-"""Tensor maps of the launch contract: from an ARG and the numbers of a launch to the operands of cuTensorMapEncodeTiled.
+"""Tensor maps of the launch contract: from an ARG and a launch's numbers to operands of cuTensorMapEncodeTiled.
 
 The driver answers a breach of its limits with a bare "invalid value", so each is found here first, with the numbers;
 the limits themselves are rows of `tkc.ir.isa.tensormap`.
