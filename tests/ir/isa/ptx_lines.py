@@ -12,13 +12,35 @@ from functools import cache
 from pathlib import Path
 
 from tkc.ir.isa.instructions import REGISTER_CLASS, Row, all_rows
+from tkc.ir.isa.instructions.warp_mma import fragment_registers
 from tkc.ir.isa.targets import TARGETS, Feature, Version
 
-COMES_WITH = {"policy": "hint", "mask": "multicast", "byte_mask": "mask", "ignore_left": "ignore_oob", "ignore_right": "ignore_oob"}
+COMES_WITH = {
+    "policy": "hint",
+    "mask": "multicast",
+    "byte_mask": "mask",
+}
 """Optional operands that stand exactly where a modifier does."""
 
-IMMEDIATES = {"table": "0x96", "target": "LABEL", "symbol": "shared_array", "register": "%tid.x", "param": "P"}
-COUNTS = {"setmaxnreg": "64", "fence.proxy.tensormap.acquire": "128"}
+IMMEDIATES = {
+    "table": "0x96",
+    "target": "LABEL",
+    "symbol": "shared_array",
+    "register": "%tid.x",
+    "selector": "0",
+    "param": "P",
+}
+COUNTS = {
+    "setmaxnreg": "64",
+    "fence.proxy.tensormap.acquire": "128",
+    "discard": "128",
+    "applypriority": "128",
+    "createpolicy.fractional": "0.5",
+    "cp.async": "16",
+    "cp.async.ignore": "16",
+    "st.bulk": "0",
+    "tensormap.cp_fenceproxy": "128",
+}
 
 
 @dataclass(frozen=True)
@@ -63,10 +85,16 @@ def list_length(row: Row, name: str, modifiers: Mapping[str, str]) -> int:
     if row.name.startswith("wgmma"):
         n = int(re.findall(r"n(\d+)k", modifiers["shape"])[0])
         return 4 if name == "a" else n // 4 if modifiers["dtype"] == ".f16" else n // 2
+    if row.name.startswith(("mma.sync", "mma.sp")):
+        return fragment_registers(row.name, modifiers["shape"], modifiers.get("atype", ""))[name]
+    if name == "offsets":
+        return number("dim") - 2
     if name == "coords":
         return 5 if "4" in row.mnemonic.partition("tile::")[2][:12] else number("dim")
     if row.name in ("mov.pack", "mov.unpack"):
         return 2
+    if row.name == "tcgen05.ld.spcompress":
+        return number("num") // (32 if name == "meta" else 2)
     if row.name.startswith(("tcgen05.ld", "tcgen05.st")) and name in ("d", "a"):
         per = {".16x128b": 2, ".16x256b": 4}.get(modifiers.get("shape", ""), 1)
         return per * number("num")
@@ -109,7 +137,7 @@ def operand_text(row: Row, modifiers: Mapping[str, str], extra: bool, registers:
 
     def one(kind: str, name: str) -> str:
         if kind == "imm":
-            if name == "value" and modifiers["type"] in (".f32", ".f64"):
+            if name == "value" and modifiers.get("type") in (".f32", ".f64"):
                 return "0f3F800000"
             if name == "register" and modifiers["type"] in (".u64", ".b64"):
                 return "%globaltimer"
@@ -131,7 +159,10 @@ def operand_text(row: Row, modifiers: Mapping[str, str], extra: bool, registers:
         return one(kind, name)
 
     def fill(text: str) -> str:
-        return re.sub(r"\b[A-Za-z]\w*\b", lambda m: operand(m[0]) if m[0] in row.operands else m[0], text.replace("*", ""))
+        def name(match: re.Match[str]) -> str:
+            return operand(match[0]) if match[0] in row.operands else match[0]
+
+        return re.sub(r"\b[A-Za-z]\w*\b", name, text.replace("*", ""))
 
     out, rest = "", row.syntax
     while "{?" in rest:
@@ -140,8 +171,10 @@ def operand_text(row: Row, modifiers: Mapping[str, str], extra: bool, registers:
         for end, char in enumerate(rest):
             depth += (char == "{") - (char == "}")
             if depth == 0:
+                part, rest = rest[:end], rest[end + 1 :]
                 break
-        part, rest = rest[:end], rest[end + 1 :]
+        else:
+            raise ValueError(f"{row.name}: an optional part without an end")
         names = [n for n in re.findall(r"\w+", part) if n in row.operands]
         tied = [COMES_WITH[n] for n in names if COMES_WITH.get(n) in row.slots]
         shown = any(t in modifiers for t in tied) if tied else extra or is_needed(row, names, modifiers)

@@ -40,7 +40,7 @@ class Word:
             raise ValueError(f"{self.name}: fields exceed {self.bits} bits")
 
     def encode(self, values: Mapping[str, int]) -> int:
-        """Packs values by field name; a missing one is 0. Raises ValueError naming the field that cannot hold its value."""
+        """Packs values by field name, a missing one as 0; ValueError names the field that cannot hold its value."""
         word = 0
         known = {f.name for f in self.fields}
         for name in values:

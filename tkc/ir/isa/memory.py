@@ -1,6 +1,7 @@
 """The words of the memory model: spaces, proxies, scopes, completions, and which fence joins which pair.
 
-Imports the standard library only. Source: PTX ISA 9.4, memory consistency model (8.x) and the sections named in each row.
+Imports the standard library only. Source: PTX ISA 9.4, memory consistency model (8.x) and the sections that each row
+names.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class Mma:
     `instruction` is the name of its instruction row, `kind` its modifier (`.kind::f16`; empty for wgmma). `mixed` says
     that A and B may differ. `slot` is the bits that one element of A or B takes in shared memory per K index, and `k`
     counts elements (of the dense matrix: a sparse row has twice the K of its dense one). `block` is the elements of K
-    that share a scale, 0 where there is none; `scales` the scale types. `mn_major` names the types whose operands may be
-    M- or N-major. `m128_step`: libraries keep N a multiple of this where M is 128, though the manual allows less.
+    that share a scale, 0 where there is none; `scales` the scale types. `mn_major` names the types whose operands may
+    be M- or N-major. `m128_step`: libraries keep N a multiple of this where M is 128, though the manual allows less.
     """
 
     name: str

@@ -35,7 +35,6 @@ class Feature(StrEnum):
     TCGEN05 = "tcgen05 and tensor memory"
     NARROW_CVT = "conversions of 4-bit, 6-bit and power-of-two formats"
     MATRIX_B8 = "8-bit matrix loads and stores"
-    MMA_NARROW = "mma.sync with 4-bit and 6-bit operands"
     REDUX_F32 = "redux.sync on f32"
     SCALE_VEC = "scale_vec spelling of block scales"
     TCGEN05_SHIFT = "tcgen05.shift"
@@ -147,6 +146,14 @@ _RUBIN = _ULTRA | {
 }
 _RUBIN_A = _RUBIN | _EXACT | {_F.FP4_K96, _F.SWIZZLE_96B, _F.TCGEN05_LD_COMPRESS}
 
+_CONSUMER = _BLACKWELL | _NARROW | {
+    _F.SETMAXNREG,
+    _F.TENSORMAP_REPLACE,
+    _F.LAUNCH_CONTROL_MULTICAST,
+    _F.CVT_S2F6,
+    _F.BYTE_LANES,
+}
+
 _RUBIN_SHARED = 334848
 _CONSUMER_SHARED = 101376
 
@@ -169,7 +176,7 @@ TARGETS: Mapping[str, Target] = {
             (12, 0),
             "a",
             (8, 7),
-            _BLACKWELL | _NARROW | {_F.MMA_NARROW, _F.SETMAXNREG, _F.TENSORMAP_REPLACE},
+            _CONSUMER,
             _CONSUMER_SHARED,
         ),
     )

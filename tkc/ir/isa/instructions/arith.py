@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tkc.ir.isa.instructions import Choice, Row, texts
+from tkc.ir.isa.instructions.bits import MORE
 from tkc.ir.isa.instructions.conversion import CONVERSIONS
 from tkc.ir.isa.targets import Feature, Version
 
@@ -299,4 +300,4 @@ FLOAT = (
          "floating-point-instructions-rcp", "1 / a, rounded"),
 )
 
-ROWS = (*MOVES, *INTEGER, *LOGIC, *COMPARISON, *FLOAT, *CONVERSIONS)
+ROWS = (*MOVES, *INTEGER, *LOGIC, *COMPARISON, *FLOAT, *MORE, *CONVERSIONS)

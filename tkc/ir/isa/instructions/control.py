@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from tkc.ir.isa.instructions import Choice, Row, texts
-from tkc.ir.isa.memory import Await, Effect, Order, Proxy, Scope, Signal, Space
+from tkc.ir.isa.instructions.lanes import LANES
+from tkc.ir.isa.memory import (
+    Await,
+    Done,
+    Effect,
+    Kind,
+    Order,
+    Proxy,
+    Scope,
+    Signal,
+    Space,
+    Touch,
+)
 from tkc.ir.isa.targets import Feature
 
 _CLUSTER = frozenset({Feature.CLUSTER})
@@ -21,6 +33,14 @@ FLOW = (
     Row("exit", "exit", "", section="control-flow-instructions-exit", doc="ends the thread"),
     Row("trap", "trap", "", section="miscellaneous-instructions-trap",
         doc="aborts the grid with an error"),
+    Row("brkpt", "brkpt", "", section="miscellaneous-instructions-brkpt",
+        doc="stops in the debugger", emitted=False),
+    Row("pmevent", "pmevent<mask?>", "event", {"event": "imm"}, (), {"mask": texts(".mask")},
+        section="miscellaneous-instructions-pmevent", doc="triggers performance events",
+        emitted=False),
+    Row("nanosleep", "nanosleep.u32", "time", {"time": "b32"}, ptx=(6, 3),
+        section="miscellaneous-instructions-nanosleep",
+        doc="sleeps for about `time` ns, at most twice that"),
 )
 
 _NAMED = {"id": "b32", "count": "b32"}
@@ -34,6 +54,33 @@ def _barrier(mode: str, syntax: str, effects: tuple[Effect, ...], doc: str) -> R
         section=_SYNC + "bar", doc=doc, convergent=True,
     )
 
+
+_COMMON_BARRIERS = (
+    Row("bar.sync", "<barrier>.sync<aligned?>", "id{?, count}", _NAMED, (),
+        {"barrier": (*texts("bar", "barrier"), Choice("bar.cta", (7, 8))),
+         "aligned": (Choice(".aligned", along={"barrier": "barrier"}),)},
+        (_CTA_ORDER, Await("id"), Signal("id", 1)), ptx=(6, 0), section=_SYNC + "bar",
+        doc="older spelling of barrier.cta.sync", emitted=False, convergent=True),
+    Row("bar.arrive", "<barrier>.arrive<aligned?>", "id, count", _NAMED, (),
+        {"barrier": (*texts("bar", "barrier"), Choice("bar.cta", (7, 8))),
+         "aligned": (Choice(".aligned", along={"barrier": "barrier"}),)},
+        (_CTA_ORDER, Signal("id", 1)), ptx=(6, 0), section=_SYNC + "bar",
+        doc="older spelling of barrier.cta.arrive", emitted=False, convergent=True),
+    Row("bar.red.popc", "<barrier>.red.popc<aligned?>.u32", "d, id{?, count}, p",
+        {"d": "b32", **_NAMED, "p": "pred"}, ("d",),
+        {"barrier": (*texts("bar", "barrier"), *texts("bar.cta", "barrier.cta", ptx=(7, 8))),
+         "aligned": (Choice(".aligned", along={"barrier": "barrier"}),)},
+        (_CTA_ORDER, Await("id"), Signal("id", 1)), ptx=(6, 0), section=_SYNC + "bar",
+        doc="as barrier.cta.sync; counts the threads whose predicate holds", emitted=False,
+        convergent=True),
+    Row("bar.red", "<barrier>.red<op><aligned?>.pred", "d, id{?, count}, p",
+        {"d": "pred", **_NAMED, "p": "pred"}, ("d",),
+        {"barrier": (*texts("bar", "barrier"), *texts("bar.cta", "barrier.cta", ptx=(7, 8))),
+         "op": texts(".and", ".or"), "aligned": (Choice(".aligned", along={"barrier": "barrier"}),)},
+        (_CTA_ORDER, Await("id"), Signal("id", 1)), ptx=(6, 0), section=_SYNC + "bar",
+        doc="as barrier.cta.sync; joins the predicates of the threads", emitted=False,
+        convergent=True),
+)
 
 WARPS = (
     Row("bar.warp.sync", "bar.warp.sync", "mask", {"mask": "b32"}, effects=(_CTA_ORDER,),
@@ -116,6 +163,20 @@ FENCES = (
          "scope": (*texts(".cta", ".gpu", ".sys"), Choice(".cluster", (7, 8), _CLUSTER))},
         (Order(Proxy.GENERIC, Proxy.GENERIC, None, Scope.SYS),),
         ptx=(6, 0), section=_FENCE, doc="orders memory accesses of the thread at a scope"),
+    Row("fence.restricted", "fence<sem><restrict>.cluster", "", {}, (),
+        {"sem": (Choice(".acquire", along={"restrict": ".sync_restrict::shared::cluster"}),
+                 Choice(".release", along={"restrict": ".sync_restrict::shared::cta"})),
+         "restrict": (Choice(".sync_restrict::shared::cluster", along={"sem": ".acquire"}),
+                      Choice(".sync_restrict::shared::cta", along={"sem": ".release"}))},
+        (Order(Proxy.GENERIC, Proxy.GENERIC, Space.SHARED, Scope.CLUSTER),), ptx=(8, 6),
+        needs=_CLUSTER, section=_FENCE,
+        doc="orders what shared memory of the cluster or of the CTA synchronises", emitted=False),
+    Row("membar", "membar<scope>", "", {}, (), {"scope": texts(".cta", ".gl", ".sys")},
+        (Order(Proxy.GENERIC, Proxy.GENERIC, None, Scope.SYS),), ptx=(1, 4), section=_FENCE,
+        doc="older spelling of fence.sc (.gl is the GPU)", emitted=False),
+    Row("membar.proxy.alias", "membar.proxy.alias", "",
+        effects=_order(Proxy.GENERIC, Proxy.GENERIC), ptx=(7, 5), section=_FENCE,
+        doc="older spelling of fence.proxy.alias", emitted=False),
 )
 
 LAUNCH = (
@@ -131,4 +192,35 @@ LAUNCH = (
         doc="waits until the prerequisite grids have ended and their writes are visible"),
 )
 
-ROWS = (*FLOW, *WARPS, *CLUSTERS, *FENCES, *LAUNCH)
+_LAUNCH_CONTROL = frozenset({Feature.LAUNCH_CONTROL})
+_CLC = _SYNC + "clusterlaunchcontrol-"
+
+LAUNCH_CONTROL = (
+    Row("clusterlaunchcontrol.try_cancel",
+        "clusterlaunchcontrol.try_cancel.async<space?>.mbarrier::complete_tx::bytes<multicast?>.b128",
+        "[dst], [bar]", {"dst": "address", "bar": "address"}, (),
+        {"space": texts(".shared::cta"),
+         "multicast": (Choice(".multicast::cluster::all",
+                              needs=frozenset({Feature.LAUNCH_CONTROL_MULTICAST})),)},
+        (Touch(Kind.WRITE, "dst", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
+         Signal("bar", bytes_of="dst", scope=Scope.CLUSTER)),
+        ptx=(8, 6), needs=_LAUNCH_CONTROL, section=_CLC + "try-cancel",
+        doc="asks for a cluster that has not been launched; 16 bytes of answer arrive at `dst`"),
+    Row("clusterlaunchcontrol.query_cancel.is_canceled",
+        "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128", "p, answer",
+        {"p": "pred", "answer": "b128"}, ("p",), ptx=(8, 6), needs=_LAUNCH_CONTROL,
+        section=_CLC + "query-cancel", doc="whether the answer holds a cluster", pure=True),
+    Row("clusterlaunchcontrol.query_cancel.get_first_ctaid",
+        "clusterlaunchcontrol.query_cancel.get_first_ctaid<axis>.b32.b128", "d, answer",
+        {"d": "b32", "answer": "b128"}, ("d",), {"axis": texts("::x", "::y", "::z")},
+        ptx=(8, 6), needs=_LAUNCH_CONTROL, section=_CLC + "query-cancel",
+        doc="one coordinate of the first CTA of the cluster in the answer", pure=True),
+    Row("clusterlaunchcontrol.query_cancel.get_first_ctaid.v4",
+        "clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128", "{d*}, answer",
+        {"d": "b32*", "answer": "b128"}, ("d",),
+        ptx=(8, 6), needs=_LAUNCH_CONTROL, section=_CLC + "query-cancel",
+        doc="the first CTA of the cluster in the answer; the fourth value is undefined",
+        emitted=False, pure=True),
+)
+
+ROWS = (*FLOW, *WARPS, *_COMMON_BARRIERS, *LANES, *CLUSTERS, *FENCES, *LAUNCH, *LAUNCH_CONTROL)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tkc.ir.isa.instructions import Choice, Row, texts
+from tkc.ir.isa.instructions.atomics import ASYNC, ATOMICS
+from tkc.ir.isa.instructions.caches import ADDRESSES as MORE_ADDRESSES
+from tkc.ir.isa.instructions.caches import CACHES, COPIES
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.isa.targets import Feature
 
@@ -246,4 +249,161 @@ MATRICES = (
     ),
 )
 
-ROWS = (*LOADS_STORES, *ADDRESSES, *MATRICES)
+_LDM_B8 = {"d": "b32*", "addr": "b32"}
+_ANY_SHARED = texts(".shared", ".shared::cta")
+_UNPACK = (Choice(".b8x16.b4x16_p64", needs=_B8), Choice(".b8x16.b6x16_p32", needs=_B8))
+
+MATRICES_B8 = (
+    Row(
+        "ldmatrix.b8",
+        "ldmatrix.sync.aligned.m16n16<num>.trans<space><format>",
+        "{d*}, [addr]",
+        _LDM_B8,
+        ("d",),
+        {
+            "num": texts(".x1", ".x2"),
+            "space": _ANY_SHARED,
+            "format": (Choice(".b8"), *_UNPACK),
+        },
+        _LDM,
+        (8, 6),
+        _B8,
+        _LDMATRIX,
+        "loads 16x16 matrices of bytes transposed, or of 4- and 6-bit elements",
+        convergent=True,
+    ),
+    Row(
+        "ldmatrix.narrow",
+        "ldmatrix.sync.aligned.m8n16<num><space><format>",
+        "{d*}, [addr]",
+        _LDM_B8,
+        ("d",),
+        {
+            "num": texts(".x1", ".x2", ".x4"),
+            "space": _ANY_SHARED,
+            "format": _UNPACK,
+        },
+        _LDM,
+        (8, 6),
+        section=_LDMATRIX,
+        doc="loads 8x16 matrices of 4- or 6-bit elements, one to a byte",
+        emitted=False,
+        convergent=True,
+    ),
+    Row(
+        "stmatrix.b8",
+        "stmatrix.sync.aligned.m16n8<num>.trans<space>.b8",
+        "[addr], {a*}",
+        {"addr": "b32", "a": "b32*"},
+        (),
+        {"num": texts(".x1", ".x2", ".x4"), "space": _ANY_SHARED},
+        _STM,
+        (8, 6),
+        _B8,
+        _STMATRIX,
+        "stores 16x8 matrices of bytes transposed",
+        convergent=True,
+    ),
+    Row(
+        "movmatrix",
+        "movmatrix.sync.aligned.m8n8.trans.b16",
+        "d, a",
+        {"d": "b32", "a": "b32"},
+        ("d",),
+        ptx=(7, 8),
+        section="warp-level-matrix-instructions-movmatrix",
+        doc="transposes an 8x8 matrix of 16-bit elements across the warp",
+        emitted=False,
+        convergent=True,
+        pure=True,
+    ),
+)
+
+_MULTIMEM = "data-movement-and-conversion-instructions-multimem"
+_MULTI_TYPES = (
+    *texts(".u32", ".s32", ".u64", ".f32"),
+    *texts(".b32", ".b64", along={"op": ".and"}),
+    Choice(".s64", along={"op": ".min"}),
+    *texts(".f16x2", ".bf16x2"),
+)
+_MULTI_SLOTS = {
+    "scope": (*texts(".sys", ".gpu", ".cta", along={"sem": ".relaxed"}),
+              Choice(".cluster", (7, 8), along={"sem": ".relaxed"})),
+    "space": texts(".global"),
+}
+_MULTI_OP = (*texts(".add", ".min", ".max"), *texts(".and", ".or", ".xor", along={"type": ".b32"}))
+
+MULTICAST = (
+    Row(
+        "multimem.ld_reduce",
+        "multimem.ld_reduce<sem?><scope?><space?><op><acc?><type>",
+        "d, [addr]",
+        {"d": "type", "addr": "b64"},
+        ("d",),
+        {"sem": texts(".weak") + texts(".relaxed", ".acquire", along={"scope": ".sys"}),
+         **_MULTI_SLOTS, "op": _MULTI_OP,
+         "acc": texts(".acc::f32", ptx=(8, 2), along={"type": ".bf16x2"}), "type": _MULTI_TYPES},
+        (Touch(Kind.READ, "addr", Space.GLOBAL),),
+        (8, 1),
+        section=_MULTIMEM,
+        doc="loads from every GPU of a multicast address and reduces",
+        emitted=False,
+    ),
+    Row(
+        "multimem.ld_reduce.vec",
+        "multimem.ld_reduce<sem?><scope?><space?>.add<acc?><vec><type>",
+        "{d*}, [addr]",
+        {"d": "type*", "addr": "b64"},
+        ("d",),
+        {"sem": texts(".weak") + texts(".relaxed", ".acquire", along={"scope": ".sys"}),
+         **_MULTI_SLOTS,
+         "acc": texts(".acc::f32", ptx=(8, 2), along={"type": ".bf16x2"}),
+         "vec": texts(".v4", ".v2"), "type": texts(".f32", ".f16x2", ".bf16x2")},
+        (Touch(Kind.READ, "addr", Space.GLOBAL),),
+        (8, 1),
+        section=_MULTIMEM,
+        doc="loads neighbouring values from every GPU of a multicast address and reduces",
+        emitted=False,
+    ),
+    Row(
+        "multimem.st.vec",
+        "multimem.st<sem?><scope?><space?><vec><type>",
+        "[addr], {a*}",
+        {"addr": "b64", "a": "type*"},
+        (),
+        {"sem": texts(".weak") + texts(".relaxed", ".release", along={"scope": ".sys"}),
+         **_MULTI_SLOTS, "vec": texts(".v4", ".v2"), "type": texts(".f32", ".f16x2", ".bf16x2")},
+        (Touch(Kind.WRITE, "addr", Space.GLOBAL),),
+        (8, 1),
+        section=_MULTIMEM,
+        doc="stores neighbouring values to every GPU of a multicast address",
+        emitted=False,
+    ),
+    Row(
+        "multimem.red",
+        "multimem.red<sem?><scope?><space?><op><type>",
+        "[addr], a",
+        {"addr": "b64", "a": "type"},
+        (),
+        {"sem": texts(".relaxed", ".release", along={"scope": ".sys"}),
+         **_MULTI_SLOTS, "op": _MULTI_OP, "type": _MULTI_TYPES},
+        (Touch(Kind.READ, "addr", Space.GLOBAL), Touch(Kind.WRITE, "addr", Space.GLOBAL)),
+        (8, 1),
+        section=_MULTIMEM,
+        doc="updates every GPU of a multicast address",
+        emitted=False,
+    ),
+)
+
+ROWS = (
+    *LOADS_STORES,
+    *ADDRESSES,
+    *MATRICES,
+    *MATRICES_B8,
+    *MULTICAST,
+    *ATOMICS,
+    *ASYNC,
+    *COPIES,
+    *CACHES,
+    *MORE_ADDRESSES,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tkc.ir.isa.instructions import Choice, Row, texts
+from tkc.ir.isa.instructions.tcgen05_rare import RARE
 from tkc.ir.isa.memory import Await, Done, Effect, Kind, Order, Proxy, Scope, Signal, Space, Touch
 from tkc.ir.isa.targets import Feature
 
@@ -205,9 +206,18 @@ _COLLECTOR_A = texts(
     ".collector::a::lastuse",
     ".collector::a::discard",
 )
+_COLLECTOR_B = texts(
+    ".collector::b::fill",
+    ".collector::b::use",
+    ".collector::b::lastuse",
+    ".collector::b::discard",
+    ptx=(9, 4),
+    needs=frozenset({Feature.TCGEN05_COLLECTOR_B}),
+)
 _KINDS = (
     *texts(".kind::f16", ".kind::tf32", ".kind::f8f6f4"),
     Choice(".kind::i8", needs=frozenset({Feature.TCGEN05_I8})),
+    Choice(".kind::ti16", (9, 4), frozenset({Feature.TCGEN05_TI16})),
 )
 _MMA_OPERANDS = {
     "d": "b32",
@@ -225,11 +235,16 @@ _ACCUMULATE: tuple[Effect, ...] = (
 _FROM_SHARED = _shared("a_desc")
 _FROM_TENSOR = _tensor(Kind.READ, "a", Done.TCGEN05_COMMIT)
 
-_MMA = "tcgen05.mma<cta_group><kind><ashift?><collector_a?>"
+_MMA = "tcgen05.mma<cta_group><kind><ashift?><collector_a?><collector_b?>"
 _MMA_TAIL = "b_desc, idesc{?, {disable*}}, enable{?, scale_d}"
-_MMA_SLOTS = {"cta_group": _CTA_GROUP, "kind": _KINDS, "collector_a": _COLLECTOR_A}
+_MMA_SLOTS = {
+    "cta_group": _CTA_GROUP,
+    "kind": _KINDS,
+    "collector_a": _COLLECTOR_A,
+    "collector_b": _COLLECTOR_B,
+}
 
-_SCALED = "tcgen05.mma<cta_group><kind>.block_scale<block?><collector_a?>"
+_SCALED = "tcgen05.mma<cta_group><kind>.block_scale<block?><collector_a?><collector_b?>"
 _SCALED_TAIL = "b_desc, idesc, [scale_a], [scale_b], enable"
 _SCALED_OPERANDS = {
     "d": "b32",
@@ -254,6 +269,7 @@ _SCALED_SLOTS = {
         Choice(".scale_vec::4X", needs=_VEC, along={"kind": ".kind::mxf4nvf4"}),
     ),
     "collector_a": _COLLECTOR_A,
+    "collector_b": _COLLECTOR_B,
 }
 _SCALES: tuple[Effect, ...] = (
     _tensor(Kind.READ, "scale_a", Done.TCGEN05_COMMIT),
@@ -318,14 +334,22 @@ MULTIPLIES = (
 ORDERING = (
     Row(
         "tcgen05.commit",
-        "tcgen05.commit<cta_group>.mbarrier::arrive::one<space?><multicast?>.b64",
+        "tcgen05.commit<cta_group>.mbarrier::arrive::one<restrict?><space?><multicast?>.b64",
         "[bar]{?, mask}",
         {"bar": "address", "mask": "b16"},
         (),
         {
             "cta_group": _CTA_GROUP,
+            "restrict": texts(
+                ".sync_restrict::shared::read::mma::a",
+                ptx=(9, 4),
+                needs=frozenset({Feature.TCGEN05_COMMIT_READ}),
+            ),
             "space": texts(".shared::cluster"),
-            "multicast": texts(".multicast::cluster", along={"space": ".shared::cluster"}),
+            "multicast": (
+                Choice(".multicast::cluster", along={"space": ".shared::cluster"}),
+                Choice(".multicast::cluster::16b", (9, 4), along={"space": ".shared::cluster"}),
+            ),
         },
         (Signal("bar", 1, scope=Scope.CLUSTER),),
         (8, 6),
@@ -355,4 +379,4 @@ ORDERING = (
     ),
 )
 
-ROWS = (*ALLOCATION, *MOVES, *COPIES, *MULTIPLIES, *ORDERING)
+ROWS = (*ALLOCATION, *MOVES, *COPIES, *MULTIPLIES, *ORDERING, *RARE)

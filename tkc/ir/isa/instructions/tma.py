@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tkc.ir.isa.instructions import Choice, Row, texts
+from tkc.ir.isa.instructions.tma_rare import RARE
 from tkc.ir.isa.memory import Await, Done, Effect, Kind, Proxy, Scope, Signal, Space, Touch
 from tkc.ir.isa.targets import Feature
 
@@ -41,7 +42,7 @@ _MAP: Mapping[str, str] = {"map": "b64", "coords": "b32*"}
 _LOAD_OPERANDS = {"dst": "b32", **_MAP, "bar": "b32", "mask": "b16", **_POLICY}
 _STORE_OPERANDS = {**_MAP, "src": "b32", **_POLICY}
 
-_MULTICAST = texts(".multicast::cluster")
+_MULTICAST = (Choice(".multicast::cluster"), Choice(".multicast::cluster::16b", (9, 4)))
 _CTA_GROUP = texts(".cta_group::1", ".cta_group::2", ptx=(8, 6), needs=_PAIR)
 
 TENSOR = (
@@ -94,7 +95,11 @@ TENSOR = (
         "[map, {coords*}], [src]{?, policy}",
         _STORE_OPERANDS,
         (),
-        {"dim": _DIM, "mode": _TILE, "hint": _HINT},
+        {
+            "dim": _DIM,
+            "mode": (*_TILE, Choice(".im2col_no_offs", along={"dim": ".3d"})),
+            "hint": _HINT,
+        },
         _STORE,
         (8, 0),
         _TMA,
@@ -123,7 +128,7 @@ TENSOR = (
         {
             "dim": _DIM,
             "op": texts(".add", ".min", ".max", ".inc", ".dec", ".and", ".or", ".xor"),
-            "mode": _TILE,
+            "mode": (*_TILE, Choice(".im2col_no_offs", along={"dim": ".3d"})),
             "hint": _HINT,
         },
         (*_STORE, _async(Kind.READ, "map", Space.GLOBAL, Done.BULK_GROUP)),
@@ -290,4 +295,4 @@ GROUPS = (
     ),
 )
 
-ROWS = (*TENSOR, *BULK, *GROUPS)
+ROWS = (*TENSOR, *BULK, *GROUPS, *RARE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tkc.ir.isa.instructions import Choice, Row, Together, texts
+from tkc.ir.isa.instructions.warp_mma import WARP_MMA
 from tkc.ir.isa.memory import Await, Done, Effect, Kind, Order, Proxy, Signal, Space, Touch
 from tkc.ir.isa.targets import Feature
 
@@ -86,7 +87,7 @@ _EFFECTS: tuple[Effect, ...] = (
     _registers(Kind.WRITE, "d"),
 )
 
-ROWS = (
+WGMMA = (
     Row(
         "wgmma.fence",
         "wgmma.fence.sync.aligned",
@@ -154,3 +155,74 @@ ROWS = (
         convergent=True,
     ),
 )
+
+_SPARSE_SHAPES = (
+    *(Choice(f".m64n{n}k32", along=_BF16) for n in N_FLOAT),
+    *(Choice(f".m64n{n}k16", along=_TF32) for n in N_FLOAT),
+    *(Choice(f".m64n{n}k64", along=_FP8) for n in N_FLOAT),
+)
+_K64 = {"shape": ".m64n64k64"}
+_SPARSE_TYPES = {
+    "dtype": (
+        Choice(".f32"),
+        Choice(".f16", along={"atype": ".f16", "btype": ".f16"}),
+        Choice(".s32", along={**_K64, **_S8}),
+    ),
+    **{
+        slot: (
+            *(Choice(t, along={"atype": t, "btype": t}) for t in (".bf16", ".f16")),
+            Choice(".tf32", along={"shape": ".m64n64k16", "atype": ".tf32", "btype": ".tf32"}),
+            *(Choice(t, along={**_K64, "atype": t, "btype": t}) for t in (".e4m3", ".e5m2")),
+            *(
+                Choice(t, along={**_K64, "dtype": ".s32", "atype": t, "btype": t})
+                for t in (".s8", ".u8")
+            ),
+        )
+        for slot in ("atype", "btype")
+    },
+    "satfinite": texts(".satfinite", along={**_K64, **_S8}),
+}
+
+SPARSE = (
+    Row(
+        "wgmma.mma_async.sp",
+        "wgmma.mma_async.sp.sync.aligned<shape><dtype><atype><btype><satfinite?>",
+        "d, a_desc, b_desc, meta, selector, scale_d{?, scale_a, scale_b}{?, trans_a, trans_b}",
+        {**_OPERANDS, "a_desc": "b64", "meta": "b32", "selector": "imm"},
+        ("d",),
+        {"shape": _SPARSE_SHAPES, **_SPARSE_TYPES},
+        (_group_read("a_desc"), *_EFFECTS),
+        (8, 2),
+        _WGMMA,
+        _SECTION + "mma-async-sp",
+        "as wgmma.mma_async, a with two of four values",
+        emitted=False,
+        convergent=True,
+        tied={"d": "c"},
+        together=_MIXED_INTEGERS,
+    ),
+    Row(
+        "wgmma.mma_async.sp.rs",
+        "wgmma.mma_async.sp.sync.aligned<shape><dtype><atype><btype><satfinite?>",
+        "d, {a*}, b_desc, meta, selector, scale_d{?, scale_a, scale_b}{?, trans_b}",
+        {
+            **{k: v for k, v in _OPERANDS.items() if k != "trans_a"},
+            "a": "b32*",
+            "meta": "b32",
+            "selector": "imm",
+        },
+        ("d",),
+        {"shape": _SPARSE_SHAPES, **_SPARSE_TYPES},
+        (_registers(Kind.READ, "a"), *_EFFECTS),
+        (8, 2),
+        _WGMMA,
+        _SECTION + "mma-async-sp",
+        "as wgmma.mma_async.rs, a with two of four values",
+        emitted=False,
+        convergent=True,
+        tied={"d": "c"},
+        together=_MIXED_INTEGERS,
+    ),
+)
+
+ROWS = (*WGMMA, *SPARSE, *WARP_MMA)
