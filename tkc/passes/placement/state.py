@@ -1,0 +1,105 @@
+"""What placement knows while it walks a kernel: what each value has become, the role at hand, its open slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
+
+from tkc.analysis.roles import RolePlan, accumulator_home, plan_role
+from tkc.ir.emit import Emitter
+from tkc.ir.isa.targets import Target
+from tkc.ir.stage.ops import How
+from tkc.ir.stage.types import BufferType
+from tkc.ir.tile import ops as t
+
+
+def integer(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i32)
+
+
+def names(values: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(v) for v in values])
+
+
+@dataclass
+class Slot:
+    """A slot that a put or get has opened: its buffer's ring position, and how the role touches it."""
+
+    tile: SSAValue
+    buffer: SSAValue
+    slot: SSAValue
+    how: list[How] = field(default_factory=list[How])
+    bytes: int = 0
+
+    @property
+    def type(self) -> BufferType:
+        assert isinstance(self.buffer.type, BufferType)
+        return self.buffer.type
+
+    def touch(self, how: How, bytes: int = 0) -> None:
+        if how not in self.how:
+            self.how.append(how)
+        self.bytes += bytes
+
+
+@dataclass
+class Staging:
+    """The slots through which a role stores register tiles of one shape, and their ring."""
+
+    ring: SSAValue
+    buffer: SSAValue
+
+
+@dataclass
+class Role:
+    """The state of the role that is being placed."""
+
+    name: str
+    plan: RolePlan
+    slots: dict[SSAValue, Slot] = field(default_factory=dict[SSAValue, Slot])
+    accumulators: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    stagings: list[Staging] = field(default_factory=list[Staging])
+    bulk: bool = False
+
+
+class Placement:
+    """One kernel on its way from the tile level to the stage level."""
+
+    def __init__(self, kernel: t.KernelOp, target: Target) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.home = accumulator_home(target)
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.rings: dict[SSAValue, SSAValue] = {}
+        self.conditions: dict[SSAValue, SSAValue] = {}
+        self.role: Role
+        self.emit = Emitter(
+            Block(arg_types=[a.type for a in kernel.body.block.args]), kernel.location
+        )
+        self.top = self.emit.block
+        self.plans = {
+            r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
+        }
+
+    def id(self, what: str) -> StringAttr:
+        """A name for a synchronisation site of the role."""
+        return StringAttr(f"{self.role.name}.{what}")
+
+    def scalar(self, op: Operation) -> None:
+        """A size, a constant or arithmetic on them is the same at both levels."""
+        copy = op.clone({k: v for k, v in self.values.items() if k in op.operands})
+        self.emit.add(copy)
+        self.values[op.results[0]] = copy.results[0]
+        copy.results[0].name_hint = op.results[0].name_hint
+
+    def some(self, extent: SSAValue) -> SSAValue:
+        """Whether an extent of the kernel's own level is positive, found once."""
+        if extent not in self.conditions:
+            with self.emit.inside(self.top):
+                self.conditions[extent] = self.emit.arith(
+                    "lt", self.emit.const(0), extent, hint="some"
+                )
+        return self.conditions[extent]
