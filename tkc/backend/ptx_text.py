@@ -99,6 +99,7 @@ class _KernelPrinter:
         self.lines: list[str] = []
         self.labels = 0
         self.location: LocationAttr | None = None
+        self.place: tuple[int, int, int] | None = None
         self.tops = dict.fromkeys(PREFIXES, 0)
 
     def text(self) -> str:
@@ -175,7 +176,11 @@ class _KernelPrinter:
         place = location if isinstance(location, FileLineColLoc) else next(places(location), None)
         if place is not None:
             number = self.files.setdefault(place.filename.data, len(self.files) + 1)
-            self.lines.append(f"    .loc {number} {place.line.data} {place.column.data}")
+            there = (number, place.line.data, place.column.data)
+            # Equal, not identical: text read back has an attribute of its own for every operation.
+            if there != self.place:
+                self.place = there
+                self.lines.append(f"    .loc {number} {place.line.data} {place.column.data}")
 
     def _plain(self, op: Operation, *lines: str) -> None:
         if op.location is not self.location:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import UnknownLoc
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
@@ -16,6 +16,13 @@ class LocatedParser(Parser):
 
     _line_start = 0
     _line = 1
+    _placed = False
+    """Whether a location stood where one was last looked for; after an operation that is its own, `unknown` too."""
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        found = super().parse_optional_location()
+        self._placed = found is not None
+        return found
 
     def parse_operation(self) -> Operation:
         span = self._current_token.span
@@ -29,6 +36,6 @@ class LocatedParser(Parser):
         self._line_start = start
         place = (span.input.name, self._line + span.line_offset, span.start - start + 1)
         op = super().parse_operation()
-        if isinstance(op.location, UnknownLoc):
+        if not self._placed:
             op.location = file_location(*place)
         return op
