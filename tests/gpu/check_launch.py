@@ -24,7 +24,7 @@ import torch  # noqa: E402
 
 import tkc  # noqa: E402
 from tkc.backend import cuda  # noqa: E402
-from tkc.backend.assemble import second_opinion  # noqa: E402
+from tkc.backend.assemble import find_ptxas, second_opinion  # noqa: E402
 
 CHECKS: list[Callable[[], str | None]] = []
 
@@ -80,10 +80,28 @@ def vector_add_cupy() -> str:
         def __init__(self, array: Any) -> None:
             self.__cuda_array_interface__ = array.__cuda_array_interface__
 
-    z[:] = 0
-    add.launch(Interface(x), Interface(y), Interface(z), 2.0)
-    assert cupy.array_equal(z, 2 * x + 1)
-    return "DLPack and the array interface"
+    class Capsule:
+        """Only DLPack."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __dlpack__(self, **how: Any) -> Any:
+            return self.array.__dlpack__(**how)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    for way in (Interface, Capsule):
+        z[:] = 0
+        add.launch(way(x), way(y), way(z), 2.0)
+        assert cupy.array_equal(z, 2 * x + 1)
+    t = torch.ones(8, device="cuda")
+    r = torch.zeros(8, device="cuda")
+    add.launch(Capsule(t), Capsule(t), Capsule(r), 2.0, stream=torch.cuda.Stream())
+    torch.cuda.synchronize()
+    assert (r == 3).all()
+    return "its own attributes, the array interface, DLPack"
 
 
 @check
@@ -231,9 +249,25 @@ def the_driver_refuses_at_the_source_line() -> str:
         add.contract, add.ptx.replace("add.u64 %a4, %a0, %a3;", "add.u64 %a4, %a0, %nothing;")
     )
     refused("TK210", "vector_add.tk:4:5: error: the CUDA", lambda: broken.launch(x, x, x, 1.0))
-    newer = tkc.Kernel(add.contract, add.ptx.replace(".version 7.8", ".version 9.9"))
-    refused("TK2", "does not take .version", lambda: newer.launch(x, x, x, 1.0))
+    newest = tkc.Kernel(add.contract, add.ptx.replace(".version 7.8", ".version 9.9"))
+    refused("TK2", "does not take .version", lambda: newest.launch(x, x, x, 1.0))
     return "at vector_add.tk:4:5"
+
+
+@check
+def a_newer_ptx_goes_through_ptxas() -> str:
+    """Needs a ptxas that knows more than the driver: TKC_PTXAS=… names one."""
+    add = kernel("vector_add")
+    x = torch.ones(8, device="cuda")
+    z = torch.zeros(8, device="cuda")
+    newer = tkc.Kernel(add.contract, add.ptx.replace(".version 7.8", ".version 9.4"))
+    found = find_ptxas()
+    if found is None or tuple(map(int, found.version.split(".")[:2])) < (13, 4):
+        refused("TK2", "does not take .version", lambda: newer.launch(x, x, z, 1.0))
+        return "refused: no ptxas of 13.4 or later here"
+    newer.launch(x, x, z, 1.0)
+    assert (z == 2).all()
+    return f".version 9.4 by ptxas {found.version} on driver {cuda.driver().version()}"
 
 
 BLACKWELL = """.version 8.6

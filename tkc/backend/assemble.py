@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from secrets import token_hex
 
 from tkc.backend import ptxas_log
 from tkc.backend.ptxas_log import Notice, Resources
@@ -195,7 +194,7 @@ def shared_library(archive: Path, folder: Path | None = None) -> Path:
     if compiler is None:
         raise FileNotFoundError("no C compiler")
     folder.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".{place.name}.{token_hex(4)}")
+    part = place.with_name(f".{place.name}.{os.urandom(4).hex()}")
     command = [
         compiler, "-shared", "-o", str(part),
         "-Wl,--whole-archive", str(archive), "-Wl,--no-whole-archive",

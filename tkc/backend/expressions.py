@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tkc.diagnostics import TkcError
 
@@ -21,8 +20,7 @@ def _product(values: Sequence[int]) -> int:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(NamedTuple):
     """`arity` is the exact number of operands, or the least number where `variadic`."""
 
     arity: int
@@ -47,12 +45,11 @@ OPERATORS: Mapping[str, Operator] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What an expression may read: sizes and integer scalars, byte strides of each array, and facts of the device."""
 
     symbols: Mapping[str, int]
-    strides: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    strides: Mapping[str, Sequence[int]] = {}
     device: Callable[[str], int] | None = None
 
     def symbol(self, name: str) -> int:

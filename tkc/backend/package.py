@@ -104,13 +104,10 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkc.backend.contract import KEYS, SCHEMA, check_file, check_kernel
 from tkc.backend.schema import refuse
@@ -201,8 +198,7 @@ def with_assembly(
     return {**contract, "kernels": kernels}
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The first lines of a PTX text: `.version 8.6`, `.target sm_100a`, and the entries that follow."""
 
     version: str
@@ -221,8 +217,7 @@ def ptx_header(ptx: str) -> Header:
     return Header(version[1], target[1], tuple(re.findall(r"\.entry\s+([\w$]+)", ptx)))
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(NamedTuple):
     """What a contract file holds: its kernels, and the PTX text or cubin that they come from."""
 
     kernels: tuple[dict[str, Any], ...]
@@ -276,7 +271,7 @@ def write_files(files: Mapping[Path, str | bytes]) -> None:
                     file.write(data)
                 continue
             place = path.resolve()
-            temporary = place.with_name(f".{place.name}.{token_hex(4)}")
+            temporary = place.with_name(f".{place.name}.{os.urandom(4).hex()}")
             with temporary.open("xb") as file:
                 staged.append((temporary, place))
                 file.write(data)
@@ -303,6 +298,8 @@ def _keep(path: Path, backup: Path) -> None:
     try:
         os.link(path, backup)
     except OSError:  # a file system without hard links
+        import shutil
+
         shutil.copy2(path, backup)
 
 
