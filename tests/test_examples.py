@@ -1,0 +1,102 @@
+"""The examples, all the way: exact PTX, dumps that replay to it, the same text in every process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tkc
+from tkc import opt
+from tkc.backend.tools import find
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
+TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
+BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+EACH = pytest.mark.parametrize("name", [p.stem for p in EXAMPLES])
+
+
+def source(name: str) -> Path:
+    """Relative to the project, as a user names it: the name stands in the PTX."""
+    return Path("examples") / f"{name}.tk"
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+@EACH
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_text_is_exact(name: str, target: str, golden: Callable[[str, str], None]) -> None:
+    golden(tkc.compile(source(name), target=target).ptx, f"{name}-{target}.ptx")
+
+
+def replay(dump: Path, out: Path) -> str:
+    """The PTX that the command in a dump's first line makes."""
+    first = dump.read_text().splitlines()[0]
+    match = re.fullmatch(r"// tkc-opt (?:-p '(.*)' )?-t ptx (\S+)", first)
+    assert match is not None, first
+    assert match[2] == dump.name
+    assert opt.main(["-p", match[1] or "", "-t", "ptx", "-o", str(out), str(dump)]) == 0
+    return out.read_text()
+
+
+@EACH
+@BOTH
+def test_the_first_dump_replays_to_the_same_text(name: str, target: str, tmp_path: Path) -> None:
+    kernel = tkc.compile(source(name), target=target, dump=tmp_path / "dump")
+    assert (tmp_path / "dump" / "99.ptx").read_text() == kernel.ptx
+    assert replay(tmp_path / "dump" / "00-frontend.mlir", tmp_path / "out") == kernel.ptx
+
+
+@BOTH
+def test_every_dump_replays_to_the_same_text(target: str, tmp_path: Path) -> None:
+    kernel = tkc.compile(source("gemm_bf16"), target=target, dump=tmp_path / "dump")
+    dumps = sorted((tmp_path / "dump").glob("*.mlir"))
+    assert len(dumps) > 8
+    for dump in dumps:
+        assert replay(dump, tmp_path / "out") == kernel.ptx, dump.name
+
+
+@EACH
+def test_every_pass_leaves_a_module_that_verifies(name: str) -> None:
+    from tkc.driver import run
+    from tkc.job import Job
+
+    for target in ("sm_90a", "sm_100a"):
+        run(Job(source(name).read_text(), str(source(name)), target, verify_each=True))
+
+
+def test_the_text_is_the_same_in_every_process() -> None:
+    words = [sys.executable, "-m", "tkc", "compile", str(source("gemm_bf16")), "-o", "-"]
+    texts = {
+        subprocess.run(
+            words, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+    assert texts == {tkc.compile(source("gemm_bf16")).ptx.encode()}
+
+
+def test_a_run_leaves_no_trace_in_the_next() -> None:
+    first = tkc.compile(source("gemm_bf16"), target="sm_90a").ptx
+    tkc.compile(source("silu_mul"), target="sm_100a")
+    assert tkc.compile(source("gemm_bf16"), target="sm_90a").ptx == first
+
+
+@pytest.mark.skipif(find("ptxas") is None, reason="no ptxas")
+@EACH
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_assembles_without_a_notice_or_a_spill(name: str, target: str) -> None:
+    kernel = tkc.compile(source(name), target=target)
+    assembly = kernel.assembly()
+    assert not assembly.notices
+    assert not assembly.spills
+    assert assembly.registers[kernel.name] > 0
