@@ -72,7 +72,8 @@ def command(
             _write_module(made, place)
         else:
             compiled = made.run()
-            _write(made, compiled, kind, place, contract, allow)
+            with made.phase("assemble and write" if kind == "cubin" else "write"):
+                _write(made, compiled, kind, place, contract, allow)
             reporter.show(compiled.diagnostics)
         made.finish()
 

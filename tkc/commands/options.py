@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -67,6 +69,14 @@ class Session:
         compiled = run(self.job, self.observers)
         self.reporter.check(compiled.diagnostics)
         return compiled
+
+    @contextmanager
+    def phase(self, name: str) -> Generator[None]:
+        """Gives the block a row in the time table."""
+        began = perf_counter()
+        yield
+        if self.timing is not None:
+            self.timing.phase(name, perf_counter() - began)
 
     def finish(self) -> None:
         """Prints the time table, where it was asked for."""
@@ -175,10 +185,11 @@ def session(
             )
         )
     if timing:
-        from tkc.clock import start_up_seconds
+        from tkc.clock import seconds_since_start, start_up_seconds
         from tkc.dump import Timing
 
         made.timing = Timing(start_up_seconds())
+        made.timing.phase("command line", seconds_since_start() - start_up_seconds())
         made.observers.append(made.timing)
     return made
 
