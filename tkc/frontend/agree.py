@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tkc.frontend import program as P
+import tkc.frontend.program as P
 from tkc.frontend.scope import Scope, plural
 from tkc.frontend.syntax import Span
 

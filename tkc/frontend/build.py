@@ -6,7 +6,7 @@ from typing import Any
 
 from lark import Token
 
-from tkc.frontend import syntax as S
+import tkc.frontend.syntax as S
 from tkc.frontend.syntax import Span, Word
 
 HUGE = 10**30

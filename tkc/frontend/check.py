@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import program as P
-from tkc.frontend import syntax as S
 from tkc.frontend.agree import check_agreement
 from tkc.frontend.declare import Declarations
 from tkc.frontend.program import Regs, Tile
@@ -19,6 +19,21 @@ from tkc.frontend.values import Failed, Values, describe
 from tkc.frontend.writes import Writes
 
 SETTINGS = ("warps", "registers")
+STATEMENTS = (
+    "param",
+    "launch",
+    "schedule",
+    "shared",
+    "accum",
+    "pipe",
+    "maps",
+    "role",
+    "for",
+    "put",
+    "get",
+    "if",
+)
+WORDS_LATER = ("mask", "keep")
 _DECLARATIONS = (S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role)
 _WORDS = {
     S.For: "`for`", S.Branch: "`if`", S.Copy: "a copy", S.Assign: "an assignment", S.Update: "an assignment",
@@ -39,6 +54,8 @@ def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int])
             role = _Role(scope, declared)
             roles.append(role.check(statement))
             whole = whole and role.whole
+        elif isinstance(statement, S.Words) and statement.first.text not in WORDS_LATER:
+            _misspelt(scope, statement)
         elif not isinstance(statement, _DECLARATIONS):
             scope.error(
                 "TK101",
@@ -72,7 +89,14 @@ def _statement(s: Any) -> str:
         return f"`{s.kind}`"
     if isinstance(s, S.Words):
         return f"`{s.first.text}`"
-    return _WORDS.get(type(s), f"`{type(s).__name__.lower()}`")
+    return _WORDS.get(s.__class__, f"`{s.__class__.__name__.lower()}`")
+
+
+def _misspelt(scope: Scope, s: S.Words) -> None:
+    """Two names in a row where the first is no word that begins a statement."""
+    near = nearest(s.first.text, [*STATEMENTS, *WORDS_LATER])
+    hint = f"; did you mean `{near}`" if near else ""
+    scope.error("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
 
 
 class _Role:
@@ -139,6 +163,7 @@ class _Role:
             try:
                 checked = check(statement)
             except Failed:
+                self.scope.failed += 1
                 continue
             if checked is not None:
                 body.append(checked)
@@ -262,13 +287,13 @@ class _Role:
                 else:
                     scope.owned[tile.name] = Owned(direction, pipe, len(scope.loops), span)
                     mine[tile.name] = (tile, scope.owned[tile.name])
-        cleared, written, before = scope.cleared, scope.written, len(scope.source.found.diagnostics)
+        cleared, written, failed = scope.cleared, scope.written, scope.failed
         scope.cleared = cleared - mine.keys()
         scope.written = written - mine.keys()
         scope.lenient += wrong
         body = self._body(s.body)
         scope.lenient -= wrong
-        quiet = len(scope.source.found.diagnostics) == before
+        quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
             written_here = scope.cleared if tile.accumulator else scope.written
             if owned.direction == "put" and name not in written_here and quiet:
@@ -296,7 +321,7 @@ class _Role:
         word = item.pipe.name
         if item.alias is not None:
             self._later(f"`{item.direction} ... as {item.alias.text}`", item.alias.span)
-        if item.pipe.index is not None:
+        if item.pipe.part is not None:
             self._later("one of several pipes of a name", item.pipe.span)
         pipe = self.scope.find(word.text, word.span, ("pipe",))
         if isinstance(pipe, Unknown):
@@ -358,17 +383,14 @@ class _Role:
 
     def _branch(self, s: S.Branch) -> None:
         self.whole = False
+        for block in (*(body for _, body in s.arms), s.otherwise or ()):
+            self._body(block)
         self._later("`if` as a statement", s.span)
 
     def _words(self, s: S.Words) -> None:
-        known = ("mask", "keep")
-        if s.first.text in known:
+        if s.first.text in WORDS_LATER:
             self._later(f"`{s.first.text}`", s.span)
-        near = nearest(
-            s.first.text, ["param", "shared", "accum", "pipe", "role", "for", "put", "get", *known]
-        )
-        hint = f"; did you mean `{near}`" if near else ""
-        self._fail("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
+        _misspelt(self.scope, s)
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
         self.scope.error(code, message, span, *notes)

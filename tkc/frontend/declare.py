@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import syntax as S
 from tkc.frontend.program import Axis, Given, Pipe, Scalar, Schedule, Tensor, Tile
 from tkc.frontend.scope import LATER, Int, Scope, Unknown, article, listed, plural
 from tkc.frontend.sizes import LIMIT, show
@@ -36,13 +36,24 @@ class Declarations:
         self.arguments: list[Tensor | Given] = []
         self.made: list[Schedule | Tile | Pipe] = []
         self.whole = True
+        for s in kernel.body:
+            match s:
+                case S.Param():
+                    scope.coming |= {b.name.text: b.name.span for b in s.bindings}
+                case S.Declare():
+                    scope.coming |= {r.name.text: r.name.span for r in s.names}
+                case S.Schedule():
+                    scope.coming[s.name.text] = s.name.span
+                case S.Pipe():
+                    scope.coming[s.name.name.text] = s.name.name.span
+                case _:
+                    continue
         self.by_kind: dict[type, Any] = {
-            S.Param: lambda s: None,
             S.Launch: self._launch,
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
-            S.Maps: lambda s: scope.later("`maps`", s.span),
+            S.Maps: self._maps,
         }
 
     def read(self) -> None:
@@ -100,7 +111,8 @@ class Declarations:
                     )
             if not 1 <= value <= LIMIT:
                 where = span if name in self.overrides else binding.value.span
-                self._fail("TK111", f"param {name} is {value}, expected 1 to {LIMIT}", where)
+                how = "is overridden by" if name in self.overrides else "is"
+                self._fail("TK111", f"param {name} {how} {value}, expected 1 to {LIMIT}", where)
         except Failed:
             self.scope.define(binding.name, "param", Unknown(span))
             return
@@ -267,6 +279,9 @@ class Declarations:
             )
         return Axis(extent, size)
 
+    def _maps(self, s: S.Maps) -> None:
+        self.scope.later("`maps`", s.span)
+
     def _schedule(self, s: S.Schedule) -> None:
         if s.given:
             self._later("a schedule with arguments", s.span)
@@ -323,7 +338,7 @@ class Declarations:
         accumulator = s.kind == "accum"
         what = "accumulator" if accumulator else "shared tile"
         for reference in s.names:
-            if reference.index is not None:
+            if reference.part is not None:
                 self._later("several tiles of one name", reference.span)
         if s.within is not None:
             self._later("a tile in the place of another", s.within.span)
@@ -351,7 +366,7 @@ class Declarations:
 
     def _pipe(self, s: S.Pipe) -> None:
         for reference in (s.name, *s.tiles, *s.producers, *s.consumers):
-            if reference.index is not None:
+            if reference.part is not None:
                 self._later("several pipes, tiles or roles of one name", reference.span)
         if s.turns is not None:
             words = tuple(w.text for w in s.turns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from tkc.frontend import program as P
+import tkc.frontend.program as P
 
 
 class _Uses(NamedTuple):

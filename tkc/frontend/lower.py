@@ -6,8 +6,7 @@ declarations; then the roles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -16,6 +15,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     StringAttr,
     UnitAttr,
@@ -25,12 +25,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tkc.frontend import program as P
+import tkc.frontend.program as P
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Span
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct
 from tkc.ir.tile import ops as T
 from tkc.ir.tile.types import (
@@ -55,8 +56,12 @@ def lower_file(file: str, kernels: Sequence[P.Kernel]) -> ModuleOp:
     return module
 
 
-def _integer(value: int, type: Any = i32) -> IntegerAttr:
+def _integer(value: int, type: IntegerType = i32) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, type)
+
+
+Named = tuple[str, Attribute, Span]
+"""A block argument: its name, type and place."""
 
 
 class _Kernel:
@@ -83,7 +88,7 @@ class _Kernel:
 
     def emit(
         self,
-        kind: type[Operation],
+        kind: type[Irdl],
         span: Span,
         operands: Sequence[SSAValue] = (),
         types: Sequence[Attribute] = (),
@@ -98,17 +103,26 @@ class _Kernel:
         self.block.append(op)
         return op
 
-    def value(self, *args: Any, **kwargs: Any) -> SSAValue:
+    def value(
+        self,
+        kind: type[Irdl],
+        span: Span,
+        operands: Sequence[SSAValue],
+        type: Attribute,
+        properties: dict[str, Attribute] | None = None,
+        name: str | None = None,
+    ) -> SSAValue:
         """The one result of an operation that `emit` makes."""
-        return self.emit(*args, **kwargs).results[0]
+        return self.emit(kind, span, operands, [type], properties, name=name).results[0]
 
-    def region(self, arguments: Sequence[tuple[str, Attribute]], span: Span, fill: Any) -> Region:
-        """A region of one block, whose arguments have those names and types and whose operations `fill` emits."""
-        block = Block(arg_types=[type_ for _, type_ in arguments])
-        location = self.at(span)
-        for argument, (name, _) in zip(block.args, arguments, strict=True):
+    def region(
+        self, arguments: Sequence[Named], fill: Callable[[Sequence[SSAValue]], None]
+    ) -> Region:
+        """A region of one block with those arguments, whose operations `fill` emits."""
+        block = Block(arg_types=[type for _, type, _ in arguments])
+        for argument, (name, _, span) in zip(block.args, arguments, strict=True):
             argument.name_hint = name
-            argument.location = location
+            argument.location = self.at(span)
         outer, self.block = self.block, []
         fill(block.args)
         block.add_ops(self.block)
@@ -118,19 +132,10 @@ class _Kernel:
     # the kernel
 
     def lower(self, kernel: P.Kernel) -> Operation:
-        arguments: list[tuple[str, Attribute]] = [
-            (
-                a.name,
-                TensorType.of(a.dtype, a.dims)
-                if isinstance(a, P.Tensor)
-                else _SCALARS[a.type.dtype],
-            )
-            for a in kernel.arguments
-        ]
+        arguments: list[Named] = [(a.name, _argument(a), a.span) for a in kernel.arguments]
 
         def fill(block_arguments: Sequence[SSAValue]) -> None:
             for given, value in zip(kernel.arguments, block_arguments, strict=True):
-                value.location = self.at(given.span)  # type: ignore[attr-defined]
                 self.values[given.name] = value
                 if isinstance(given, P.Given) and given.type.dtype == "i32":
                     self.sizes[given.name] = value
@@ -145,13 +150,13 @@ class _Kernel:
             kernel.span,
             properties={
                 "sym_name": StringAttr(kernel.name),
-                "arg_names": ArrayAttr([StringAttr(name) for name, _ in arguments]),
+                "arg_names": ArrayAttr([StringAttr(name) for name, _, _ in arguments]),
                 "params": DictionaryAttr(
                     {name: _integer(n, i64) for name, n in kernel.params.items()}
                 ),
                 "launch": DictionaryAttr({clause: UnitAttr() for clause in kernel.launch}),
             },
-            region=self.region(arguments, kernel.span, fill),
+            region=self.region(arguments, fill),
         )
 
     def size(self, size: Size, span: Span) -> SSAValue:
@@ -164,13 +169,13 @@ class _Kernel:
             outer, self.block = self.block, self.top
             if isinstance(size, int):
                 found = self.value(
-                    ConstOp, span, (), [i32], {"constant": _integer(size)}, name=f"c{size}"
+                    ConstOp, span, (), i32, {"constant": _integer(size)}, name=f"c{size}"
                 )
             elif isinstance(size, str):
-                found = self.value(SizeOp, span, (), [i32], {"symbol": StringAttr(size)}, name=size)
+                found = self.value(SizeOp, span, (), i32, {"symbol": StringAttr(size)}, name=size)
             else:
-                kind = {"kind": StringAttr(size[0])}
-                found = self.value(ArithOp, span, operands, [i32], kind, name=str(label(size)))
+                kind: dict[str, Attribute] = {"kind": StringAttr(size[0])}
+                found = self.value(ArithOp, span, operands, i32, kind, name=str(label(size)))
             self.block = outer
             self.sizes[size] = found
         return found
@@ -186,18 +191,18 @@ class _Kernel:
                 }
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
                 made = self.value(
-                    T.ScheduleOp, d.span, extents, [ScheduleType()], properties, name=d.name
+                    T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name
                 )
             case P.Tile():
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
-                made = self.value(kind, d.span, (), [type_], {"sym_name": name}, name=d.name)
+                made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
             case P.Pipe():
                 made = self.value(
                     T.PipeOp,
                     d.span,
                     [self.values[tile.name] for tile in d.tiles],
-                    [PipeType()],
+                    PipeType(),
                     {
                         "sym_name": name,
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
@@ -215,7 +220,11 @@ class _Kernel:
         if role.registers is not None:
             properties["registers"] = _integer(role.registers)
         outer = dict(self.values)
-        region = self.region((), role.span, lambda _: self.body(role.body))
+
+        def fill(_: Sequence[SSAValue]) -> None:
+            self.body(role.body)
+
+        region = self.region((), fill)
         self.values = outer
         self.emit(T.RoleOp, role.span, properties=properties, region=region)
 
@@ -236,15 +245,14 @@ class _Kernel:
                 case P.Multiply():
                     self.multiply(s)
                 case P.Each():
-                    arguments = [
-                        (n, _block(axis))
-                        for n, axis in zip(s.variables, s.schedule.axes, strict=True)
-                    ]
-                    self.loop(T.ForTilesOp, s, self.values[s.schedule.name], arguments, {})
+                    blocks = [_block(axis) for axis in s.schedule.axes]
+                    self.loop(
+                        T.ForTilesOp, s, self.values[s.schedule.name], s.variables, blocks, {}
+                    )
                 case P.Blocks():
                     extent = self.size(s.axis.extent, s.span)
-                    size = {"size": _integer(s.axis.size)}
-                    self.loop(T.ForBlocksOp, s, extent, [(s.variable, _block(s.axis))], size)
+                    size: dict[str, Attribute] = {"size": _integer(s.axis.size)}
+                    self.loop(T.ForBlocksOp, s, extent, (s.variable,), [_block(s.axis)], size)
                 case P.Transfer():
                     self.transfer(s)
 
@@ -260,24 +268,26 @@ class _Kernel:
 
     def loop(
         self,
-        kind: type[Operation],
+        kind: type[Irdl],
         s: P.Each | P.Blocks,
         over: SSAValue,
-        arguments: list[tuple[str, Attribute]],
+        variables: Sequence[str],
+        blocks: Sequence[Attribute],
         properties: dict[str, Attribute],
     ) -> None:
         names = self.flow.names(s)
         inits = [self.values[n] for n in names]
         types = [v.type for v in inits]
+        every = (*variables, *names)
+        arguments = [(n, t, s.span) for n, t in zip(every, (*blocks, *types), strict=True)]
         outer = dict(self.values)
 
         def fill(block_arguments: Sequence[SSAValue]) -> None:
-            every = [*(n for n, _ in arguments), *names]
             self.values.update(zip(every, block_arguments, strict=True))
             self.body(s.body)
             self.emit(T.YieldOp, s.span, [self.values[n] for n in names])
 
-        region = self.region([*arguments, *zip(names, types, strict=True)], s.span, fill)
+        region = self.region(arguments, fill)
         self.values = outer
         op = self.emit(kind, s.span, [over, *inits], types, properties, region)
         self.bind(names, op)
@@ -295,7 +305,7 @@ class _Kernel:
             types.extend(v.type for v in handed)
             self.emit(T.YieldOp, s.span, handed)
 
-        region = self.region([(n, outer[n].type) for n in tiles], s.span, fill)
+        region = self.region([(n, outer[n].type, s.span) for n in tiles], fill)
         self.values = outer
         kind = T.PutOp if s.direction == "put" else T.GetOp
         op = self.emit(kind, s.span, [self.values[p.name] for p in s.pipes], types, region=region)
@@ -316,7 +326,7 @@ class _Kernel:
             self.values[i] if isinstance(i, str) else self.size(i[0], x.span) for i in x.indices
         ]
         operands = [self.values[x.tensor], *indices]
-        return self.value(T.SliceOp, x.span, operands, [SliceType.of(x.dtype, x.shape)])
+        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
 
     # expressions
 
@@ -331,33 +341,36 @@ class _Kernel:
                     T.ReadOp,
                     x.span,
                     [self.values[x.tile]],
-                    [_type(x.type)],
+                    _type(x.type),
                     name=f"{x.tile}_values",
                 )
             case P.Cast():
-                return self.value(T.CastOp, x.span, [self.expression(x.operand)], [_type(x.type)])
+                return self.value(T.CastOp, x.span, [self.expression(x.operand)], _type(x.type))
             case P.Apply():
                 operands = [self.expression(operand) for operand in x.operands]
                 return self.apply(x.kind, operands, _type(x.type), x.span)
 
     def constant(self, value: float, span: Span) -> SSAValue:
-        return self.value(ConstOp, span, (), [f32], {"constant": FloatAttr(value, f32)})
+        return self.value(ConstOp, span, (), f32, {"constant": FloatAttr(value, f32)})
 
     def apply(
         self, kind: str, operands: Sequence[SSAValue], type: Attribute, span: Span
     ) -> SSAValue:
         if kind in COMPOSED:
-            return COMPOSED[kind](
-                lambda k, *xs: self.apply(
-                    k,
-                    [self.constant(v, span) if isinstance(v, float) else v for v in xs],
-                    type,
-                    span,
-                ),
-                *operands,
-            )
+
+            def make(kind: str, *given: SSAValue | float) -> SSAValue:
+                parts = [x if isinstance(x, SSAValue) else self.constant(x, span) for x in given]
+                return self.apply(kind, parts, type, span)
+
+            return COMPOSED[kind](make, operands[0])
         op = T.MapOp if isinstance(type, RegsType) else ArithOp
-        return self.value(op, span, operands, [type], {"kind": StringAttr(kind)})
+        return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
+
+
+def _argument(argument: P.Tensor | P.Given) -> Attribute:
+    if isinstance(argument, P.Tensor):
+        return TensorType.of(argument.dtype, argument.dims)
+    return _SCALARS[argument.type.dtype]
 
 
 def _block(axis: P.Axis) -> Attribute:

@@ -6,28 +6,16 @@ left out, and where a block hangs from it a header stands in, so that mistakes i
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import Any
 
-from lark import Lark, Token
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark import Token
+from lark.exceptions import UnexpectedToken
 
 from tkc.diagnostics import Location
-from tkc.frontend import tables
-from tkc.frontend.build import Builder
 from tkc.frontend.layout import Layout
 from tkc.frontend.source import MAX_DEPTH, Source
 from tkc.frontend.syntax import File, Span, Word
-
-_RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
-"""What a person sees as one wrong thing, from its first character."""
-
-
-@cache
-def parser() -> Lark:
-    return tables.load(Builder())
+from tkc.frontend.tokens import parser, tokenize
 
 
 def parse(source: Source) -> File | None:
@@ -47,28 +35,6 @@ def parse(source: Source) -> File | None:
     if not source.abandoned:
         _Recovery(source, tokens).run()
     return None
-
-
-def tokenize(source: Source) -> list[Token]:
-    """All tokens; characters that begin none are reported, and blanks stand in."""
-    text = source.text if source.text.endswith("\n") else source.text + "\n"
-    while True:
-        session = parser().parse_interactive(text)
-        try:
-            return list(session.lexer_thread.lex(session.parser_state))
-        except UnexpectedCharacters as e:
-            from tkc.frontend import slips
-
-            start = e.pos_in_stream
-            found = _RUN.match(text, start)
-            run = found.group() if found else text[start]
-            source.error(
-                slips.characters(run), Location(source.file, e.line, e.column, e.column + len(run))
-            )
-            if source.full:
-                source.abandoned = True
-                return []
-            text = text[:start] + " " * len(run) + text[start + len(run) :]
 
 
 def _end(tokens: list[Token]) -> Token:
@@ -107,7 +73,7 @@ class _Recovery:
     def __init__(self, source: Source, tokens: list[Token]) -> None:
         self.source = source
         self.tokens = tokens
-        self.session: InteractiveParser = parser().parse_interactive()
+        self.session: Any = parser().parse_interactive()
         self.session.parser_state.parse_conf.callbacks = {}
 
     def run(self) -> None:
@@ -150,9 +116,9 @@ class _Recovery:
             return
         except UnexpectedToken:
             if not self.source.spoilt.intersection(t.line for t in line):
-                from tkc.frontend import slips
+                from tkc.frontend.slips import explain
 
-                slips.explain(self.source, self.session, line, at)
+                explain(self.source, self.session, line, at)
         state.state_stack[:], state.value_stack[:] = states, values
         if block_follows:
             self._feed(

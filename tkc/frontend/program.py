@@ -1,11 +1,16 @@
 """The checked program: every name resolved, every shape and dtype known, ready to become operations."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    Value: TypeAlias = "Constant | Given | Variable | Read | Cast | Apply"
+    Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
+    Body: TypeAlias = "tuple[Statement, ...]"
+else:  # NamedTuple would compile each annotation that is text
+    Value = Statement = Body = object
 
 # --- types of register values ---
 
@@ -120,9 +125,6 @@ class Apply(NamedTuple):
     span: Span
 
 
-Value = Constant | Given | Variable | Read | Cast | Apply
-
-
 class Slice(NamedTuple):
     """`A[m, k]`: an index is the name of a block variable, or a size in a tuple of one."""
 
@@ -194,10 +196,6 @@ class Transfer(NamedTuple):
     pipes: tuple[Pipe, ...]
     body: Body
     span: Span
-
-
-Statement = Set | Clear | Multiply | Move | Each | Blocks | Transfer
-Body = tuple[Statement, ...]
 
 
 class Role(NamedTuple):

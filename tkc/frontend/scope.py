@@ -91,7 +91,7 @@ class Scope:
     `owned` are the tiles of the puts and gets round a statement; `written` the tiles that the put has written;
     `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
-    be owned or not.
+    be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares.
     """
 
     def __init__(self, source: Source) -> None:
@@ -104,6 +104,8 @@ class Scope:
         self.loops: list[Span] = []
         self.unset: dict[str, Span] = {}
         self.lenient = 0
+        self.failed = 0
+        self.coming: dict[str, Span] = {}
 
     # reporting
 
@@ -159,7 +161,11 @@ class Scope:
                 self.note(f"`{name}` is set here", self.unset[name]),
             )
             return Unknown(span)
-        self.unknown(name, span, kinds)
+        if name in self.coming:
+            below = self.note(f"`{name}` is defined here", self.coming[name])
+            self.error("TK102", f"`{name}` is used before it is defined", span, below)
+        else:
+            self.unknown(name, span, kinds)
         return Unknown(span)
 
     def unknown(

@@ -7,13 +7,16 @@ example covers is told as what was found and what was expected.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from lark import Token
 from lark.exceptions import UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark.lexer import PatternStr
 
 from tkc.diagnostics import Location, nearest
+from tkc.frontend.layout import Layout
 from tkc.frontend.source import Source
+from tkc.frontend.tokens import parser, tokenize
 
 _COPY = "a copy is written `destination <- source`"
 _ENDS = "the ends of a pipe are written `producer -> consumer`"
@@ -137,11 +140,8 @@ def _examples() -> dict[tuple[str, int, str, str], str]:
     return found
 
 
-def stop(text: str) -> tuple[InteractiveParser, list[Token], int] | None:
+def stop(text: str) -> tuple[Any, list[Token], int] | None:
     """Where the parser stops in a text: its state, the logical line and the token's place in it."""
-    from tkc.frontend.layout import Layout
-    from tkc.frontend.parse import parser, tokenize
-
     source = Source(text, "")
     session = parser().parse_interactive()
     session.parser_state.parse_conf.callbacks = {}
@@ -199,10 +199,6 @@ MAX_EXPECTED = 6
 
 def _literal(kind: str) -> str | None:
     """The text of a token that has only one."""
-    from lark.lexer import PatternStr
-
-    from tkc.frontend.parse import parser
-
     pattern = next((t.pattern for t in parser().terminals if t.name == kind), None)
     return pattern.value if isinstance(pattern, PatternStr) else None
 
@@ -234,7 +230,7 @@ def expected(accepts: set[str]) -> str:
 # --- explanations ---
 
 
-def explain(source: Source, session: InteractiveParser, line: list[Token], at: int) -> None:
+def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
     """Reports why the parser, standing where `session` says, cannot take token `at` of the logical line."""
     token = line[at]
     accepts = session.accepts()
@@ -276,6 +272,8 @@ def explain(source: Source, session: InteractiveParser, line: list[Token], at: i
     if message is None:
         found = "the line ends" if token.type == "_NEWLINE" else f"unexpected {_found(token)}"
         message = f"{found}, expected {expected(accepts)}"
+        if any(t.type == "FLOOR" for t in line[:at]):
+            message += "; a comment begins with `#`"
     source.error(message, place)
 
 
@@ -290,36 +288,4 @@ def _text(source: Source, first: Token, last: Token) -> str:
         text[: (last.end_column or 1) - (first.column or 1)]
         if first.line == last.end_line
         else text.rstrip()
-    )
-
-
-_INSTEAD = {
-    "'": "a transpose is written `.T`, and the language has no strings",
-    '"': "the language has no strings",
-    "{": "blocks are made by indentation, not by braces",
-    "}": "blocks are made by indentation, not by braces",
-    "\\": "a line goes on inside brackets, not after a backslash",
-    "!": "a negation is written `not`",
-    "&": "`and` joins conditions",
-    "|": "`or` joins conditions",
-    "\u2212": "write `-`", "\u2013": "write `-`", "\u2014": "write `-`", "\u00d7": "write `*`", "\u00b7": "write `*`",
-    "\u2190": "write `<-`", "\u2192": "write `->`", "\u2264": "write `<=`", "\u2265": "write `>=`",
-    "\u201c": "the language has no strings", "\u201d": "the language has no strings", "\u00a0": "write a plain space",
-}  # fmt: skip
-
-
-def characters(run: str) -> str:
-    """What to say of characters that begin no token."""
-    first = run[0]
-    if (first.isdigit() and first.isascii()) or (first == "." and len(run) > 1):
-        return f"`{run}` is not a number"
-    if first in _INSTEAD:
-        shown = repr(run)[1:-1] if first == "\u00a0" else run[0]
-        return f"unexpected character `{shown}`: {_INSTEAD[first]}"
-    if first.isalpha():
-        return f"`{run}` cannot be a name: names are made of ASCII letters, digits and `_`"
-    return (
-        f"unexpected character `{first}`"
-        if first.isprintable()
-        else f"unexpected character U+{ord(first):04X}"
     )

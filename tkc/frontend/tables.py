@@ -30,7 +30,7 @@ def build(grammar: str) -> Lark:
     return Lark(grammar, parser="lalr", lexer="basic")
 
 
-def encode(parser: Lark, key: str) -> str:
+def encode(parser: Any, key: str) -> str:
     """The tables as text: a line with the key and the digest of the rest, then JSON, one parser state a line.
 
     Lark numbers states and tokens in an order that differs from run to run; here they follow the names of the tokens.
@@ -77,9 +77,13 @@ def decode(text: str, key: str, transformer: Any) -> Lark | None:
     head, _, body = text.partition("\n")
     if head != f"{key} {hashlib.sha256(body.encode()).hexdigest()}":
         return None
-    data, memo, *rows = json.loads(body)
-    table = data["parser"]["parser"]
-    table["tokens"] = dict(enumerate(table["tokens"]))
+    parts: list[Any] = json.loads(body)
+    data: dict[str, Any] = parts[0]
+    memo: list[Any] = parts[1]
+    rows: list[list[int]] = parts[2:]
+    table: dict[str, Any] = data["parser"]["parser"]
+    tokens: list[str] = table["tokens"]
+    table["tokens"] = dict(enumerate(tokens))
     table["states"] = {
         i: {
             row[j]: (row[j + 1], {"@": row[j + 2]} if row[j + 1] else row[j + 2])
@@ -87,7 +91,8 @@ def decode(text: str, key: str, transformer: Any) -> Lark | None:
         }
         for i, row in enumerate(rows)
     }
-    return Lark._load_from_dict(data, dict(enumerate(memo)), transformer=transformer)
+    lark_class: Any = Lark
+    return lark_class._load_from_dict(data, dict(enumerate(memo)), transformer=transformer)
 
 
 def cache_file(key: str) -> Path:

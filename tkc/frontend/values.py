@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import program as P
-from tkc.frontend import syntax as S
 from tkc.frontend.program import Apply, Cast, Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     FUNCTIONS,
@@ -32,11 +33,24 @@ MAX_F32 = 3.4028235677973366e38
 
 CASTS = ("f32", "bf16", "f16")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
-_NUMBERS: dict[str, Callable[..., float]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
-    "min": min, "max": max, "neg": lambda a: -a, "abs": abs, "exp": math.exp, "exp2": lambda a: 2.0**a,
-    "log": math.log, "log2": math.log2, "sqrt": math.sqrt, "rsqrt": lambda a: 1 / math.sqrt(a), "rcp": lambda a: 1 / a,
-    "tanh": math.tanh,
+
+
+def _rsqrt(a: float) -> float:
+    return 1 / math.sqrt(a)
+
+
+def _div(a: float, b: float) -> float:
+    return a / b
+
+
+def _rcp(a: float) -> float:
+    return 1 / a
+
+
+_NUMBERS: dict[str, Any] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
+    "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
+    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": _rcp, "tanh": math.tanh,
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
@@ -218,30 +232,32 @@ class Values:
 
     def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         """An elementwise operation on values of one shape, where scalars spread."""
-        tiles = [x for x in operands if isinstance(x.type, Regs)]
-        if not tiles:
+        types: dict[Regs, None] = {}
+        for x in operands:
+            if isinstance(x.type, Regs):
+                types[x.type] = None
+                dtype = x.type.dtype
+                if dtype != "f32":
+                    self._later(
+                        f"arithmetic in {dtype}: make it f32 by `f32(...)`, and the result {dtype} by `{dtype}(...)`",
+                        x.span,
+                    )
+        if not types:
             return self._scalar(kind, operands, span)
-        for x in tiles:
-            if x.type.dtype != "f32":
-                self._later(
-                    f"arithmetic in {x.type.dtype}: make it f32 by `f32(...)`, and the result {x.type.dtype} by "
-                    f"`{x.type.dtype}(...)`",
-                    x.span,
-                )
-        shapes = list(dict.fromkeys(x.type.shape for x in tiles))
-        if len(shapes) > 1:
-            a, b = (list(s) for s in shapes)
+        if len(types) > 1:
+            a, b = (list(t.shape) for t in types)
             self._fail(
                 "TK104", f"elementwise {kind} of shapes {a} and {b}: they must be equal", span
             )
-        return Apply(kind, operands, tiles[0].type, span)
+        return Apply(kind, operands, next(iter(types)), span)
 
     def _scalar(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
-        if all(isinstance(x, Constant) for x in operands) and kind in _NUMBERS:
+        numbers = [x.value for x in operands if isinstance(x, Constant)]
+        if len(numbers) == len(operands) and kind in _NUMBERS:
             try:
-                return self._number(_NUMBERS[kind](*(x.value for x in operands)), span)  # type: ignore[union-attr]
+                return self._number(_NUMBERS[kind](*numbers), span)
             except (ValueError, ZeroDivisionError, OverflowError):
-                shown = ", ".join(f"{x.value:g}" for x in operands)  # type: ignore[union-attr]
+                shown = ", ".join(f"{n:g}" for n in numbers)
                 self._fail("TK117", f"{kind} of {shown} has no value", span)
         if kind == "neg":
             return Apply("mul", (*operands, Constant(-1.0, span)), F32, span)
@@ -368,7 +384,9 @@ class Values:
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             what = self.scope.names[name].what
-            self._fail("TK106", f"`{name}` is {article(what)}, not a function", e.function.span)
+            hint = f": an index stands in brackets, `{name}[...]`" if what == "tensor" else ""
+            told = f"`{name}` is {article(what)}, not a function{hint}"
+            self._fail("TK106", told, e.function.span)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self._later(f"`{name}(...)`", e.span)
@@ -389,25 +407,27 @@ class Values:
             values = (self.evaluate(arguments[0]),)
         if name in DTYPES:
             return self._cast(name, self.as_value(values[0], arguments[0].span), e.span)
-        if name in ("cdiv", "min", "max") and all(isinstance(x, Int) for x in values):
-            return Int(self._combine(name, values[0].size, values[1].size, e.span), e.span)
+        sizes = [x.size for x in values if isinstance(x, Int)]
+        if name in ("cdiv", "min", "max") and len(sizes) == 2:
+            return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
         if name == "cdiv":
             self._fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
 
     def _cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
-        if isinstance(x.type, Scalar):
+        of = x.type
+        if isinstance(of, Scalar):
             if dtype == "f32":
                 return x
             self._later(f"a scalar in {dtype}", span)
-        if dtype not in CASTS or x.type.dtype not in CASTS:
-            self._later(f"register tiles of {dtype if dtype not in CASTS else x.type.dtype}", span)
-        if x.type.dtype == dtype:
+        if dtype not in CASTS or of.dtype not in CASTS:
+            self._later(f"register tiles of {of.dtype if dtype in CASTS else dtype}", span)
+        if of.dtype == dtype:
             return x
-        if "f32" not in (dtype, x.type.dtype):
-            x = Cast(x, Regs("f32", x.type.shape), span)
-        return Cast(x, Regs(dtype, x.type.shape), span)
+        if "f32" not in (dtype, of.dtype):
+            x = Cast(x, Regs("f32", of.shape), span)
+        return Cast(x, Regs(dtype, of.shape), span)
 
     def _read(self, e: S.Expression, span: Span) -> P.Read:
         tile = self.evaluate(e)
@@ -493,5 +513,7 @@ def describe(x: Any) -> str:
             return f"the block {x.name}"
         case Tensor() | P.Schedule() | P.Pipe():
             return f"the {type(x).__name__.lower()} {x.name}"
-    type_ = getattr(x, "type", None)
-    return f"a register value, {type_}" if type_ is not None else "the role"
+        case S.Role():
+            return f"the role {x.name.text}"
+        case _:
+            return f"a register value, {x.type}"

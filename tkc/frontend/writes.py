@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from tkc.frontend import program as P
-from tkc.frontend import syntax as S
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
 from tkc.frontend.program import Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
@@ -168,14 +168,13 @@ class Writes:
         return self._set(name, value, s.value.span, s.span, span)
 
     def _set(self, name: str, value: Any, at: Span, span: Span, word: Span) -> P.Statement | None:
-        if isinstance(value, Int):
-            meaning: Any = Int(value.size, word)
-        else:
-            value = self.values.as_value(value, at)
-            meaning = value.type
-        self.scope.names[name] = Entry(REGISTER, meaning, word)
         self.scope.unset.pop(name, None)
-        return None if isinstance(meaning, Int) else P.Set(name, value, span)
+        if isinstance(value, Int):
+            self.scope.names[name] = Entry(REGISTER, Int(value.size, word), word)
+            return None
+        checked = self.values.as_value(value, at)
+        self.scope.names[name] = Entry(REGISTER, checked.type, word)
+        return P.Set(name, checked, span)
 
     def _assignable(self, name: str, entry: Entry | None, span: Span) -> None:
         if entry is None:
@@ -207,16 +206,16 @@ class Writes:
         self.scope.cleared.add(d.name)
         self.scope.written.add(d.name)
         value = self.values.evaluate(s.value)
-        zero = (isinstance(value, Int) and value.size == 0) or (
+        if isinstance(value, Product):
+            self._writable(d, s.target.span)
+            return self._multiply(s, d, value)
+        if not (isinstance(value, Int) and value.size == 0) and not (
             isinstance(value, Constant) and value.value == 0
-        )
-        if not zero and not isinstance(value, Product):
-            self._later(
-                f"an accumulator set to anything but 0 or a matrix product, here {describe(value)}",
-                s.span,
-            )
+        ):
+            told = f"anything but 0 or a matrix product, here {describe(value)}"
+            self._later(f"an accumulator set to {told}", s.span)
         self._writable(d, s.target.span)
-        return P.Clear(d.name, s.span) if zero else self._multiply(s, d, value)
+        return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
         owned = self.values.owned(d, span)

@@ -1,0 +1,77 @@
+"""Text to tokens, by the grammar's own terminals; characters that begin none are reported and read as blanks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters
+
+from tkc.diagnostics import Location
+from tkc.frontend.build import Builder
+from tkc.frontend.source import Source
+from tkc.frontend.tables import load
+
+_RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
+"""What a person sees as one wrong thing, from its first character."""
+
+_INSTEAD = {
+    "'": "a transpose is written `.T`, and the language has no strings",
+    '"': "the language has no strings",
+    "{": "blocks are made by indentation, not by braces",
+    "}": "blocks are made by indentation, not by braces",
+    "\\": "a line goes on inside brackets, not after a backslash",
+    "!": "a negation is written `not`",
+    "&": "`and` joins conditions",
+    "|": "`or` joins conditions",
+    "\u2212": "write `-`", "\u2013": "write `-`", "\u2014": "write `-`", "\u00d7": "write `*`", "\u00b7": "write `*`",
+    "\u2190": "write `<-`", "\u2192": "write `->`", "\u2264": "write `<=`", "\u2265": "write `>=`",
+    "\u201c": "the language has no strings", "\u201d": "the language has no strings", "\u00a0": "write a plain space",
+}  # fmt: skip
+
+
+@cache
+def parser() -> Any:
+    """The Lark parser of the grammar; its tokens and rules make the syntax tree."""
+    return load(Builder())
+
+
+def tokenize(source: Source) -> list[Token]:
+    """All tokens of the text."""
+    text = source.text if source.text.endswith("\n") else source.text + "\n"
+    while True:
+        session: Any = parser().parse_interactive(text)
+        try:
+            found: Iterator[Token] = session.lexer_thread.lex(session.parser_state)
+            return list(found)
+        except UnexpectedCharacters as e:
+            at: Any = e
+            start: int = at.pos_in_stream
+            match = _RUN.match(text, start)
+            run = match.group() if match else text[start]
+            place = Location(source.file, e.line, e.column, e.column + len(run))
+            source.error(_explain(run), place)
+            if source.full:
+                source.abandoned = True
+                return []
+            text = text[:start] + " " * len(run) + text[start + len(run) :]
+
+
+def _explain(run: str) -> str:
+    """What to say of characters that begin no token."""
+    first = run[0]
+    if (first.isdigit() and first.isascii()) or (first == "." and len(run) > 1):
+        return f"`{run}` is not a number"
+    if first in _INSTEAD:
+        shown = first if first != "\u00a0" else "U+00A0"
+        return f"unexpected character `{shown}`: {_INSTEAD[first]}"
+    if first.isalpha():
+        return f"`{run}` cannot be a name: names are made of ASCII letters, digits and `_`"
+    return (
+        f"unexpected character `{first}`"
+        if first.isprintable()
+        else f"unexpected character U+{ord(first):04X}"
+    )
