@@ -10,7 +10,7 @@ TARGET := sm_100a
 # The first Python that is new enough and can make a virtual environment; PYTHON=... decides otherwise.
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
 
-.PHONY: help demo test soak bless lint format install clean
+.PHONY: help demo test soak bless lint format install bytecode clean
 
 help:
 	@echo 'make demo    compile and assemble examples/gemm_bf16.tk for $(TARGET), say what was made, run it where a GPU is'
@@ -32,12 +32,16 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[assemble,gpu,dev]'
 	@touch $@
 
-install: $(STAMP)
+install: bytecode
 
-demo: $(STAMP)
+# Where PYTHONDONTWRITEBYTECODE is set, Python would compile this package anew in every process: 0.1 s each.
+bytecode: $(STAMP)
+	@$(BIN)/python -m compileall -q tkc
+
+demo: bytecode
 	@$(BIN)/python examples/demo.py --target $(TARGET) --out $(OUT)
 
-test: $(STAMP)
+test: bytecode
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 soak: $(STAMP)
