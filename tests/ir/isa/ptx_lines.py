@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tkc.ir.isa.instructions import REGISTER_CLASS, Row, all_rows
+from tkc.ir.isa.instructions import COMES_WITH, REGISTER_CLASS, Row, all_rows
 from tkc.ir.isa.instructions.warp_mma import fragment_registers
 from tkc.ir.isa.targets import TARGETS, Feature, Version
-
-COMES_WITH = {
-    "policy": "hint",
-    "mask": "multicast",
-    "byte_mask": "mask",
-}
-"""Optional operands that stand exactly where a modifier does."""
 
 IMMEDIATES = {
     "table": "0x96",
@@ -29,8 +22,10 @@ IMMEDIATES = {
     "register": "%tid.x",
     "selector": "0",
     "param": "P",
+    "targets": "TABLE",
 }
 COUNTS = {
+    "call": "callee",
     "setmaxnreg": "64",
     "fence.proxy.tensormap.acquire": "128",
     "discard": "128",
@@ -141,6 +136,8 @@ def operand_text(row: Row, modifiers: Mapping[str, str], extra: bool, registers:
                 return "0f3F800000"
             if name == "register" and modifiers["type"] in (".u64", ".b64"):
                 return "%globaltimer"
+            if name == "param" and row.name.startswith("st."):
+                return "Q"
             return COUNTS.get(row.name, IMMEDIATES.get(name, "1"))
         if kind in row.slots:
             kind = REGISTER_CLASS[modifiers[kind]]
@@ -200,7 +197,7 @@ def lines() -> tuple[tuple[Line, ...], str]:
         for number, modifiers in enumerate(spellings(row)):
             needs = row.requires(modifiers)
             for extra in (False, True) if number == 0 and "{?" in row.syntax else (False,):
-                if extra and row.name.startswith("wgmma"):
+                if extra and row.name.startswith(("wgmma", "call")):
                     continue
                 operands = operand_text(row, modifiers, extra, registers)
                 found.append(Line(row.name, f"{row.spell(modifiers)} {operands};", *needs))
@@ -218,8 +215,9 @@ def module(target: str, version: Version, body: str, declarations: str) -> tuple
     head = (
         f".version {version[0]}.{version[1]}\n.target {target}\n.address_size 64\n"
         ".extern .shared .align 128 .b8 shared_array[];\n"
+        ".extern .func callee;\n"
         ".visible .entry k(.param .align 64 .b8 P[256])\n{\n"
-        f"{declarations}\nLABEL:\n"
+        f".param .align 32 .b8 Q[256];\n{declarations}\nLABEL:\nTABLE: .branchtargets LABEL;\n"
     )
     return f"{head}{body}\nstop_here;\nret;\n}}\n", head.count("\n") + 1
 

@@ -146,6 +146,9 @@ class Row:
 
 _SPACES = {"global": Space.GLOBAL, "shared": Space.SHARED, "param": Space.PARAM}
 
+COMES_WITH: Mapping[str, str] = {"policy": "hint", "mask": "multicast", "byte_mask": "mask"}
+"""Optional operands that stand exactly where a modifier does: operand to slot."""
+
 FAMILIES = ("arith", "memory", "control", "mbarrier", "tma", "wgmma", "tcgen05")
 """Files of this package; `tkc/ir/ptx` and `tkc/emulator` have the same names."""
 

@@ -91,10 +91,10 @@ def _unary(
 def _approx(name: str, doc: str, types: tuple[Choice, ...], ftz: tuple[Choice, ...] = _FTZ) -> Row:
     return _row(
         f"{name}.approx",
-        f"{name}.approx<ftz?><type>",
+        f"{name}.approx{'<ftz?>' if ftz else ''}<type>",
         "d, a",
         _T1,
-        {"ftz": ftz, "type": types},
+        {**({"ftz": ftz} if ftz else {}), "type": types},
         f"floating-point-instructions-{name}",
         doc,
     )
