@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tkc.diagnostics import TkcError, nearest
 
@@ -159,7 +159,6 @@ class Kernel:
 
         `sm_count` is what the launch grid is made for. Raises TkcError TK401..TK407, TK414.
         """
-        import tkc
         from tkc.backend.arrays import view
         from tkc.backend.bind import bind, gather, number
 
@@ -176,8 +175,7 @@ class Kernel:
         if bound.action == "zero":
             for name in self.contract["outputs"]:
                 given[name][...] = 0
-        emulate = cast("Callable[..., Any]", tkc.emulate)
-        return emulate(
+        return _public().emulate(
             self.ptx,
             entry=self.name,
             grid=bound.grid if bound.action == "launch" else (0, 0, 0),
@@ -194,9 +192,9 @@ class Kernel:
 
 def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
     """The kernel's parameters as `tkc.emulate` takes them: TensorMaps over the arrays, arrays for pointers, numbers."""
-    import tkc
     from tkc.backend.bind import PointerValue, ScalarValue
 
+    tensor_map = _public().TensorMap
     args: list[Any] = []
     for value in bound.values:
         if isinstance(value, ScalarValue):
@@ -211,7 +209,7 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
         else:
             tiled = value.map.tiled
             args.append(
-                tkc.TensorMap(
+                tensor_map(
                     given[value.argument],
                     dtype=value.spec["dtype"],
                     sizes=tiled.sizes,
@@ -226,6 +224,13 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
                 )
             )
     return args
+
+
+def _public() -> Any:
+    """The public names; the package imports this module, so it is fetched when a kernel needs it."""
+    from importlib import import_module
+
+    return import_module("tkc")
 
 
 def load(path: str | os.PathLike[str], kernel: str | None = None) -> Kernel:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tkc.diagnostics import TkcError
 
@@ -78,7 +78,7 @@ def view(array: Any, name: str, stream: int = 0) -> View:
     library = library_of(array)
     if library is not None:
         return library.view(array, name)
-    kind = type(array)
+    kind = cast("type[Any]", type(array))
     if hasattr(array, "__dlpack__"):
         found = _from_dlpack(array, name, stream)
         if found is not None:
@@ -113,7 +113,7 @@ _libraries: dict[type, Library | None] = {}
 
 def library_of(array: Any) -> Library | None:
     """The library that an array's class belongs to, by its name: neither is imported."""
-    kind = type(array)
+    kind = cast("type[Any]", type(array))
     try:
         return _libraries[kind]
     except KeyError:
@@ -265,9 +265,10 @@ _DL_FLOAT4 = 17
 _DL_DEVICES = {1: CPU, 2: CUDA, 3: "pinned host memory", 13: CUDA}
 """DLDeviceType; 13 is managed memory, which a kernel may read like its own."""
 
-_capsule_pointer: Callable[[Any, bytes], int] = ctypes.pythonapi.PyCapsule_GetPointer
-ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
-ctypes.pythonapi.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+"""A prototype of our own: `ctypes.pythonapi` shares its functions with whoever else sets their types."""
 
 
 def _from_dlpack(array: Any, name: str, stream: int) -> View | None:
@@ -371,9 +372,10 @@ def stream_handle(stream: Any, arrays: Sequence[Any] = ()) -> int:
         return _current_stream(arrays)
     if isinstance(stream, int):
         return int(stream)
-    protocol = getattr(stream, "__cuda_stream__", None)
+    protocol: Any = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
+        pair: Any = protocol() if callable(protocol) else protocol
+        return int(pair[1])
     for attribute in ("cuda_stream", "ptr"):
         handle = getattr(stream, attribute, None)
         if handle is not None:

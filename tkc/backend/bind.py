@@ -203,8 +203,8 @@ def _symbols(
         if name in given:
             values[name], first = given[name], "the caller"
         for place in places(entry):
-            argument = place["argument"]
-            axis = place.get("dimension")
+            argument: str = place["argument"]
+            axis: int | None = place.get("dimension")
             size = int(scalars[argument]) if axis is None else sizes[argument][axis]
             where = argument if axis is None else f"axis {axis} of {argument}"
             if not first:

@@ -10,6 +10,7 @@ from tkc.backend.schema import (
     Check,
     boolean,
     integer,
+    is_object,
     list_of,
     mapping_of,
     nullable,
@@ -34,7 +35,7 @@ def _place(value: Any, path: str) -> None:
 
 
 def _places(value: Any, path: str) -> None:
-    if isinstance(value, Mapping):
+    if is_object(value):
         _place(value, path)
     else:
         list_of(_place)(value, path)
@@ -72,7 +73,7 @@ _SCALAR = record({"name": text, "dtype": _dtype, "scalar": boolean})
 
 
 def _argument(value: Any, path: str) -> None:
-    (_SCALAR if isinstance(value, Mapping) and value.get("scalar") is True else _ARRAY)(value, path)
+    (_SCALAR if is_object(value) and value.get("scalar") is True else _ARRAY)(value, path)
 
 
 _ARGS: Mapping[str, Check] = {
@@ -108,8 +109,8 @@ _ARGS: Mapping[str, Check] = {
 
 
 def _arg(value: Any, path: str) -> None:
-    kind = value.get("kind") if isinstance(value, Mapping) else None
-    if kind not in _ARGS:
+    kind = value.get("kind") if is_object(value) else None
+    if not isinstance(kind, str) or kind not in _ARGS:
         refuse(f"{path}.kind", f"one of {', '.join(_ARGS)}", kind)
     _ARGS[kind](value, path)
 
@@ -252,9 +253,9 @@ def _check_expressions(kernel: Mapping[str, Any], arguments: Mapping[str, Any], 
         name for name, a in arguments.items() if a.get("scalar") and not DTYPES[a["dtype"]].floating
     }
     for where, expression in _expressions(kernel):
-        known = {*kernel["symbols"], *integers, "sm_count"} | (
-            {"max_clusters"} if "grid" in where else set()
-        )
+        known: set[str] = {*kernel["symbols"], *integers, "sm_count"}
+        if "grid" in where:
+            known.add("max_clusters")
         for name in expressions.symbols(expression):
             if name not in known:
                 raise TkcError.at(
@@ -296,4 +297,4 @@ def _check_cluster(kernel: Mapping[str, Any], path: str) -> None:
 
 def places(value: Any) -> Sequence[Mapping[str, Any]]:
     """The places of one entry of `symbols`, whether it is one place or a list."""
-    return [value] if isinstance(value, Mapping) else value
+    return [value] if is_object(value) else value

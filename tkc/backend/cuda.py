@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import cache
@@ -177,7 +177,7 @@ class Driver:
         return value.value or 0
 
     @contextmanager
-    def context(self, context: int) -> Iterator[None]:
+    def context(self, context: int) -> Generator[None]:
         """Makes `context` current for the block."""
         if self.current() == context:
             yield

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
+from tkc.backend.schema import is_integer, is_list, is_object
 from tkc.diagnostics import TkcError
 
 DEPTH_LIMIT = 64
 """Levels of nesting; a contract that needs more is wrong, and the limit keeps the evaluator from recursing away."""
 
 DEVICE_SYMBOLS = ("sm_count", "max_clusters")
-
-
-def _product(values: Sequence[int]) -> int:
-    result = 1
-    for value in values:
-        result *= value
-    return result
 
 
 class Operator(NamedTuple):
@@ -29,19 +24,37 @@ class Operator(NamedTuple):
     divides: bool = False
 
 
+def _pair(compute: Callable[[int, int], int], *, divides: bool = False) -> Operator:
+    def run(values: Sequence[int]) -> int:
+        return compute(values[0], values[1])
+
+    return Operator(2, run, divides=divides)
+
+
+def _fold(compute: Callable[[int, int], int]) -> Operator:
+    def run(values: Sequence[int]) -> int:
+        return reduce(compute, values)
+
+    return Operator(2, run, variadic=True)
+
+
+def _select(values: Sequence[int]) -> int:
+    return values[1] if values[0] else values[2]
+
+
 OPERATORS: Mapping[str, Operator] = {
-    "add": Operator(2, sum, variadic=True),
-    "sub": Operator(2, lambda v: v[0] - v[1]),
-    "mul": Operator(2, _product, variadic=True),
-    "floordiv": Operator(2, lambda v: v[0] // v[1], divides=True),
-    "ceildiv": Operator(2, lambda v: -(-v[0] // v[1]), divides=True),
-    "mod": Operator(2, lambda v: v[0] % v[1], divides=True),
-    "min": Operator(2, min, variadic=True),
-    "max": Operator(2, max, variadic=True),
-    "eq": Operator(2, lambda v: int(v[0] == v[1])),
-    "lt": Operator(2, lambda v: int(v[0] < v[1])),
+    "add": _fold(lambda a, b: a + b),
+    "sub": _pair(lambda a, b: a - b),
+    "mul": _fold(lambda a, b: a * b),
+    "floordiv": _pair(lambda a, b: a // b, divides=True),
+    "ceildiv": _pair(lambda a, b: -(-a // b), divides=True),
+    "mod": _pair(lambda a, b: a % b, divides=True),
+    "min": _fold(lambda a, b: min(a, b)),
+    "max": _fold(lambda a, b: max(a, b)),
+    "eq": _pair(lambda a, b: int(a == b)),
+    "lt": _pair(lambda a, b: int(a < b)),
     # Evaluated apart, since only one branch may be: the other may divide by a size that is 0.
-    "select": Operator(3, lambda v: v[1] if v[0] else v[2]),
+    "select": Operator(3, _select),
 }
 
 
@@ -71,9 +84,9 @@ def check(expression: Any, path: str = "expression", _depth: int = 0) -> None:
     """Raises TkcError TK411, naming `path`, unless `expression` is well formed."""
     if _depth > DEPTH_LIMIT:
         raise TkcError.at("TK411", f"{path}: nested deeper than {DEPTH_LIMIT} levels")
-    if isinstance(expression, int) and not isinstance(expression, bool):
+    if is_integer(expression):
         return
-    if not isinstance(expression, dict):
+    if not is_object(expression):
         raise TkcError.at(
             "TK411", f"{path}: expected an integer, sym, stride or op, found {_show(expression)}"
         )
@@ -84,8 +97,8 @@ def check(expression: Any, path: str = "expression", _depth: int = 0) -> None:
             )
     elif set(expression) == {"stride"}:
         place = expression["stride"]
-        good = isinstance(place, list | tuple) and len(place) == 2 and isinstance(place[0], str)
-        if not good or not isinstance(place[1], int) or isinstance(place[1], bool) or place[1] < 0:
+        good = is_list(place) and len(place) == 2 and isinstance(place[0], str)
+        if not good or not is_integer(place[1]) or place[1] < 0:
             raise TkcError.at(
                 "TK411", f"{path}.stride: expected [array, axis], found {_show(place)}"
             )
@@ -96,7 +109,7 @@ def check(expression: Any, path: str = "expression", _depth: int = 0) -> None:
             raise TkcError.at(
                 "TK411", f"{path}: unknown op {_show(name)}; there are {', '.join(OPERATORS)}"
             )
-        if not isinstance(operands, list | tuple):
+        if not is_list(operands):
             raise TkcError.at("TK411", f"{path}.of: expected a list, found {_show(operands)}")
         if len(operands) < operator.arity or (
             len(operands) > operator.arity and not operator.variadic
@@ -117,10 +130,11 @@ def check(expression: Any, path: str = "expression", _depth: int = 0) -> None:
 
 def evaluate(expression: Any, scope: Scope, path: str = "expression", _depth: int = 0) -> int:
     """The value of a checked expression; TK414 where it divides by zero, TK411 where it reads an unknown symbol."""
-    if isinstance(expression, int) and not isinstance(expression, bool):
+    if is_integer(expression):
         return expression
-    if _depth > DEPTH_LIMIT or not isinstance(expression, dict):
+    if _depth > DEPTH_LIMIT or not is_object(expression):
         check(expression, path, _depth)
+        raise TkcError.at("TK411", f"{path}: {_show(expression)} is no expression")
     if "sym" in expression:
         return scope.symbol(expression["sym"])
     if "stride" in expression:
@@ -143,7 +157,7 @@ def evaluate(expression: Any, scope: Scope, path: str = "expression", _depth: in
 
 def symbols(expression: Any) -> Iterator[str]:
     """The names that a checked expression reads, with repetitions."""
-    if isinstance(expression, dict):
+    if is_object(expression):
         if "sym" in expression:
             yield expression["sym"]
         for operand in expression.get("of", ()):
@@ -152,7 +166,7 @@ def symbols(expression: Any) -> Iterator[str]:
 
 def strides(expression: Any) -> Iterator[tuple[str, int]]:
     """The (array, axis) pairs whose byte stride a checked expression reads, with repetitions."""
-    if isinstance(expression, dict):
+    if is_object(expression):
         if "stride" in expression:
             yield expression["stride"][0], expression["stride"][1]
         for operand in expression.get("of", ()):
@@ -164,7 +178,7 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "eq"
 
 def spell(expression: Any) -> str:
     """The expression as a person writes it, for messages: `min(sm_count, cdiv(M, 128))`."""
-    if not isinstance(expression, dict):
+    if not is_object(expression):
         return str(expression)
     if "sym" in expression:
         return str(expression["sym"])

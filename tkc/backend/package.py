@@ -110,7 +110,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkc.backend.contract import KEYS, SCHEMA, check_file, check_kernel
-from tkc.backend.schema import refuse
+from tkc.backend.schema import is_object, refuse
 from tkc.diagnostics import Bug, TkcError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def complete(
     """
     from tkc.version import __version__
 
-    given = {
+    given: dict[str, Any] = {
         "attributes": {},
         "requires": [],
         "empty": [],
@@ -357,9 +357,8 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     except (ValueError, RecursionError) as error:
         raise TkcError.at("TK411", f"{json_path} is no JSON: {error}") from None
     name = json_path.name
-    if not isinstance(value, Mapping) or value.get("schema") != SCHEMA:
-        found = value.get("schema") if isinstance(value, Mapping) else value
-        refuse(f"{name}: schema", SCHEMA, found)
+    if not is_object(value) or value.get("schema") != SCHEMA:
+        refuse(f"{name}: schema", SCHEMA, value.get("schema") if is_object(value) else value)
     check_file(value, name)
     for i, kernel in enumerate(value["kernels"]):
         check_kernel(kernel, f"{name}: kernels[{i}]")

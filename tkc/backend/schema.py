@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeGuard
 
 from tkc.diagnostics import TkcError
 
 Check = Callable[[Any, str], None]
+
+
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a JSON value is an object."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether a JSON value is a list; a tuple is one too, where Python made the value."""
+    return isinstance(value, list | tuple)
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a JSON value is an integer; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def refuse(path: str, expected: str, found: Any) -> NoReturn:
@@ -33,7 +48,7 @@ def integer(low: int, high: int | None = None) -> Check:
     """An integer (no boolean) in `low..high`; no upper limit where `high` is None."""
 
     def check(value: Any, path: str) -> None:
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not is_integer(value):
             refuse(path, "an integer", value)
         if value < low or (high is not None and value > high):
             refuse(
@@ -63,7 +78,7 @@ def nullable(inner: Check) -> Check:
 
 def list_of(inner: Check, least: int = 0, most: int | None = None) -> Check:
     def check(value: Any, path: str) -> None:
-        if not isinstance(value, list | tuple):
+        if not is_list(value):
             refuse(path, "a list", value)
         if len(value) < least or (most is not None and len(value) > most):
             count = (
@@ -84,7 +99,7 @@ def mapping_of(inner: Check) -> Check:
     """An object whose keys are free names and whose values pass `inner`."""
 
     def check(value: Any, path: str) -> None:
-        if not isinstance(value, Mapping):
+        if not is_object(value):
             refuse(path, "an object", value)
         for key, item in value.items():
             text(key, f"{path} key")
@@ -98,7 +113,7 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] | None =
     known = {**required, **(optional or {})}
 
     def check(value: Any, path: str) -> None:
-        if not isinstance(value, Mapping):
+        if not is_object(value):
             refuse(path, "an object", value)
         missing = [key for key in required if key not in value]
         if missing:
