@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tkc.ir.isa.instructions import COMES_WITH, REGISTER_CLASS, Row, all_rows
 from tkc.ir.isa.instructions.warp_mma import fragment_registers
+from tkc.ir.isa.instructions.wmma import wmma_registers
 from tkc.ir.isa.targets import TARGETS, Feature, Version
 
 IMMEDIATES = {
@@ -80,6 +81,8 @@ def list_length(row: Row, name: str, modifiers: Mapping[str, str]) -> int:
     if row.name.startswith("wgmma"):
         n = int(re.findall(r"n(\d+)k", modifiers["shape"])[0])
         return 4 if name == "a" else n // 4 if modifiers["dtype"] == ".f16" else n // 2
+    if row.name.startswith("wmma"):
+        return wmma_operand(row, name, modifiers)
     if row.name.startswith(("mma.sync", "mma.sp")):
         return fragment_registers(row.name, modifiers["shape"], modifiers.get("atype", ""))[name]
     if name == "offsets":
@@ -100,6 +103,18 @@ def list_length(row: Row, name: str, modifiers: Mapping[str, str]) -> int:
     if "num" in modifiers:
         return number("num") * (2 if ".m16n16" in row.mnemonic else 1)
     return 4
+
+
+def wmma_operand(row: Row, name: str, modifiers: Mapping[str, str]) -> int:
+    """Registers of an operand of `wmma`, whose row fixes the type of c and d."""
+    types = re.findall(r"\.(?:f16|f32|s32)", row.mnemonic.partition("<shape>")[2])
+    shape = modifiers["shape"]
+    if row.name.startswith("wmma.mma"):
+        if name in ("c", "d"):
+            return wmma_registers(name, shape, types[-1 if name == "c" else 0])
+        return wmma_registers(name, shape, modifiers.get("atype", ".f16"))
+    operand = modifiers.get("operand", ".c" if ".load" in row.name else ".d")[1:]
+    return wmma_registers(operand, shape, modifiers["type"])
 
 
 class Registers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tkc.ir.isa.instructions import Choice, Row, Together, texts
 from tkc.ir.isa.instructions.warp_mma import WARP_MMA
+from tkc.ir.isa.instructions.wmma import WMMA
 from tkc.ir.isa.memory import Await, Done, Effect, Kind, Order, Proxy, Signal, Space, Touch
 from tkc.ir.isa.targets import Feature
 
@@ -225,4 +226,4 @@ SPARSE = (
     ),
 )
 
-ROWS = (*WGMMA, *SPARSE, *WARP_MMA)
+ROWS = (*WGMMA, *SPARSE, *WARP_MMA, *WMMA)
