@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Await, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.ops import By
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
 
 
@@ -69,6 +70,11 @@ def _synchronises(op: Operation) -> bool:
     )
 
 
+def _meets(op: Operation, buffer: SSAValue) -> bool:
+    """Whether an operation synchronises, or the async proxy touches the buffer in it."""
+    return _synchronises(op) or _touches_async(op, buffer)
+
+
 def _touches_async(op: Operation, buffer: SSAValue) -> bool:
     return any(
         value is buffer and touch.proxy is Proxy.ASYNC
@@ -94,14 +100,30 @@ def _in_tensor_memory(value: SSAValue) -> bool:
     return False
 
 
+Fence = s.ProxyFenceOp | s.Tcgen05FenceOp
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fence goes: in `block` before `following` (at its end where that is None).
+
+    `anchor` is what the fence stands beside: the synchronisation, or the loop or role at whose edge it is. Accesses
+    with the same anchor on the same side share a fence.
+    """
+
+    anchor: Operation
+    block: Block
+    following: Operation | None
+
+
 @dataclass
 class RoleFences:
     """The fences of one role, one for each place and kind."""
 
     role: s.RoleOp
     crossing: set[SSAValue]
-    made: dict[tuple[Operation | None, str], s.ProxyFenceOp | s.Tcgen05FenceOp] = field(
-        default_factory=dict
+    made: dict[tuple[Operation, str, bool], Fence] = field(
+        default_factory=dict[tuple[Operation, str, bool], Fence]
     )
 
     def run(self) -> None:
@@ -118,45 +140,66 @@ class RoleFences:
                     self._tensor(op, buffer, after=False)
                     self._tensor(op, buffer, after=True)
 
-    def _place(
-        self, op: Operation, buffer: SSAValue, after: bool
-    ) -> tuple[Operation | None, Operation]:
-        """The nearest synchronisation on that side of an access, and the operation next to which the fence goes.
+    def _place(self, op: Operation, buffer: SSAValue, after: bool) -> Place:
+        """Beside the nearest synchronisation on that side of an access.
 
-        An access of the same buffer through the async proxy counts too: the thread may cross proxies by itself.
-        Climbs out of loops and conditions; the edge of the role counts as a synchronisation (the kernel's own
-        barrier).
+        An access of the same buffer through the async proxy counts too: the thread may cross proxies by itself. The
+        search climbs out of conditions, and out of loops whose body meets nobody: in a loop that does, the way round
+        may lead to it, so the fence stands inside, at the body's edge. The edge of the role counts as a
+        synchronisation (the kernel's own barrier).
         """
         here = op
         while True:
-            there = here.next_op if after else here.prev_op
+            there = self._beyond(here, after)
             while there is not None:
-                if _synchronises(there) or _touches_async(there, buffer):
-                    return there, there
-                there = there.next_op if after else there.prev_op
-            parent = here.parent_op()
+                if _meets(there, buffer):
+                    return self._beside(there, after)
+                there = self._beyond(there, after)
+            parent, block = here.parent_op(), here.parent_block()
             assert parent is not None
-            if isinstance(parent, s.RoleOp):
-                return None, here
+            assert block is not None
+            if isinstance(parent, s.RoleOp) or (
+                isinstance(parent, s.ForOp) and self._meets_in(block, buffer)
+            ):
+                following = here if not after else block.last_op
+                if after and not isinstance(following, s.YieldOp):
+                    following = None
+                return Place(parent, block, following)
             here = parent
 
-    def _insert(self, fence: Operation, op: Operation, buffer: SSAValue, after: bool) -> None:
-        sync, at = self._place(op, buffer, after)
-        block = at.parent_block()
+    def _beyond(self, op: Operation, after: bool) -> Operation | None:
+        """The next operation on that side that was there before this pass."""
+        ours = list(self.made.values())
+        there = op.next_op if after else op.prev_op
+        while there is not None and there in ours:
+            there = there.next_op if after else there.prev_op
+        return there
+
+    def _meets_in(self, block: Block, buffer: SSAValue) -> bool:
+        ours = list(self.made.values())
+        return any(_meets(op, buffer) for op in block.ops if op not in ours)
+
+    def _beside(self, sync: Operation, after: bool) -> Place:
+        block = sync.parent_block()
         assert block is not None
-        before_it = after == (sync is not None)
+        return Place(sync, block, sync if after else sync.next_op)
+
+    def _add(self, fence: Fence, place: Place, kind: str, op: Operation, after: bool) -> None:
+        self.made[place.anchor, kind, after] = fence
         fence.location = op.location
-        if before_it:
-            block.insert_op_before(fence, at)
+        if place.following is None:
+            place.block.add_op(fence)
         else:
-            block.insert_op_after(fence, at)
+            place.block.insert_op_before(fence, place.following)
+
+    def _id(self) -> StringAttr:
+        return StringAttr(f"{self.role.sym_name.data}.fence.{len(self.made)}")
 
     def _proxy(self, op: Operation, buffer: SSAValue, after: bool) -> None:
         declared = buffer.owner
         assert isinstance(declared, s.BufferOp)
-        sync, at = self._place(op, buffer, after)
-        key = (sync or at, f"proxy.{after}")
-        known = self.made.get(key)
+        place = self._place(op, buffer, after)
+        known = self.made.get((place.anchor, "proxy", after))
         if isinstance(known, s.ProxyFenceOp):
             if declared.sym_name not in known.guards:
                 known.guards = ArrayAttr([*known.guards, declared.sym_name])
@@ -165,25 +208,25 @@ class RoleFences:
             properties={
                 "space": StringAttr("shared::cta"),
                 "guards": ArrayAttr([declared.sym_name]),
-                "id": StringAttr(f"{self.role.sym_name.data}.fence.{len(self.made)}"),
+                "id": self._id(),
             }
         )
-        self.made[key] = fence
-        self._insert(fence, op, buffer, after)
+        self._add(fence, place, "proxy", op, after)
 
     def _tensor(self, op: Operation, accumulator: SSAValue, after: bool) -> None:
-        sync, at = self._place(op, accumulator, after)
-        key = (sync or at, f"tcgen05.{after}")
-        if key in self.made:
+        by = StringAttr((executed_by(op) or By.ALL).value)
+        place = self._place(op, accumulator, after)
+        known = self.made.get((place.anchor, "tcgen05", after))
+        if isinstance(known, s.Tcgen05FenceOp):
+            if known.by != by:
+                known.by = StringAttr(By.ALL.value)
             return
+        side = "before_thread_sync" if after else "after_thread_sync"
         fence = s.Tcgen05FenceOp.create(
-            properties={
-                "side": StringAttr("before_thread_sync" if after else "after_thread_sync"),
-                "id": StringAttr(f"{self.role.sym_name.data}.fence.{len(self.made)}"),
-                "by": StringAttr(
-                    op.executed_by.value if isinstance(op, s.StageOp) and op.executed_by else "all"
-                ),
-            }
+            properties={"side": StringAttr(side), "id": self._id(), "by": by}
         )
-        self.made[key] = fence
-        self._insert(fence, op, accumulator, after)
+        self._add(fence, place, "tcgen05", op, after)
+
+
+def executed_by(op: Operation) -> By | None:
+    return op.executed_by if isinstance(op, s.StageOp) else None
