@@ -39,12 +39,15 @@ class _Commands(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
     from tkc.version import __version__
 
     click.echo(f"tkc {__version__}")
-    click.echo(f"xdsl {version('xdsl')}")
+    try:
+        click.echo(f"xdsl {version('xdsl')}")
+    except PackageNotFoundError:
+        click.echo("xdsl not installed: packaged kernels can be launched, none can be compiled")
     click.echo(f"Python {sys.version.split()[0]}")
     click.echo(_ptxas_version())
     ctx.exit()

@@ -78,7 +78,8 @@ def command(
         reporter.show(compiled.diagnostics)
         from tkc.kernel import Kernel
 
-        _run(driver or _driver(), device, Kernel.of(compiled), specs, saved, expected, rtol)
+        with made.phase("run"):
+            _run(driver or _driver(), device, Kernel.of(compiled), specs, saved, expected, rtol)
         made.finish()
 
 
