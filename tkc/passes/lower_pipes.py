@@ -12,8 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Attribute, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Bug, TkcError
@@ -84,7 +91,9 @@ class LowerPipesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            rings = {p.ring: Ring(p) for p in kernel.body.block.ops if isinstance(p, s.PipeOp)}
+            rings: dict[SSAValue, Ring] = {
+                p.ring: Ring(p) for p in kernel.body.block.ops if isinstance(p, s.PipeOp)
+            }
             roles = [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]
             for ring in rings.values():
                 if ring.pipe.kind.data == "full_empty":
@@ -107,30 +116,10 @@ def _role_of(op: Operation) -> s.RoleOp:
 
 def make_barriers(ring: Ring, roles: list[s.RoleOp]) -> None:
     """The ring's two barrier arrays, with the arrivals that its ends make."""
-    counts = {"full": 0, "empty": 0}
-    uses = [u.operation for u in ring.pipe.ring.uses]
-    for side, kind, ends in (
-        ("full", s.CommitOp, ring.pipe.producers),
-        ("empty", s.ReleaseOp, ring.pipe.consumers),
-    ):
-        for end in ends:
-            role = next((r for r in roles if r.sym_name.data == end.data), None)
-            mine = [
-                o for o in uses if isinstance(o, kind) and role is not None and _role_of(o) is role
-            ]
-            hows = {frozenset(ARRIVALS[h] for h in how_of(o)) for o in mine}
-            if role is None or len(hows) != 1:
-                raise TkcError.at(
-                    "TK107" if not hows else "TK110",
-                    f"role {end.data} stands at an end of pipe {ring.name} but "
-                    + (
-                        "never opens it"
-                        if not hows
-                        else "touches it in different ways in different blocks"
-                    ),
-                    location_of(ring.pipe),
-                )
-            counts[side] += arrivals(how_of(mine[0]), role.warps.value.data)
+    counts = {
+        "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers),
+        "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers),
+    }
     emit = Emitter(Block(), ring.pipe.location)
     made = [
         emit.value(
@@ -152,6 +141,48 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp]) -> None:
     for op in list(emit.block.ops):
         op.detach()
         block.insert_op_before(op, ring.pipe)
+
+
+def _arrivals_of(
+    ring: Ring,
+    roles: list[s.RoleOp],
+    kind: type[s.CommitOp | s.ReleaseOp],
+    ends: ArrayAttr[StringAttr],
+) -> int:
+    """Arrivals of one side, from what the roles at that end do; TK107 where others do it, or one of them does not."""
+    signals = [u.operation for u in ring.pipe.ring.uses]
+    found: dict[s.RoleOp, list[s.CommitOp | s.ReleaseOp]] = {}
+    names = [end.data for end in ends]
+    verb, what = ("puts into", "producers") if kind is s.CommitOp else ("gets from", "consumers")
+    for op in signals:
+        if isinstance(op, kind):
+            role = _role_of(op)
+            if role.sym_name.data not in names:
+                raise TkcError.at(
+                    "TK107",
+                    f"role {role.sym_name.data} {verb} pipe {ring.name}, whose {what} are "
+                    f"{', '.join(names) or 'none'}",
+                    location_of(op),
+                )
+            found.setdefault(role, []).append(op)
+    count = 0
+    for name in names:
+        role = next((r for r in roles if r.sym_name.data == name), None)
+        mine = found.get(role, []) if role is not None else []
+        hows = {frozenset(ARRIVALS[h] for h in how_of(o)) for o in mine}
+        if role is None or len(hows) != 1:
+            raise TkcError.at(
+                "TK107" if not hows else "TK110",
+                f"role {name} stands at an end of pipe {ring.name} but "
+                + (
+                    "never opens it"
+                    if not hows
+                    else "touches it in different ways in different blocks"
+                ),
+                location_of(ring.pipe),
+            )
+        count += arrivals(how_of(mine[0]), role.warps.value.data)
+    return count
 
 
 @dataclass
@@ -207,7 +238,7 @@ class RoleLowering:
                     self._signal(op)
                 case s.ForOp():
                     self._loop(op, states)
-                case s.IfOp() if self._used(op.then.block):
+                case s.IfOp() if any(self._used(b) for r in op.regions for b in r.blocks):
                     raise TkcError.at(
                         "TK110", "an item under a condition is not supported yet", location_of(op)
                     )

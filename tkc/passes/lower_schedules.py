@@ -102,21 +102,33 @@ def lower(loop: s.WorkLoopOp) -> None:
 def block_numbers(
     emit: Emitter, item: SSAValue, extents: list[SSAValue], group: int
 ) -> list[SSAValue]:
-    """The block number on each axis of item `item`: last axis fastest; the last two in groups of `group` rows."""
-    numbers: list[SSAValue] = []
-    rest = item
-    for extent in reversed(extents[2:] if group > 1 else extents[1:]):
-        numbers.insert(0, emit.arith("mod", rest, extent))
-        rest = emit.arith("div", rest, extent)
+    """The block number on each axis of item `item`: last axis fastest; the last two in bands of `group` rows.
+
+    A band is walked column by column, so that neighbouring items share blocks of both axes (better hits in L2); the
+    last band may be lower.
+    """
     if group == 1 or len(extents) == 1:
-        return [rest, *numbers]
-    rows, columns = extents[0], extents[1]
-    size = emit.const(group)
+        return _plain(emit, item, extents)
+    rows, columns = extents[-2:]
+    outer: list[SSAValue] = []
+    if extents[:-2]:
+        plane = emit.arith("mul", rows, columns)
+        outer = _plain(emit, emit.arith("div", item, plane), extents[:-2])
+        item = emit.arith("mod", item, plane)
+    size = emit.const(group)  # the launch checks that group * columns fits 32 bits
     width = emit.arith("mul", size, columns)
-    band = emit.arith("div", rest, width)
+    band = emit.arith("div", item, width)
     first = emit.arith("mul", band, size)
     height = emit.arith("min", emit.arith("sub", rows, first), size)
-    inside = emit.arith("sub", rest, emit.arith("mul", band, width))
+    inside = emit.arith("sub", item, emit.arith("mul", band, width))
     row = emit.arith("add", first, emit.arith("mod", inside, height))
-    column = emit.arith("div", inside, height)
-    return [row, column, *numbers]
+    return [*outer, row, emit.arith("div", inside, height)]
+
+
+def _plain(emit: Emitter, item: SSAValue, extents: list[SSAValue]) -> list[SSAValue]:
+    """Last axis fastest."""
+    numbers: list[SSAValue] = []
+    for extent in reversed(extents[1:]):
+        numbers.insert(0, emit.arith("mod", item, extent))
+        item = emit.arith("div", item, extent)
+    return [item, *numbers]

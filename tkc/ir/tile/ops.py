@@ -61,11 +61,10 @@ class KernelOp(Operation):
 
 @irdl_op_definition
 class ScheduleOp(Operation):
-    """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, block sizes
-    beside.
+    """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, sizes beside.
 
-    Items run over the last axis fastest; with `group` g, over g blocks of the first axis before the next block of
-    the last.
+    Items run over the last axis fastest; with `group` g, over g blocks of the last axis but one before the next block
+    of the last.
     """
 
     name = "tile.schedule"
