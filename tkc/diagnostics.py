@@ -183,10 +183,10 @@ def _excerpt(location: Location | None, sources: Mapping[str, str] | None) -> li
     """The source line and the caret line below it, tabs kept so that the caret stands right."""
     if location is None or not location.line or not sources or location.file not in sources:
         return []
-    lines = sources[location.file].splitlines()
+    lines = sources[location.file].split("\n")
     if location.line > len(lines):
         return []
-    text = lines[location.line - 1]
+    text = lines[location.line - 1].rstrip("\r")
     if not location.column:
         return [f"    {text}"]
     before = text[: location.column - 1]

@@ -1,0 +1,12 @@
+"""PTX on a CPU: reads PTX text, ours or anybody's, and executes it in NumPy.
+
+`emulate` runs a kernel, `TensorMap` makes tensor maps, `Report` and `Finding` say what happened.
+"""
+
+from __future__ import annotations
+
+from tkc.emulator.launch import Poisoned, emulate
+from tkc.emulator.report import Finding, Report
+from tkc.emulator.tensormap import TensorMap
+
+__all__ = ["Finding", "Poisoned", "Report", "TensorMap", "emulate"]

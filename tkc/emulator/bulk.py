@@ -1,0 +1,335 @@
+"""Bulk copies without a tensor map, and the groups in which bulk copies of a thread are awaited (PTX 9.7.9.25)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tkc.emulator.float import bf16_to_f32, f32_to_bf16
+from tkc.emulator.instruction import PARKED, Blocking, Builder, Ending, Instruction, Semantic, Step
+from tkc.emulator.lanes import U16, U32, U64, Vec, view
+from tkc.emulator.mbarrier import MBarrier, find
+from tkc.emulator.report import Stop
+from tkc.emulator.spaces import SHARED_WINDOW, Origin, Region
+from tkc.ir.isa.memory import Done, Proxy
+
+DType = np.dtype[Any]
+
+
+class Token:
+    """One bulk store in flight: whether its source has been read, and whether it has been written."""
+
+    __slots__ = ("done", "read", "waiting")
+
+    def __init__(self) -> None:
+        self.read = False
+        self.done = False
+        self.waiting: list[Any] = []
+
+    def advance(self, machine: Any, done: bool) -> None:
+        self.read = True
+        self.done = done
+        waiting, self.waiting = self.waiting, []
+        for path in waiting:
+            path.waits = ""
+            machine.wake(path)
+
+
+class Groups:
+    """The bulk groups of one thread: the open one, and those that were committed, oldest first."""
+
+    __slots__ = ("committed", "open")
+
+    def __init__(self) -> None:
+        self.open: list[Token] = []
+        self.committed: list[list[Token]] = []
+
+
+def groups_of(w: Any, lane: int) -> Groups:
+    found = w.groups.get(("bulk", lane))
+    if found is None:
+        found = w.groups["bulk", lane] = Groups()
+    return found
+
+
+def _commit(i: Instruction) -> Step:
+    def run(w: Any) -> None:
+        for lane in w.lanes():
+            groups = groups_of(w, lane)
+            groups.committed.append(groups.open)
+            groups.open = []
+
+    return run
+
+
+def _wait_group(reads: bool) -> Builder:
+    def build(i: Instruction) -> Semantic:
+        newest = i.immediate("count")
+
+        def unfinished(w: Any) -> Token | None:
+            for lane in w.lanes():
+                groups = groups_of(w, lane)
+                kept = len(groups.committed) - newest
+                for group in groups.committed[: max(kept, 0)]:
+                    for token in group:
+                        if not (token.read if reads else token.done):
+                            return token
+                if not reads and kept > 0:
+                    del groups.committed[:kept]
+            return None
+
+        def make(following: int) -> Ending:
+            def run(w: Any, path: Any) -> int:
+                token = unfinished(w)
+                if token is None:
+                    return following
+                path.pc = following - 1
+                path.waits = "a bulk group"
+                token.waiting.append(path)
+                return PARKED
+
+            return run
+
+        return Blocking(make)
+
+    return build
+
+
+# Addresses of single operations
+
+
+def scalar_reader(i: Instruction, name: str) -> Callable[[Any, int], int]:
+    """A function from a warp and a lane to the address in an operand."""
+    slot, _, offset, _ = i.address(name)
+
+    def run(w: Any, lane: int) -> int:
+        if w.taint and w.taint.get(slot, 0) >> lane & 1:
+            w.check_address(slot, i)
+        return int(w.R[slot][lane]) + offset
+
+    return run
+
+
+def shared_place(w: Any, address: int, ins: Instruction) -> tuple[Any, int]:
+    """(CTA, offset in its window) of a shared address, which may be generic."""
+    if address >= SHARED_WINDOW:
+        address -= SHARED_WINDOW
+    cta = w.cta.cluster.cta_at(address)
+    if cta is None:
+        raise Stop("TK321", f"no CTA of the cluster has shared address {address:#x}", ins=ins, warp=w)
+    return cta, address & 0xFFFFFF
+
+
+def barrier_of(w: Any, address: int, ins: Instruction) -> MBarrier:
+    cta, offset = shared_place(w, address, ins)
+    return find(cta, offset, ins, w)
+
+
+def global_place(w: Any, address: int, ins: Instruction, size: int) -> tuple[Region, int]:
+    region = w.machine.memory.find(address)
+    if region is None or address + size > region.base + region.size:
+        where = f"; {region.name} ends at {region.base + region.size:#x}" if region is not None else ""
+        raise Stop(
+            "TK321",
+            f"{ins.statement.mnemonic} of {size} bytes at global address {address:#x} is outside of memory{where}",
+            ins=ins,
+            warp=w,
+        )
+    return region, address - region.base
+
+
+def aligned(address: int, unit: int, what: str, ins: Instruction, w: Any) -> None:
+    if address % unit:
+        raise Stop("TK322", f"{what} {address:#x} is no multiple of {unit}", ins=ins, warp=w)
+
+
+def receivers(w: Any, mask: int | None, own: Any, ins: Instruction) -> list[Any]:
+    """The CTAs of a multicast mask, or the one of the destination."""
+    if mask is None:
+        return [own]
+    cluster = w.cta.cluster
+    if not mask or mask >> cluster.size:
+        raise Stop(
+            "TK321", f"multicast mask {mask:#x} for a cluster of {cluster.size} CTAs", ins=ins, warp=w
+        )
+    return [cta for cta in cluster.ctas if mask >> cta.rank & 1]
+
+
+# Copies
+
+
+
+
+def _load(i: Instruction) -> Step:
+    """Global to shared memory, completing on an mbarrier."""
+    dst, src, bar = scalar_reader(i, "dst"), scalar_reader(i, "src"), scalar_reader(i, "bar")
+    size_slot = i.src("bytes", U32)
+    mask_slot = i.src("mask", U16) if i.given("mask") else -1
+    if i.given("policy"):
+        i.src("policy", U64)
+    origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
+
+    def run(w: Any) -> None:
+        for lane in w.lanes():
+            size = int(view(w.R[size_slot], U32)[lane])
+            mask = int(view(w.R[mask_slot], U16)[lane]) if mask_slot >= 0 else None
+            to, place = shared_place(w, dst(w, lane), i)
+            start = src(w, lane)
+            for what, number in (("source", start), ("destination", place), ("size", size)):
+                aligned(number, 16, what, i, w)
+            bars = [
+                find(cta, shared_place(w, bar(w, lane), i)[1], i, w)
+                for cta in receivers(w, mask, to, i)
+            ]
+            ctas = receivers(w, mask, to, i)
+            w.machine.report.count("bytes.bulk.load", size * len(ctas))
+            w.machine.issue(
+                "bulk load", _load_steps(w, i, origin, start, size, ctas, place, bars), i, w.cta.cluster
+            )
+
+    return run
+
+
+def _load_steps(
+    w: Any, i: Instruction, origin: Origin, start: int, size: int, ctas: list[Any], place: int, bars: list[MBarrier]
+) -> Iterator[None]:
+    memory = w.machine.memory
+    agent = f"copy engine, for {w.describe()}"
+    region, offset = global_place(w, start, i, size)
+    data, _ = memory.read_box(agent, origin, region, offset, (size,), (1,))
+    yield
+    for cta, bar in zip(ctas, bars, strict=True):
+        memory.write_box(agent, origin, cta.shared, place, (1,), data)
+        yield
+        bar.complete(size, i, agent)
+
+
+def _cluster_copy(i: Instruction) -> Step:
+    """Shared memory of this CTA to that of another, completing on an mbarrier there."""
+    dst, src, bar = scalar_reader(i, "dst"), scalar_reader(i, "src"), scalar_reader(i, "bar")
+    size_slot = i.src("bytes", U32)
+    origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
+
+    def steps(w: Any, lane: int, size: int) -> Iterator[None]:
+        memory = w.machine.memory
+        agent = f"copy engine, for {w.describe()}"
+        own, start = shared_place(w, src(w, lane), i)
+        to, place = shared_place(w, dst(w, lane), i)
+        target = barrier_of(w, bar(w, lane), i)
+        for what, number in (("source", start), ("destination", place), ("size", size)):
+            aligned(number, 16, what, i, w)
+        data, bad = memory.read_box(agent, origin, own.shared, start, (size,), (1,))
+        yield
+        memory.write_box(agent, origin, to.shared, place, (1,), data)
+        if bad is not None:
+            to.shared.shadow[place : place + size] = bad
+        yield
+        target.complete(size, i, agent)
+
+    def run(w: Any) -> None:
+        for lane in w.lanes():
+            size = int(view(w.R[size_slot], U32)[lane])
+            w.machine.issue("bulk copy", steps(w, lane, size), i, w.cta.cluster)
+
+    return run
+
+
+Combine = Callable[[Vec, Vec], Vec]
+
+
+def reduction(op: str, kind: str) -> tuple[DType, Combine]:
+    """(dtype, function of old and new) of a reduction on elements of a PTX type."""
+    floats = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+    if kind == "bf16":
+        dtype = U16
+        wide = {"add": np.add, "min": np.fmin, "max": np.fmax}.get(op)
+        if wide is None:
+            raise ValueError(f"reduction .{op} of .bf16 is not covered")
+        return dtype, lambda old, new: f32_to_bf16(wide(bf16_to_f32(old), bf16_to_f32(new)))
+    dtype = floats.get(kind) or np.dtype(("int" if kind[0] == "s" else "uint") + kind[1:])
+    plain: dict[str, Combine] = {
+        "add": np.add,
+        "min": np.fmin if kind in floats else np.minimum,
+        "max": np.fmax if kind in floats else np.maximum,
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+        "inc": lambda old, new: np.where(old >= new, dtype.type(0), old + dtype.type(1)),
+        "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - dtype.type(1)),
+    }
+    return dtype, plain[op]
+
+
+def store_token(w: Any, lane: int) -> Token:
+    token = Token()
+    groups_of(w, lane).open.append(token)
+    return token
+
+
+def _store(reduces: bool) -> Builder:
+    """Shared memory to global memory, or a reduction into it; awaited by bulk groups."""
+
+    def build(i: Instruction) -> Step:
+        dst, src = scalar_reader(i, "dst"), scalar_reader(i, "src")
+        size_slot = i.src("bytes", U32)
+        byte_mask = i.src("byte_mask", U16) if i.given("byte_mask") else -1
+        if i.given("policy"):
+            i.src("policy", U64)
+        origin_read = Origin(i, Proxy.ASYNC, Done.BULK_GROUP_READ)
+        origin = Origin(i, Proxy.ASYNC, Done.BULK_GROUP)
+        combine = reduction(i.mod("op"), i.type) if reduces else None
+
+        def steps(w: Any, lane: int, size: int, token: Token) -> Iterator[None]:
+            machine, memory = w.machine, w.machine.memory
+            agent = f"copy engine, for {w.describe()}"
+            cta, start = shared_place(w, src(w, lane), i)
+            address = dst(w, lane)
+            for what, number in (("source", start), ("destination", address), ("size", size)):
+                aligned(number, 16, what, i, w)
+            keep = None
+            if byte_mask >= 0:
+                bits = int(view(w.R[byte_mask], U16)[lane])
+                keep = np.resize(np.array([bits >> k & 1 for k in range(16)], bool), size)
+            data, bad = memory.read_box(agent, origin_read, cta.shared, start, (size,), (1,))
+            if bad is not None and (keep is None or (bad != 0)[keep].any()):
+                machine.found("TK320", "uninitialised shared memory is stored to global memory", i, w)
+            yield
+            token.advance(machine, False)
+            yield
+            region, offset = global_place(w, address, i, size)
+            if combine is not None:
+                dtype, fn = combine
+                old, _ = memory.read_box(agent, origin, region, offset, (size,), (1,))
+                data = fn(old.view(dtype), data.view(dtype)).view(np.uint8)
+            if keep is not None:
+                old, _ = memory.read_box(agent, origin, region, offset, (size,), (1,))
+                data = np.where(keep, data, old)
+            memory.write_box(agent, origin, region, offset, (1,), data)
+            yield
+            token.advance(machine, True)
+
+        def run(w: Any) -> None:
+            for lane in w.lanes():
+                size = int(view(w.R[size_slot], U32)[lane])
+                w.machine.report.count("bytes.bulk.store", size)
+                token = store_token(w, lane)
+                w.machine.issue("bulk store", steps(w, lane, size, token), i, w.cta.cluster)
+
+        return run
+
+    return build
+
+
+SEMANTICS: dict[str, Builder] = {
+    "cp.async.bulk.load": _load,
+    "cp.async.bulk.cluster": _cluster_copy,
+    "cp.async.bulk.store": _store(False),
+    "cp.reduce.async.bulk": _store(True),
+    "cp.async.bulk.commit_group": _commit,
+    "cp.async.bulk.wait_group": _wait_group(False),
+    "cp.async.bulk.wait_group.read": _wait_group(True),
+}
+
+

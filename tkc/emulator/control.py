@@ -1,0 +1,153 @@
+"""Branches, barriers of CTAs and clusters, fences and launch control (PTX 9.7.12, 9.7.13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tkc.emulator.instruction import (
+    Blocking,
+    Branch,
+    Builder,
+    Collective,
+    Ending,
+    Instruction,
+    Leave,
+    Semantic,
+)
+from tkc.emulator.lanes import FULL, U32, constant, lowest
+from tkc.emulator.syntax import Name
+
+
+def _bra(i: Instruction) -> Semantic:
+    target = i.one("target")
+    if not isinstance(target, Name):
+        raise ValueError("the target must be a label")
+    return Branch(target.text)
+
+
+def _brx(i: Instruction) -> Semantic:
+    table = i.one("targets")
+    if not isinstance(table, Name):
+        raise ValueError("the targets must be a label")
+    labels = i.statement.scope.table(table.text)
+    if not labels:
+        raise ValueError(f"no list of targets {table.text}")
+    return Branch("", labels, i.src("index", U32))
+
+
+def _barrier_sync(i: Instruction) -> Semantic:
+    number = i.src("id", U32)
+    count = i.src("count", U32) if i.given("count") else -1
+
+    def make(following: int) -> Ending:
+        def run(w: Any, path: Any) -> int:
+            threads = w.uniform(count) if count >= 0 else None
+            return w.cta.barrier_sync(i, w, path, w.uniform(number), threads, following)
+
+        return run
+
+    return Blocking(make)
+
+
+def _barrier_arrive(i: Instruction) -> Semantic:
+    number, count = i.src("id", U32), i.src("count", U32)
+
+    def run(w: Any) -> None:
+        w.cta.barrier_arrive(i, w, w.uniform(number), w.uniform(count))
+
+    return run
+
+
+def _nothing(i: Instruction) -> Semantic:
+    """Registers that the instruction names are read, and nothing else happens that values could show."""
+    return lambda w: None
+
+
+def _warp_sync(i: Instruction) -> Semantic:
+    return Collective(lambda w: None, i.src("mask", U32))
+
+
+def _elect(i: Instruction) -> Semantic:
+    p = i.dst("p", 1)
+    d = i.dst("d", 32) if i.given("d") else -1
+    mask = i.src("mask", U32)
+
+    def run(w: Any) -> None:
+        lane = lowest(w.mask & w.uniform(mask))
+        w.put_predicate(p, 1 << lane)
+        if d >= 0:
+            w.put(d, constant(lane, U32))
+
+    return Collective(run, mask)
+
+
+def _setmaxnreg(i: Instruction) -> Semantic:
+    count = i.immediate("count")
+    if not 24 <= count <= 256 or count % 8:
+        raise ValueError(f"{count} registers, expected a multiple of 8 in 24..256")
+    return Collective(lambda w: None)
+
+
+def _cluster_arrive(i: Instruction) -> Semantic:
+    return lambda w: w.cta.cluster.arrive(w, i)
+
+
+def _cluster_wait(i: Instruction) -> Semantic:
+    def make(following: int) -> Ending:
+        return lambda w, path: w.cta.cluster.wait(w, path, i, following)
+
+    return Blocking(make)
+
+
+def _nanosleep(i: Instruction) -> Semantic:
+    i.src("time", U32)
+
+    def make(following: int) -> Ending:
+        return lambda w, path: w.machine.spin(path, following)
+
+    return Blocking(make)
+
+
+SEMANTICS: dict[str, Builder] = {
+    "bra": _bra,
+    "brx.idx": _brx,
+    "ret": lambda i: Leave(returns=True),
+    "exit": lambda i: Leave(),
+    "trap": lambda i: Leave(trap=True),
+    "bar.warp.sync": _warp_sync,
+    "barrier.cta.sync": _barrier_sync,
+    "barrier.cta.arrive": _barrier_arrive,
+    "bar.sync": _barrier_sync,
+    "bar.arrive": _barrier_arrive,
+    "elect.sync": _elect,
+    "elect.sync.lane": _elect,
+    "setmaxnreg": _setmaxnreg,
+    "barrier.cluster.arrive": _cluster_arrive,
+    "barrier.cluster.wait": _cluster_wait,
+    **dict.fromkeys(
+        (
+            "fence.proxy.async",
+            "fence.proxy.async::generic",
+            "fence.proxy.alias",
+            "fence.proxy.tensormap.acquire",
+            "fence.proxy.tensormap.release",
+            "fence.mbarrier_init",
+            "fence",
+            "membar",
+            "griddepcontrol.launch_dependents",
+            "griddepcontrol.wait",
+            "prefetch",
+            "prefetchu",
+            "prefetch.tensormap",
+            "cp.async.bulk.prefetch",
+            "cp.async.bulk.prefetch.tensor",
+            "applypriority",
+            "discard",
+            "pmevent",
+        ),
+        _nothing,
+    ),
+    "nanosleep": _nanosleep,
+}
+
+_ = FULL

@@ -1,0 +1,217 @@
+"""CTAs and clusters: shared memory, named barriers, the cluster barrier, and what happens when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tkc.emulator.instruction import PARKED, Instruction
+from tkc.emulator.lanes import LANES, U8
+from tkc.emulator.report import Stop
+from tkc.emulator.spaces import SHARED_WINDOW, Region
+from tkc.emulator.warp import Path, Warp
+
+if TYPE_CHECKING:
+    from tkc.emulator.machine import Machine
+    from tkc.emulator.mbarrier import MBarrier
+
+NAMED_BARRIERS = 16
+RANK_SHIFT = 24
+"""The CTA rank stands in bits 31:24 of a shared address."""
+
+
+class NamedBarrier:
+    """Barrier `id` of a CTA: threads that have come, how many it waits for, and the paths that wait."""
+
+    __slots__ = ("arrived", "expected", "waiting")
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.expected: int | None = None
+        self.waiting: list[tuple[Path, int]] = []
+
+
+class Cta:
+    """One thread block. `shared` covers its window from the reserved first KiB on; `window` is its rank's bits."""
+
+    def __init__(self, machine: Machine, cluster: Cluster, index: tuple[int, int, int], rank: int) -> None:
+        self.machine = machine
+        self.cluster = cluster
+        self.index = index
+        self.rank = rank
+        gx, gy, _ = machine.grid
+        self.number = index[0] + gx * (index[1] + gy * index[2])
+        self.window = rank << RANK_SHIFT
+        self.name = f"CTA {index}"
+        layout = machine.shared_layout
+        size = layout.size + machine.dynamic_shared
+        size = -(-size // 128) * 128
+        shadow = np.ones(size, U8)
+        shadow[: layout.reserved] = 0
+        self.shared = Region(
+            f"shared memory of {self.name}",
+            "shared",
+            self.window,
+            np.zeros(size, U8),
+            shadow,
+            self,
+        )
+        self.barriers: dict[int, MBarrier] = {}
+        self.named = [NamedBarrier() for _ in range(NAMED_BARRIERS)]
+        self.engines: dict[Any, Any] = {}
+        self.tensor: Any = None
+        self.live = machine.threads
+        self.warps = [Warp(machine, self, i) for i in range(-(-machine.threads // LANES))]
+        for warp in self.warps:
+            machine.fill_registers(warp)
+
+    @property
+    def generic_base(self) -> int:
+        return SHARED_WINDOW + self.window
+
+    def ended(self, warp: Warp, mask: int) -> None:
+        """Lanes of a warp have ended: barriers wait for fewer threads, and the CTA may be done."""
+        self.live -= mask.bit_count()
+        self.machine.activity += 1
+        if self.live:
+            for barrier in self.named:
+                if barrier.waiting:
+                    self._release(barrier)
+        self.cluster.ended(mask.bit_count())
+        if not self.live:
+            self.machine.cta_ended(self)
+
+    # bar.sync, bar.arrive
+
+    def _release(self, barrier: NamedBarrier) -> bool:
+        expected = self.live if barrier.expected is None else barrier.expected
+        if barrier.arrived < expected:
+            return False
+        for path, following in barrier.waiting:
+            path.pc = following
+            path.waits = ""
+            self.machine.wake(path)
+        barrier.waiting = []
+        barrier.arrived = 0
+        barrier.expected = None
+        self.machine.activity += 1
+        return True
+
+    def come(self, ins: Instruction, warp: Warp, number: int, count: int | None) -> NamedBarrier:
+        """The active threads of a warp come to a named barrier."""
+        if not 0 <= number < NAMED_BARRIERS:
+            raise Stop("TK305", f"barrier {number}, expected 0..15", ins=ins, warp=warp)
+        if count is not None and (count % LANES or count <= 0):
+            raise Stop("TK305", f"barrier of {count} threads, expected a multiple of 32", ins=ins, warp=warp)
+        barrier = self.named[number]
+        if barrier.arrived == 0:
+            barrier.expected = count
+        elif count != barrier.expected:
+            raise Stop(
+                "TK305",
+                f"barrier {number} is waited for with {count or 'all'} threads, and with {barrier.expected or 'all'}",
+                ins=ins,
+                warp=warp,
+            )
+        # A partial last warp counts as 32 threads where a count is given.
+        lanes = warp.mask.bit_count()
+        barrier.arrived += LANES if count is not None and warp.mask == warp.alive else lanes
+        expected = self.live if count is None else count
+        if barrier.arrived > expected:
+            raise Stop(
+                "TK305",
+                f"{barrier.arrived} threads have come to barrier {number} of {expected}",
+                ins=ins,
+                warp=warp,
+            )
+        return barrier
+
+    def barrier_sync(
+        self, ins: Instruction, warp: Warp, path: Path, number: int, count: int | None, following: int
+    ) -> int:
+        barrier = self.come(ins, warp, number, count)
+        path.waits = f"barrier {number}"
+        barrier.waiting.append((path, following))
+        path.pc = following
+        if self._release(barrier):
+            # The path was woken with the others; it goes on through the queue.
+            return PARKED
+        path.waits = f"barrier {number} ({barrier.arrived} of {barrier.expected or self.live} threads there)"
+        return PARKED
+
+    def barrier_arrive(self, ins: Instruction, warp: Warp, number: int, count: int) -> None:
+        self._release(self.come(ins, warp, number, count))
+
+
+class Cluster:
+    """CTAs that run together and may reach each other's shared memory."""
+
+    def __init__(self, machine: Machine, base: tuple[int, int, int]) -> None:
+        self.machine = machine
+        self.base = base
+        cx, cy, cz = machine.cluster
+        self.size = cx * cy * cz
+        self.arrived = 0
+        self.phase = 0
+        self.live = machine.threads * self.size
+        self.waiting: list[tuple[Path, int, int]] = []
+        self.pending = 0
+        """Asynchronous operations in flight that touch memory of the cluster."""
+        self.pair_allocations: dict[tuple[int, int], dict[int, int]] = {}
+        self.ctas: list[Cta] = []
+        for z in range(cz):
+            for y in range(cy):
+                for x in range(cx):
+                    index = (base[0] + x, base[1] + y, base[2] + z)
+                    self.ctas.append(Cta(machine, self, index, x + cx * (y + cy * z)))
+
+    def cta_at(self, address: int) -> Cta | None:
+        """The CTA whose shared memory a 32-bit shared address names."""
+        rank = address >> RANK_SHIFT
+        return self.ctas[rank] if rank < self.size else None
+
+    # barrier.cluster: every thread arrives once a phase, and waits for the phase that it arrived in.
+
+    def arrive(self, warp: Warp, ins: Instruction) -> None:
+        marks: dict[int, int] = warp.groups.setdefault("cluster", {})
+        for lane in warp.lanes():
+            if marks.get(lane) == self.phase:
+                raise Stop(
+                    "TK305", "barrier.cluster.arrive twice without a wait", ins=ins, warp=warp
+                )
+            marks[lane] = self.phase
+        self.arrived += warp.mask.bit_count()
+        self._release()
+
+    def _release(self) -> None:
+        if self.arrived < self.live or not self.arrived:
+            return
+        self.arrived = 0
+        self.phase += 1
+        self.machine.activity += 1
+        for path, following, _ in self.waiting:
+            path.pc = following
+            path.waits = ""
+            self.machine.wake(path)
+        self.waiting = []
+
+    def wait(self, warp: Warp, path: Path, ins: Instruction, following: int) -> int:
+        marks: Mapping[int, int] = warp.groups.get("cluster", {})
+        for lane in warp.lanes():
+            if lane not in marks:
+                raise Stop(
+                    "TK305", "barrier.cluster.wait without an arrive", ins=ins, warp=warp
+                )
+        phase = max(marks[lane] for lane in warp.lanes())
+        if phase < self.phase:
+            return following
+        path.pc = following
+        path.waits = f"the cluster barrier ({self.arrived} of {self.live} threads there)"
+        self.waiting.append((path, following, phase))
+        return PARKED
+
+    def ended(self, threads: int) -> None:
+        self.live -= threads
+        self._release()

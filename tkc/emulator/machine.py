@@ -1,0 +1,430 @@
+"""The machine: admits clusters, chooses which path or engine steps next, and tells when nothing can.
+
+A path runs until it waits, parts, ends, or has used its share of steps. Asynchronous operations are generators: each
+`yield` is a point at which something else may happen first. Schedule "eager" completes them where they are issued,
+"lazy" when nothing else can go on, "random" at random; all choices follow from the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tkc.diagnostics import Severity
+from tkc.emulator.cta import Cluster, Cta
+from tkc.emulator.instruction import PARKED, Instruction
+from tkc.emulator.lanes import constant
+from tkc.emulator.program import Program
+from tkc.emulator.report import Finding, Report, Stop
+from tkc.emulator.spaces import Memory, Region
+from tkc.emulator.special import CLOCKS, special_value
+from tkc.emulator.syntax import Variable
+from tkc.emulator.warp import Path, Warp
+from tkc.ir.isa.targets import Target
+
+SCHEDULES = ("eager", "lazy", "random")
+MODELS = ("strict", "practice")
+QUANTUM = 20000
+"""Steps that a path may do before others get their turn."""
+
+RESERVED_SHARED = 1024
+"""Bytes at the start of the shared window that the system keeps."""
+
+
+@dataclass(slots=True)
+class SharedLayout:
+    """Where variables of shared memory lie in the window; `size` is the start of dynamic shared memory."""
+
+    reserved: int
+    size: int
+    offsets: dict[int, int]
+
+
+@dataclass(slots=True)
+class Operation:
+    """An asynchronous operation in flight: what is left of it, and the pipe whose order it keeps."""
+
+    name: str
+    steps: Iterator[None]
+    pipe: Any
+    ins: Instruction
+    cluster: Cluster
+
+
+class Machine:
+    """One launch of one kernel."""
+
+    def __init__(
+        self,
+        program: Program,
+        target: Target,
+        *,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        cluster: tuple[int, int, int],
+        dynamic_shared: int,
+        memory: Memory,
+        params: np.ndarray[Any, Any],
+        schedule: str = "eager",
+        seed: int = 0,
+        model: str = "practice",
+        max_steps: int | None = None,
+    ) -> None:
+        self.program = program
+        self.target = target
+        self.grid, self.block, self.cluster = grid, block, cluster
+        self.threads = block[0] * block[1] * block[2]
+        self.dynamic_shared = dynamic_shared
+        self.memory = memory
+        self.params = Region("the parameters", "param", 0, params)
+        self.schedule, self.model = schedule, model
+        self.max_steps = max_steps
+        self.random = random.Random(seed)
+        self.report = Report()
+        self.sm_count = 148
+        self.steps = 0
+        self.activity = 0
+        """Counts events that can let somebody go on: arrivals, completions, ends."""
+        self.ready: deque[Path] = deque()
+        self.polling: list[Path] = []
+        self.operations: list[Operation] = []
+        self.shared_layout = SharedLayout(RESERVED_SHARED, RESERVED_SHARED, {})
+        self.variables: dict[int, int] = {}
+        self.local_size = 0
+        self.on_progress: Callable[[Machine], None] | None = None
+        self.done_ctas = 0
+        self.cancelled: set[int] = set()
+        self._seen: set[tuple[str, int]] = set()
+        self._hits = [0] * len(program.segments)
+        self._clusters: Iterator[tuple[int, int, int]] = iter(())
+        self._live: list[Cluster] = []
+        self.lay_out_shared()
+
+    # Variables
+
+    def lay_out_shared(self) -> None:
+        """Static variables first, dynamic shared memory after them."""
+        module, function = self.program.module, self.program.function
+        used = {id(v) for _, v, _, _ in self.program.symbols}
+        variables = [
+            v for v in (*module.variables, *function.variables) if v.space == "shared" and id(v) in used
+        ]
+        at = RESERVED_SHARED
+        layout = self.shared_layout
+        dynamic = [v for v in variables if not v.size]
+        for variable in variables:
+            if variable.size:
+                at = -(-at // variable.align) * variable.align
+                layout.offsets[id(variable)] = at
+                at += variable.size
+        align = max((v.align for v in dynamic), default=16)
+        at = -(-at // align) * align
+        for variable in dynamic:
+            layout.offsets[id(variable)] = at
+        layout.size = at
+
+    def address_of(self, variable: Variable, warp: Warp) -> int:
+        """The address of a variable in its own space."""
+        if variable.space == "shared":
+            return self.shared_layout.offsets[id(variable)] | warp.cta.window
+        return self.variables[id(variable)]
+
+    def fill_registers(self, warp: Warp) -> None:
+        """The register file of a new warp: constants, special registers, addresses of variables."""
+        program = self.program
+        warp.R = list(program.template)
+        for slot, name, dtype in program.specials:
+            if name not in CLOCKS:
+                warp.R[slot] = special_value(warp, name, dtype)
+        for slot, variable, offset, dtype in program.symbols:
+            warp.R[slot] = constant(self.address_of(variable, warp) + offset, dtype)
+        for slot in program.uninitialised:
+            warp.taint[slot] = 0xFFFFFFFF
+
+    # Findings
+
+    def found(
+        self,
+        code: str,
+        message: str,
+        ins: Instruction | None = None,
+        agent: Any = None,
+        *,
+        warning: bool = False,
+        accesses: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        """Adds a finding to the report, once for each code and instruction."""
+        line = ins.line if ins is not None else 0
+        if (code, line) in self._seen:
+            return
+        self._seen.add((code, line))
+        finding = self.finding(code, message, ins, agent, warning, accesses, notes)
+        (self.report.warnings if warning else self.report.faults).append(finding)
+
+    def finding(
+        self,
+        code: str,
+        message: str,
+        ins: Instruction | None,
+        agent: Any,
+        warning: bool = False,
+        accesses: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Finding:
+        if isinstance(agent, Warp):
+            agents: tuple[str, ...] = (agent.describe(),)
+        else:
+            agents = (str(agent),) if agent else ()
+        location = self.program.location(ins.statement) if ins is not None else None
+        severity = Severity.WARNING if warning else Severity.ERROR
+        line = ins.line if ins is not None else 0
+        return Finding(code, message, line, location, agents, accesses, notes, severity)
+
+    # Scheduling
+
+    def wake(self, path: Path) -> None:
+        self.ready.append(path)
+
+    def poll(self, path: Path) -> None:
+        """The path waits for something that may also time out."""
+        self.polling.append(path)
+
+    def unpoll(self, path: Path) -> None:
+        """What the path waited for has happened."""
+        self.polling.remove(path)
+        self.ready.append(path)
+
+    def spin(self, path: Path, following: int) -> int:
+        """A test has failed and will be tried again: others first, and no endless turning where nothing changes."""
+        path.pc = following
+        path.waits = path.waits or "a value that it polls"
+        now = self.activity + self.memory.writes
+        if path.token == now:
+            self.polling.append(path)
+        else:
+            path.token = now
+            self.ready.append(path)
+        return PARKED
+
+    def issue(
+        self, name: str, steps: Iterator[None], ins: Instruction, cluster: Cluster, pipe: Any = None
+    ) -> None:
+        """Starts an asynchronous operation; those of one `pipe` keep their order."""
+        if self.schedule == "eager":
+            for _ in steps:
+                pass
+            self.activity += 1
+            return
+        cluster.pending += 1
+        self.operations.append(Operation(name, steps, pipe, ins, cluster))
+
+    def _advance(self) -> None:
+        """One step of one operation in flight: the oldest, or a random one."""
+        heads: list[Operation] = []
+        pipes: list[Any] = []
+        for operation in self.operations:
+            if operation.pipe is not None:
+                if operation.pipe in pipes:
+                    continue
+                pipes.append(operation.pipe)
+            heads.append(operation)
+        operation = self.random.choice(heads) if self.schedule == "random" else heads[0]
+        self.activity += 1
+        try:
+            next(operation.steps)
+        except StopIteration:
+            self.operations.remove(operation)
+            operation.cluster.pending -= 1
+
+    def run(self) -> Report:
+        """Runs the launch to its end, or to the first finding that stops it."""
+        gx, gy, gz = self.grid
+        cx, cy, cz = self.cluster
+        self._clusters = (
+            (x, y, z) for z in range(0, gz, cz) for y in range(0, gy, cy) for x in range(0, gx, cx)
+        )
+        try:
+            with np.errstate(all="ignore"):
+                self._loop()
+        except Stop as stop:
+            ins, agent = stop.more.get("ins"), stop.more.get("warp")
+            finding = self.finding(
+                stop.code, stop.message, ins, agent, False, stop.more.get("accesses", ()), stop.more.get("notes", ())
+            )
+            if stop.code == "TK314" or stop.more.get("hang"):
+                self.report.hang = finding
+            else:
+                self.report.faults.append(finding)
+        self._statistics()
+        return self.report
+
+    def _loop(self) -> None:
+        tried = -1
+        chance = self.random.random
+        while True:
+            if self.ready:
+                if self.schedule == "random":
+                    if self.operations and chance() < 0.3:
+                        self._advance()
+                        continue
+                    at = self.random.randrange(len(self.ready))
+                    self.ready.rotate(-at)
+                    self._run(self.ready.popleft(), 1 + int(64 * chance()))
+                else:
+                    self._run(self.ready.popleft(), QUANTUM)
+                continue
+            if self.operations:
+                self._advance()
+                continue
+            now = self.activity + self.memory.writes
+            if self.polling and tried != now:
+                # Nobody else can go on: waits with a time limit run into it.
+                tried = now
+                waiting, self.polling = self.polling, []
+                for path in waiting:
+                    if path.poll is not None:
+                        path.poll.waiting.remove(path)
+                        path.poll = None
+                        path.timed_out = True
+                    path.token = None
+                    self.wake(path)
+                continue
+            if self._admit():
+                tried = -1
+                continue
+            if self._live:
+                self._hang()
+            return
+
+    def _admit(self) -> bool:
+        base = next(self._clusters, None)
+        while base is not None and self._number(base) in self.cancelled:
+            base = next(self._clusters, None)
+        if base is None:
+            return False
+        cluster = Cluster(self, base)
+        self._live.append(cluster)
+        for cta in cluster.ctas:
+            for warp in cta.warps:
+                self.ready.append(Path(warp, warp.alive, 0, None))
+        if self.on_progress is not None:
+            self.on_progress(self)
+        return True
+
+    def _number(self, base: tuple[int, int, int]) -> int:
+        return base[0] + self.grid[0] * (base[1] + self.grid[1] * base[2])
+
+    def cancel_next(self) -> tuple[int, int, int] | None:
+        """Takes the first cluster that has not started, as clusterlaunchcontrol does; None where there is none."""
+        return next(self._clusters, None)
+
+    def cta_ended(self, cta: Cta) -> None:
+        self.done_ctas += 1
+        cluster = cta.cluster
+        if cta.tensor is not None:
+            cta.tensor.check_exit(self)
+        if not cluster.live:
+            self._live.remove(cluster)
+
+    def _run(self, path: Path, budget: int) -> None:
+        """Runs a path until it parks, ends, or has used its budget."""
+        warp = path.warp
+        warp.enter(path)
+        segments, taint, hits = self.program.segments, warp.taint, self._hits
+        pc = path.pc
+        steps = 0
+        while True:
+            if pc == path.rejoin:
+                if not warp.arrive(path):
+                    break
+                continue
+            segment = segments[pc]
+            for step, follow in segment.body:
+                if taint:
+                    follow(warp)
+                step(warp)
+            hits[pc] += 1
+            steps += len(segment.body) + 1
+            path.pc = pc
+            pc = segment.ending(warp, path)
+            if pc < 0:
+                break
+            if steps >= budget:
+                path.pc = pc
+                self.ready.append(path)
+                break
+        self.steps += steps
+        if self.max_steps is not None and self.steps > self.max_steps:
+            raise Stop("TK415", f"the launch has not ended after {self.max_steps} steps", warp=warp)
+
+    # The end
+
+    def _hang(self) -> None:
+        blocked: list[str] = []
+        notes: list[str] = []
+        for cluster in self._live:
+            for cta in cluster.ctas:
+                for path, why in blocked_paths(cta):
+                    blocked.append(f"{path.warp.describe(path.mask)} waits for {why}")
+                for offset, barrier in sorted(cta.barriers.items()):
+                    notes.append(f"{cta.name} mbarrier at {offset | cta.window:#x}: {barrier}")
+        polls = {id(p): p for p in self.polling}
+        for path in polls.values():
+            blocked.append(f"{path.warp.describe(path.mask)} waits for {path.waits}")
+        blocked = list(dict.fromkeys(blocked))
+        first = next(iter(polls.values()), None)
+        ins = self.program.segments[first.pc].last if first is not None else None
+        for cluster in self._live:
+            for cta in cluster.ctas:
+                for warp in cta.warps:
+                    for here in warp.parked:
+                        ins = ins or self.program.segments[here].last
+        finding = self.finding(
+            "TK314",
+            f"nothing can go on: {len(blocked)} waits that nobody can end",
+            ins,
+            None,
+            False,
+            (),
+            tuple(notes[:64]),
+        )
+        self.report.hang = Finding(
+            finding.code,
+            finding.message,
+            finding.ptx_line,
+            finding.location,
+            tuple(blocked[:64]),
+            (),
+            finding.notes,
+        )
+
+    def _statistics(self) -> None:
+        report = self.report
+        report.steps = self.steps
+        for segment, hits in zip(self.program.segments, self._hits, strict=True):
+            if hits:
+                for ins in segment.instructions:
+                    report.count(f"instructions.{ins.family}", hits)
+                if segment.last is not None:
+                    report.count(f"instructions.{segment.last.family}", hits)
+
+
+def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
+    """The paths of a CTA that wait, and for what."""
+    for number, barrier in enumerate(cta.named):
+        expected = barrier.expected or cta.live
+        for path, _ in barrier.waiting:
+            yield path, f"barrier {number} ({barrier.arrived} of {expected} threads there)"
+    for warp in cta.warps:
+        for group in warp.parked.values():
+            for path, *_ in group:
+                yield path, path.waits
+    for path, _, _ in cta.cluster.waiting:
+        if path.warp.cta is cta:
+            yield path, f"the cluster barrier ({cta.cluster.arrived} of {cta.cluster.live} threads there)"

@@ -1,0 +1,304 @@
+"""mbarrier objects and the instructions on them (PTX 9.7.13.15): pending counts, transaction counts and phases, exactly.
+
+An object lives in a table of its CTA, by its offset in the shared window. A phase is over when no arrival is pending and
+the transaction count is zero; the next phase starts with the expected count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tkc.emulator.addresses import address_reader, shared_parts
+from tkc.emulator.instruction import PARKED, Blocking, Builder, Ending, Instruction, Semantic, Step
+from tkc.emulator.lanes import SELECT, U32, U64, view
+from tkc.emulator.report import Stop
+from tkc.emulator.spaces import SHARED_WINDOW, Origin
+
+if TYPE_CHECKING:
+    from tkc.emulator.cta import Cta
+
+COUNT_LIMIT = (1 << 20) - 1
+"""Largest arrival count, and largest magnitude of the transaction count."""
+
+
+class MBarrier:
+    """One object: `expected` arrivals in each phase, `pending` of them left, `bytes` still to come, `phase` counts up."""
+
+    __slots__ = ("address", "bytes", "cta", "expected", "pending", "phase", "waiting")
+
+    def __init__(self, cta: Cta, address: int, expected: int) -> None:
+        self.cta = cta
+        self.address = address
+        self.expected = expected
+        self.pending = expected
+        self.bytes = 0
+        self.phase = 0
+        self.waiting: list[Any] = []
+
+    def __str__(self) -> str:
+        return (
+            f"phase {self.phase}, {self.pending} of {self.expected} arrivals and {self.bytes} bytes pending"
+        )
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a phase is under way or somebody waits."""
+        return bool(self.waiting) or self.bytes != 0 or self.pending != self.expected
+
+    def arrive(self, count: int, ins: Instruction, agent: Any) -> None:
+        """`count` arrivals."""
+        if count > self.pending:
+            raise Stop(
+                "TK305",
+                f"{count} arrivals on the mbarrier at {self.address:#x}, which has {self}",
+                ins=ins,
+                warp=agent,
+            )
+        self.pending -= count
+        self._settle()
+
+    def expect(self, count: int, ins: Instruction, agent: Any) -> None:
+        """`count` more bytes must come before the phase is over."""
+        self.bytes += count
+        self._check(ins, agent)
+        self._settle()
+
+    def complete(self, count: int, ins: Instruction, agent: Any) -> None:
+        """`count` bytes have come."""
+        self.bytes -= count
+        self._check(ins, agent)
+        self._settle()
+
+    def _check(self, ins: Instruction, agent: Any) -> None:
+        if abs(self.bytes) > COUNT_LIMIT:
+            raise Stop(
+                "TK305",
+                f"the transaction count of the mbarrier at {self.address:#x} reaches {self.bytes},"
+                f" beyond {COUNT_LIMIT}",
+                ins=ins,
+                warp=agent,
+            )
+
+    def _settle(self) -> None:
+        machine = self.cta.machine
+        machine.activity += 1
+        if self.pending or self.bytes:
+            return
+        self.phase += 1
+        self.pending = self.expected
+        waiting, self.waiting = self.waiting, []
+        for path in waiting:
+            if path.poll is self:
+                path.poll = None
+                machine.unpoll(path)
+
+
+def find(cta: Cta, offset: int, ins: Instruction, agent: Any) -> MBarrier:
+    """The object at an offset of a CTA's window; stops the launch where there is none."""
+    found = cta.barriers.get(offset)
+    if found is None:
+        where = f"shared address {offset | cta.window:#x} of {cta.name}"
+        raise Stop(
+            "TK303", f"no mbarrier is initialised at {where}", ins=ins, warp=agent
+        )
+    return found
+
+
+def barrier_at(w: Any, address: int, ins: Instruction, agent: Any = None) -> MBarrier:
+    """The object at a 32-bit shared address of any CTA of the cluster."""
+    cta = w.cta.cluster.cta_at(address)
+    if cta is None:
+        raise Stop("TK321", f"no CTA of the cluster has shared address {address:#x}", ins=ins, warp=w)
+    return find(cta, address & 0xFFFFFF, ins, agent or w)
+
+
+def _addresses(i: Instruction, name: str = "bar") -> Any:
+    """A function from a warp to the 32-bit shared addresses of its active lanes, as integers."""
+    read = address_reader(i, name)
+    slot = i.sources[-1] if i.sources else -1
+
+    def run(w: Any) -> list[int]:
+        if w.taint and slot >= 0:
+            w.check_address(slot, i)
+        found = read(w)
+        if len(found) > 1 and not np.count_nonzero(found != found[0]):
+            return [_window(int(found[0]))] * len(found)
+        return [_window(a) for a in found.tolist()]
+
+    return run
+
+
+def _window(address: int) -> int:
+    """A shared address from one of the generic space, where it is one."""
+    return address - SHARED_WINDOW if address >= SHARED_WINDOW else address
+
+
+def _init(i: Instruction) -> Step:
+    read = _addresses(i)
+    count = i.src("count", U32)
+    origin = Origin(i)
+
+    def run(w: Any) -> None:
+        counts = view(w.R[count], U32)[SELECT[w.mask]].tolist()
+        for address, expected in zip(read(w), counts, strict=True):
+            if not 1 <= expected <= COUNT_LIMIT:
+                raise Stop("TK305", f"mbarrier of {expected} arrivals, expected 1..{COUNT_LIMIT}", ins=i, warp=w)
+            offset = address & 0xFFFFFF
+            old = w.cta.barriers.get(offset)
+            if old is not None and old.in_use:
+                raise Stop("TK304", f"the mbarrier at {address:#x} is initialised again with {old}", ins=i, warp=w)
+            # The bytes count as written: an object may be copied about by nobody, but it is there.
+            where = np.array([address], U32)
+            for region, offsets, _ in shared_parts(w, origin, where, False):
+                w.machine.memory.write(w, origin, region, offsets, np.zeros(1, U64), 64)
+            w.cta.barriers[offset] = MBarrier(w.cta, address, expected)
+            w.machine.activity += 1
+
+    return run
+
+
+def _inval(i: Instruction) -> Step:
+    read = _addresses(i)
+
+    def run(w: Any) -> None:
+        for address in read(w):
+            bar = barrier_at(w, address, i)
+            if bar.waiting:
+                raise Stop("TK304", f"the mbarrier at {address:#x} ends while somebody waits", ins=i, warp=w)
+            del bar.cta.barriers[address & 0xFFFFFF]
+
+    return run
+
+
+def _arrive(i: Instruction) -> Step:
+    read = _addresses(i)
+    state = i.dst("state", 64) if i.given("state") else -1
+    expects = i.given("bytes")
+    count = i.src("count", U32) if i.given("count") else -1
+    size = i.src("bytes", U32) if expects else -1
+    drop = "arrive_drop" in i.row.mnemonic
+    complete = "noComplete" in i.row.mnemonic
+
+    def run(w: Any) -> None:
+        R = w.R
+        addresses = read(w)
+        phases: list[int] = []
+        counts = view(R[count], U32)[SELECT[w.mask]].tolist() if count >= 0 else None
+        sizes = view(R[size], U32)[SELECT[w.mask]].tolist() if expects else None
+        for k, address in enumerate(addresses):
+            bar = barrier_at(w, address, i)
+            if bar.cta is not w.cta and state >= 0:
+                raise Stop("TK305", "an arrival on a remote mbarrier returns no state", ins=i, warp=w)
+            phases.append(bar.phase)
+            if sizes is not None:
+                bar.expect(sizes[k], i, w)
+            number = counts[k] if counts is not None else 1
+            if drop:
+                bar.expected -= number
+            if complete and number >= bar.pending:
+                raise Stop("TK305", "a .noComplete arrival would complete the phase", ins=i, warp=w)
+            bar.arrive(number, i, w)
+        if state >= 0:
+            w.put(state, w.spread(np.array(phases, U64)))
+
+    return run
+
+
+def _tx(complete: bool) -> Builder:
+    def build(i: Instruction) -> Step:
+        read = _addresses(i)
+        size = i.src("bytes", U32)
+
+        def run(w: Any) -> None:
+            sizes = view(w.R[size], U32)[SELECT[w.mask]].tolist()
+            for address, number in zip(read(w), sizes, strict=True):
+                bar = barrier_at(w, address, i)
+                if complete:
+                    bar.complete(number, i, w)
+                else:
+                    bar.expect(number, i, w)
+
+        return run
+
+    return build
+
+
+def _wait(i: Instruction) -> Semantic:
+    read = _addresses(i)
+    parity = i.given("parity")
+    token, _ = i.src_wide("parity" if parity else "state", U32 if parity else U64)
+    p = i.dst("p", 1)
+    suspends = "try_wait" in i.row.mnemonic
+    dtype = U32 if parity else U64
+
+    def passed(w: Any) -> tuple[int, list[MBarrier]]:
+        """(mask of the active lanes whose phase is over, the objects of the others)."""
+        tokens = view(w.R[token], dtype)
+        done, missing = 0, []
+        for lane, address in zip(SELECT[w.mask].tolist(), read(w), strict=True):
+            bar = barrier_at(w, address, i)
+            if bar.cta is not w.cta:
+                raise Stop("TK305", "a wait on the mbarrier of another CTA", ins=i, warp=w)
+            value = int(tokens[lane])
+            over = (bar.phase & 1) != (value & 1) if parity else bar.phase != value
+            if over:
+                done |= 1 << lane
+            else:
+                missing.append(bar)
+        return done, missing
+
+    def make(following: int) -> Ending:
+        here = following - 1
+
+        def run(w: Any, path: Any) -> int:
+            done, missing = passed(w)
+            if missing and suspends and not path.timed_out:
+                bar = missing[0]
+                path.pc = here
+                path.poll = bar
+                path.waits = f"mbarrier {bar.address:#x} ({bar})"
+                bar.waiting.append(path)
+                w.machine.poll(path)
+                return PARKED
+            path.timed_out = False
+            path.poll = None
+            path.waits = ""
+            w.put_predicate(p, done)
+            if w.taint:
+                w.taint_result(p, 0)
+            if missing and not suspends:
+                return w.machine.spin(path, following)
+            return following
+
+        return run
+
+    return Blocking(make)
+
+
+_ARRIVALS = (
+    "mbarrier.arrive",
+    "mbarrier.arrive.state",
+    "mbarrier.arrive.cluster",
+    "mbarrier.arrive.expect_tx",
+    "mbarrier.arrive.expect_tx.state",
+    "mbarrier.arrive.expect_tx.cluster",
+)
+
+SEMANTICS: dict[str, Builder] = {
+    "mbarrier.init": _init,
+    "mbarrier.inval": _inval,
+    **dict.fromkeys(_ARRIVALS, _arrive),
+    "mbarrier.expect_tx": _tx(False),
+    "mbarrier.complete_tx": _tx(True),
+    **dict.fromkeys(
+        (
+            "mbarrier.try_wait.parity",
+            "mbarrier.test_wait.parity",
+            "mbarrier.try_wait",
+            "mbarrier.test_wait",
+        ),
+        _wait,
+    ),
+}

@@ -1,0 +1,368 @@
+"""A kernel decoded once: slots of the register file, segments of straight-line steps, and their control-flow graph.
+
+A segment is a list of steps that cannot wait or jump, and an ending that can. Every instruction is bound to slots here,
+so that running it is one call; what is not covered is refused here, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tkc.diagnostics import Diagnostic, Location, TkcError
+from tkc.emulator import flow
+from tkc.emulator.instruction import (
+    Blocking,
+    Branch,
+    Collective,
+    Ending,
+    Instruction,
+    Leave,
+    Semantic,
+    Step,
+)
+from tkc.emulator.lanes import FULL, LANES, U64, UNSIGNED, constant
+from tkc.emulator.reader import find_register
+from tkc.emulator.semantics import semantic
+from tkc.emulator.special import SPECIAL_BITS
+from tkc.emulator.spelling import spell
+from tkc.emulator.syntax import Function, Module, Name, Register, Scope, Statement, Variable
+
+if TYPE_CHECKING:
+    from tkc.emulator.machine import Path, Warp
+
+Follow = Callable[["Warp"], None]
+
+
+@dataclass(slots=True)
+class Segment:
+    """`body` pairs each step with what follows uninitialised values through it; `ending` is called after them."""
+
+    body: list[tuple[Step, Follow]] = field(default_factory=list)
+    ending: Ending | None = None
+    instructions: list[Instruction] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    last: Instruction | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.body) + 1
+
+
+class Program:
+    """An entry of a module, ready to run. `template` is the register file with constants filled in.
+
+    `specials` are (slot, name, dtype) and `symbols` (slot, variable, offset, dtype): values that the machine fills in
+    for each warp.
+    """
+
+    def __init__(self, module: Module, function: Function, file: str) -> None:
+        self.module = module
+        self.function = function
+        self.file = file
+        self.template: list[Any] = []
+        self.specials: list[tuple[int, str, np.dtype[Any]]] = []
+        self.symbols: list[tuple[int, Variable, int, np.dtype[Any]]] = []
+        self.segments: list[Segment] = []
+        self.reconverge: list[int] = []
+        self.uninitialised: list[int] = []
+        self._slots: dict[int, int] = {}
+        self._constants: dict[tuple[Any, ...], int] = {}
+        self._named: dict[tuple[Any, ...], int] = {}
+        self._predicates: set[int] = set()
+        _Decoder(self).decode()
+
+    # Slots
+
+    def _new(self, value: Any = None) -> int:
+        self.template.append(value)
+        return len(self.template) - 1
+
+    def register(self, scope: Scope, name: str) -> Register | None:
+        return find_register(self.function, scope, name)
+
+    def slot(self, register: Register) -> int:
+        found = self._slots.get(register.index)
+        if found is None:
+            found = self._slots[register.index] = self._new()
+            if register.bits == 1:
+                self._predicates.add(found)
+        return found
+
+    def constant(self, value: int | float, dtype: np.dtype[Any]) -> int:
+        key = (repr(value), dtype.str)
+        if key not in self._constants:
+            self._constants[key] = self._new(constant(value, dtype))
+        return self._constants[key]
+
+    def constant_mask(self, value: bool) -> int:
+        key = ("mask", value)
+        if key not in self._constants:
+            self._constants[key] = self._new(FULL if value else 0)
+        return self._constants[key]
+
+    def predicate(self, instruction: Instruction, name: str) -> int:
+        register = self.register(instruction.statement.scope, name)
+        if register is None or register.bits != 1:
+            raise ValueError(f"{name} is no predicate")
+        slot = self.slot(register)
+        instruction.sources.append(slot)
+        return slot
+
+    def variable(self, scope: Scope, name: str) -> Variable | None:
+        return scope.variable(name)
+
+    def named(self, scope: Scope, name: Name, dtype: np.dtype[Any]) -> int:
+        """The slot of a special register or of a variable's address."""
+        key: tuple[Any, ...]
+        if name.text.startswith("%"):
+            if name.text not in SPECIAL_BITS:
+                raise ValueError(f"no register {name.text}")
+            key = (name.text, dtype.str)
+            if key not in self._named:
+                self._named[key] = self._new()
+                self.specials.append((self._named[key], name.text, dtype))
+            return self._named[key]
+        if name.text == "WARP_SZ":
+            return self.constant(32, dtype)
+        variable = scope.variable(name.text)
+        if variable is None:
+            raise ValueError(f"no register or variable {name.text}")
+        key = (id(variable), name.offset, dtype.str)
+        if key not in self._named:
+            self._named[key] = self._new()
+            self.symbols.append((self._named[key], variable, name.offset, dtype))
+        return self._named[key]
+
+    def location(self, statement: Statement) -> Location | None:
+        """The source place of a statement, from `.loc`."""
+        if statement.place is None:
+            return None
+        file, line, column = statement.place
+        return Location(self.module.files.get(file, f"file {file}"), line, column)
+
+
+def _nothing(warp: Warp) -> None:
+    return None
+
+
+def _follow(sources: list[int], dests: list[int]) -> Follow:
+    """Marks the lanes of `dests` in which a source is uninitialised, and clears the others."""
+    reads = tuple(dict.fromkeys(sources))
+    writes = tuple(dict.fromkeys(d for d in dests if d >= 0))
+
+    def run(warp: Warp) -> None:
+        taint, mask, bad = warp.taint, warp.mask, 0
+        for slot in reads:
+            bad |= taint.get(slot, 0)
+        bad &= mask
+        for slot in writes:
+            old = taint.get(slot, 0)
+            new = (old & ~mask) | bad
+            if new:
+                taint[slot] = new
+            elif old:
+                del taint[slot]
+
+    return run if writes else _nothing
+
+
+def _guarded(step: Step, slot: int, negated: bool) -> Step:
+    def run(warp: Warp) -> None:
+        mask = warp.mask
+        p = warp.R[slot]
+        active = mask & ~p if negated else mask & p
+        if active == mask:
+            step(warp)
+        elif active:
+            full = warp.full
+            warp.mask = active
+            warp.full = False
+            step(warp)
+            warp.mask = mask
+            warp.full = full
+
+    return run
+
+
+def _collective(step: Step, follow: Follow, mask_slot: int | None, here: int, following: int) -> Ending:
+    def run(warp: Warp, path: Path) -> int:
+        mask = warp.mask
+        wanted = warp.alive if mask_slot is None else warp.member_mask(mask_slot) & warp.alive
+        if wanted & ~mask:
+            return warp.gather(path, here, wanted, step, follow, following)
+        if warp.taint:
+            follow(warp)
+        step(warp)
+        return following
+
+    return run
+
+
+class _Decoder:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.function = program.function
+        self.errors: list[Diagnostic] = []
+        self.starts: dict[int, int] = {}
+        self.branches: list[tuple[int, Instruction, Branch, tuple[int, bool] | None]] = []
+
+    def refuse(self, statement: Statement, code: str, message: str) -> None:
+        self.errors.append(Diagnostic(code, message, Location(self.program.file, statement.line)))
+
+    @property
+    def here(self) -> int:
+        return len(self.program.segments) - 1
+
+    def close(self, ending: Ending | None, targets: list[int], last: Instruction | None) -> None:
+        """Ends the segment at hand and opens the next."""
+        segment = self.program.segments[-1]
+        segment.ending, segment.targets, segment.last = ending, targets, last
+        self.program.segments.append(Segment())
+
+    def decode(self) -> None:
+        program = self.program
+        program.segments.append(Segment())
+        targets = self._label_targets()
+        for number, statement in enumerate(self.function.statements):
+            if number in targets:
+                if program.segments[-1].body:
+                    self.close(_go(self.here + 1), [self.here + 1], None)
+                self.starts[number] = self.here
+            made = self._semantic(statement, number)
+            if made is not None:
+                self._place(*made)
+        self.starts.setdefault(len(self.function.statements), self.here)
+        program.segments[-1].ending = flow.leave
+        self._connect()
+        if self.errors:
+            raise TkcError(tuple(self.errors[:20]))
+        program.reconverge = flow.reconvergence([s.targets for s in program.segments])
+        self._initialise()
+
+    def _label_targets(self) -> set[int]:
+        seen: set[int] = set()
+        found: set[int] = set()
+        for statement in self.function.statements:
+            for scope in statement.scope.outwards():
+                if id(scope) in seen:
+                    break
+                seen.add(id(scope))
+                found.update(scope.labels.values())
+        return found
+
+    def _semantic(self, statement: Statement, number: int) -> tuple[Instruction, Semantic] | None:
+        try:
+            spelled = spell(statement.mnemonic, statement.operands)
+        except ValueError as error:
+            self.refuse(statement, "TK416", str(error))
+            return None
+        instruction = Instruction(
+            self.program, spelled.row, spelled.modifiers, spelled.operands, statement, number
+        )
+        try:
+            builder, instruction.family = semantic(spelled.row.name)
+            return instruction, builder(instruction)
+        except (ValueError, KeyError) as error:
+            text = error.args[0] if error.args else str(error)
+            self.refuse(statement, "TK416", f"{statement.mnemonic}: {text}")
+            return None
+
+    def _place(self, instruction: Instruction, what: Semantic) -> None:
+        statement, program = instruction.statement, self.program
+        guard: tuple[int, bool] | None = None
+        if statement.guard is not None:
+            try:
+                guard = (program.predicate(instruction, statement.guard[0]), statement.guard[1])
+            except ValueError as error:
+                self.refuse(statement, "TK417", str(error))
+                return
+        if isinstance(what, Branch):
+            self.branches.append((self.here, instruction, what, guard))
+            self.close(None, [], instruction)
+            return
+        if isinstance(what, Blocking | Collective | Leave):
+            if guard is not None:
+                # A guarded step that may wait or leave: lanes where the guard is false jump over it.
+                here = self.here
+                ending = flow.branch(guard[0], guard[1], here + 1, here + 2, here, instruction)
+                self.close(ending, [here + 1, here + 2], instruction)
+            self._put(instruction, what)
+            return
+        follow = _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
+        if guard is not None:
+            what, follow = _guarded(what, *guard), _guarded(follow, *guard)
+        segment = program.segments[-1]
+        segment.body.append((what, follow))
+        segment.instructions.append(instruction)
+
+    def _put(self, instruction: Instruction, what: Blocking | Collective | Leave) -> None:
+        following = self.here + 1
+        if isinstance(what, Leave):
+            self.close(flow.trap(instruction) if what.trap else flow.leave, [], instruction)
+            return
+        if isinstance(what, Blocking):
+            self.close(what.make(following), [following], instruction)
+            return
+        follow = _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
+        ending = _collective(what.step, follow, what.mask_slot, self.here, following)
+        self.close(ending, [following], instruction)
+
+    def _connect(self) -> None:
+        """Gives every branch its ending, now that the labels have segments."""
+        for here, instruction, branch, guard in self.branches:
+            statement, segment = instruction.statement, self.program.segments[here]
+            found: list[int] = []
+            for label in branch.labels or (branch.label,):
+                number = statement.scope.label(label)
+                if number is None:
+                    self.refuse(statement, "TK417", f"no label {label}")
+                    continue
+                found.append(self.starts[number])
+            if not found:
+                continue
+            if branch.labels:
+                segment.ending = flow.switch(branch.index_slot, found, here, instruction)
+                segment.targets = list(dict.fromkeys(found))
+            elif guard is None:
+                segment.ending, segment.targets = _go(found[0]), found
+            else:
+                segment.ending = flow.branch(guard[0], guard[1], found[0], here + 1, here, instruction)
+                segment.targets = list(dict.fromkeys((found[0], here + 1)))
+
+    def _initialise(self) -> None:
+        """Registers that some path reads before it writes them start as zeros that are marked uninitialised."""
+        program = self.program
+        registers = {slot: bits for slot, bits in self._widths()}
+        program.uninitialised = flow.maybe_uninitialised(program.segments, registers)
+        for slot in program.uninitialised:
+            bits = registers[slot]
+            if bits == 1:
+                program.template[slot] = 0
+            elif bits == 128:
+                program.template[slot] = np.zeros((LANES, 2), U64)
+            else:
+                program.template[slot] = constant(0, UNSIGNED[bits])
+
+    def _widths(self) -> list[tuple[int, int]]:
+        seen: set[int] = set()
+        found: list[tuple[int, int]] = []
+        for statement in self.function.statements:
+            for scope in statement.scope.outwards():
+                if id(scope) in seen:
+                    continue
+                seen.add(id(scope))
+                for register in scope.registers.values():
+                    if register.index in self.program._slots:
+                        found.append((self.program._slots[register.index], register.bits))
+        return found
+
+
+def _go(target: int) -> Ending:
+    def run(warp: Warp, path: Path) -> int:
+        return target
+
+    return run

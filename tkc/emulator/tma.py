@@ -1,0 +1,353 @@
+"""Tensor copies: boxes of 1 to 5 dimensions between global and shared memory (PTX 9.7.9.27).
+
+A box is gathered from global memory, with zeros or NaN where it lies outside of the tensor, and laid into shared memory
+row after row; the swizzle XORs bits of the absolute shared address, 16 bytes at a time. A store clips what lies outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tkc.emulator.bulk import (
+    Token,
+    aligned,
+    global_place,
+    receivers,
+    reduction,
+    scalar_reader,
+    shared_place,
+    store_token,
+)
+from tkc.emulator.instruction import Builder, Instruction, Step
+from tkc.emulator.lanes import S32, U8, U16, U64, Vec, view
+from tkc.emulator.mbarrier import MBarrier, find
+from tkc.emulator.report import Stop
+from tkc.emulator.spaces import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Origin, Region
+from tkc.emulator.tensormap import Map, decode
+from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.memory import Done, Proxy
+
+_PADDED = {"16U4_ALIGN16B": 8, "16U6_ALIGN16B": 12}
+"""Bytes of data in each 16-byte slot of the padded types."""
+
+decode_map = lru_cache(maxsize=256)(decode)
+
+
+def map_at(w: Any, address: int, ins: Instruction) -> Map:
+    """The tensor map at a generic address."""
+    region: Region | None
+    if PARAM_WINDOW <= address < LOCAL_WINDOW:
+        region, offset = w.machine.params, address - PARAM_WINDOW
+    elif address >= SHARED_WINDOW:
+        raise Stop("TK323", "a tensor map in shared memory", ins=ins, warp=w)
+    else:
+        region, offset = global_place(w, address, ins, 128)
+    aligned(address, 64, "the address of the tensor map", ins, w)
+    raw = region.data[offset : offset + 128].tobytes()
+    try:
+        return decode_map(raw)
+    except ValueError as error:
+        raise Stop("TK323", f"at {address:#x}: {error}", ins=ins, warp=w) from None
+
+
+@lru_cache(maxsize=512)
+def _swizzled(size: int, swizzle: str, start: int, unit: int) -> Vec:
+    """Offsets, relative to the last multiple of 1024 before the box, of its items of `unit` bytes in order."""
+    made = SWIZZLES[swizzle].physical(np.arange(start, start + size, unit, dtype=np.int64))
+    made.flags.writeable = False
+    return made
+
+
+def shared_offsets(m: Map, offset: int, size: int) -> tuple[Vec, int]:
+    """(byte offset of each item of a box, bytes of an item)."""
+    unit = 8 if SWIZZLES[m.swizzle].atom == 8 else 16
+    low = offset % 1024
+    return _swizzled(size, m.swizzle, low, unit) + (offset - low), unit
+
+
+class Box:
+    """The part of a tensor that a copy touches: `shape` in bytes with the innermost axis last, clipped at the edges."""
+
+    def __init__(self, m: Map, coords: list[int]) -> None:
+        bits = m.element.bits
+        self.map = m
+        self.slot = _PADDED.get(m.element.name, 0)
+        # Along the inner axis bytes are counted, so that packed types are whole.
+        sizes, box, first = list(m.sizes), list(m.box), list(coords)
+        steps = list(m.element_strides)
+        sizes[0], box[0] = sizes[0] * bits // 8, box[0] * bits // 8
+        first[0] = first[0] * bits // 8
+        steps[0] = 1
+        strides = (1, *m.strides)
+        self.shape: list[int] = []
+        self.inside: list[slice] = []
+        self.strides: list[int] = []
+        start = 0
+        for axis in reversed(range(m.rank)):
+            count = -(-box[axis] // steps[axis])
+            low = max(0, -(first[axis] // steps[axis])) if first[axis] < 0 else 0
+            while first[axis] + low * steps[axis] < 0:
+                low += 1
+            high = max(low, min(count, -(-(sizes[axis] - first[axis]) // steps[axis])))
+            self.shape.append(count)
+            self.inside.append(slice(low, high))
+            self.strides.append(strides[axis] * steps[axis])
+            start += (first[axis] + low * steps[axis]) * strides[axis]
+        self.start = start
+        self.empty = any(s.stop <= s.start for s in self.inside)
+        self.clipped = tuple(s.stop - s.start for s in self.inside)
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes that the copy counts."""
+        return int(np.prod(self.shape))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes that the box takes in shared memory."""
+        return self.data_bytes // self.slot * 16 if self.slot else self.data_bytes
+
+
+def _fill(m: Map, count: int) -> Vec:
+    """What stands outside of the tensor, for a whole number of elements."""
+    if m.fill == "zero":
+        return np.zeros(count, U8)
+    width = m.element.bits // 8
+    pattern = {2: b"\xff\x7f", 4: b"\xff\xff\xff\x7f", 8: b"\xff" * 7 + b"\x7f"}[width]
+    return np.frombuffer(pattern * (count // width), U8).copy()
+
+
+def _gather(w: Any, agent: str, origin: Origin, box: Box, ins: Instruction) -> tuple[Vec, Vec | None]:
+    """(bytes of a box as they go to shared memory, where they are unwritten or None)."""
+    m = box.map
+    data = _fill(m, box.data_bytes).reshape(box.shape)
+    bad: Vec | None = None
+    if not box.empty:
+        region, offset = global_place(w, m.base + box.start, ins, 1)
+        inside, unwritten = w.machine.memory.read_box(
+            agent, origin, region, offset, box.clipped, tuple(box.strides)
+        )
+        data[tuple(box.inside)] = inside
+        if unwritten is not None:
+            bad = np.zeros(box.shape, U8)
+            bad[tuple(box.inside)] = unwritten
+            bad = bad.reshape(-1)
+    flat = data.reshape(-1)
+    if box.slot:
+        padded = np.zeros((len(flat) // box.slot, 16), U8)
+        padded[:, : box.slot] = flat.reshape(-1, box.slot)
+        flat, bad = padded.reshape(-1), None
+    return flat, bad
+
+
+def _coordinates(i: Instruction) -> Any:
+    slots = [slot for slot, _ in i.srcs("coords", S32)]
+
+    def run(w: Any, lane: int) -> list[int]:
+        R = w.R
+        return [int(view(R[s], S32)[lane]) for s in slots]
+
+    return run
+
+
+def _check_rank(i: Instruction, m: Map, w: Any) -> None:
+    rank = int(i.mod("dim", "2d")[0])
+    if rank != m.rank:
+        raise Stop("TK323", f"a copy of rank {rank} with a tensor map of rank {m.rank}", ins=i, warp=w)
+    if m.interleave != "none":
+        raise Stop("TK323", f"interleave {m.interleave} is not covered", ins=i, warp=w)
+
+
+def _check_place(i: Instruction, m: Map, offset: int, w: Any) -> None:
+    aligned(offset, 128, "the shared address of a tensor copy", i, w)
+
+
+def _write_shared(
+    w: Any, agent: str, origin: Origin, m: Map, cta: Any, offset: int, data: Vec, bad: Vec | None
+) -> None:
+    offsets, unit = shared_offsets(m, offset, len(data))
+    memory = w.machine.memory
+    if unit == 16:
+        memory.write(agent, origin, cta.shared, offsets, data.view(U64).reshape(-1, 2), 64, 2)
+    else:
+        memory.write(agent, origin, cta.shared, offsets, data.view(U64), 64, 1)
+    if bad is not None:
+        poisoned = bad.reshape(-1, unit).any(axis=1)
+        memory.poison(cta.shared, offsets[poisoned], unit)
+
+
+def _load(i: Instruction) -> Step:
+    dst, address, bar = scalar_reader(i, "dst"), scalar_reader(i, "map"), scalar_reader(i, "bar")
+    coordinates = _coordinates(i)
+    mask_slot = i.src("mask", U16) if i.given("mask") else -1
+    if i.given("policy"):
+        i.src("policy", U64)
+    pair = i.mod("cta_group") == "cta_group::2"
+    gather = i.row.name.endswith("gather4")
+    origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
+
+    def run(w: Any) -> None:
+        for lane in w.lanes():
+            m = map_at(w, address(w, lane), i)
+            _check_rank(i, m, w)
+            coords = coordinates(w, lane)
+            boxes = _rows(m, coords) if gather else [Box(m, coords)]
+            mask = int(view(w.R[mask_slot], U16)[lane]) if mask_slot >= 0 else None
+            to, offset = shared_place(w, dst(w, lane), i)
+            _check_place(i, m, offset, w)
+            bar_cta, bar_offset = shared_place(w, bar(w, lane), i)
+            ctas = receivers(w, mask, to, i)
+            bars: list[MBarrier] = []
+            for cta in ctas:
+                if pair:
+                    home = w.cta.cluster.ctas[(cta.rank & ~1) | (bar_cta.rank & 1)]
+                elif mask is None and bar_cta is not cta:
+                    raise Stop(
+                        "TK321",
+                        f"the copy goes to {cta.name} and its mbarrier lies in {bar_cta.name}",
+                        ins=i,
+                        warp=w,
+                    )
+                else:
+                    home = cta
+                bars.append(find(home, bar_offset, i, w))
+            size = sum(b.data_bytes for b in boxes)
+            w.machine.report.count("bytes.tma.load", size * len(ctas))
+            steps = _load_steps(w, i, origin, boxes, ctas, offset, bars, size)
+            w.machine.issue("tensor load", steps, i, w.cta.cluster)
+
+    return run
+
+
+def _rows(m: Map, coords: list[int]) -> list[Box]:
+    """The four one-row boxes of gather4 and scatter4: a column and four rows."""
+    return [Box(m, [coords[0], row]) for row in coords[1:5]]
+
+
+def _load_steps(
+    w: Any,
+    i: Instruction,
+    origin: Origin,
+    boxes: list[Box],
+    ctas: list[Any],
+    offset: int,
+    bars: list[MBarrier],
+    size: int,
+) -> Iterator[None]:
+    agent = f"tensor copy engine, for {w.describe()}"
+    parts = [_gather(w, agent, origin, box, i) for box in boxes]
+    data = np.concatenate([d for d, _ in parts]) if len(parts) > 1 else parts[0][0]
+    bad = parts[0][1] if len(parts) == 1 else None
+    yield
+    for cta, bar in zip(ctas, bars, strict=True):
+        _write_shared(w, agent, origin, boxes[0].map, cta, offset, data, bad)
+        yield
+        bar.complete(size, i, agent)
+
+
+def _store(kind: str) -> Builder:
+    def build(i: Instruction) -> Step:
+        address, src = scalar_reader(i, "map"), scalar_reader(i, "src")
+        coordinates = _coordinates(i)
+        if i.given("policy"):
+            i.src("policy", U64)
+        origin_read = Origin(i, Proxy.ASYNC, Done.BULK_GROUP_READ)
+        origin = Origin(i, Proxy.ASYNC, Done.BULK_GROUP)
+
+        def run(w: Any) -> None:
+            for lane in w.lanes():
+                m = map_at(w, address(w, lane), i)
+                _check_rank(i, m, w)
+                coords = coordinates(w, lane)
+                boxes = _rows(m, coords) if kind == "scatter" else [Box(m, coords)]
+                cta, offset = shared_place(w, src(w, lane), i)
+                if cta is not w.cta:
+                    raise Stop("TK321", f"a tensor store from {cta.name}", ins=i, warp=w)
+                _check_place(i, m, offset, w)
+                w.machine.report.count("bytes.tma.store", sum(b.data_bytes for b in boxes))
+                token = store_token(w, lane)
+                steps = _store_steps(
+                    w, i, origin_read, origin, boxes, offset, token, i.mod("op") if kind == "reduce" else ""
+                )
+                w.machine.issue("tensor store", steps, i, w.cta.cluster)
+
+        return run
+
+    return build
+
+
+_PTX_TYPES = {"FLOAT16": "f16", "BFLOAT16": "bf16", "FLOAT32": "f32", "FLOAT64": "f64"}
+
+
+def _element_kind(m: Map) -> str:
+    if m.element.name in _PTX_TYPES:
+        return _PTX_TYPES[m.element.name]
+    if m.element.floating:
+        return "f32"
+    return f"{m.element.integer or 'u'}{m.element.bits}"
+
+
+def _store_steps(
+    w: Any,
+    i: Instruction,
+    origin_read: Origin,
+    origin: Origin,
+    boxes: list[Box],
+    offset: int,
+    token: Token,
+    op: str,
+) -> Iterator[None]:
+    machine, memory = w.machine, w.machine.memory
+    agent = f"tensor copy engine, for {w.describe()}"
+    m = boxes[0].map
+    size = sum(b.shared_bytes for b in boxes)
+    offsets, unit = shared_offsets(m, offset, size)
+    raw = memory.read(agent, origin_read, w.cta.shared, offsets, 64, unit // 8)
+    data = np.ascontiguousarray(raw).view(U8).reshape(-1)
+    unwritten = memory.unwritten(w.cta.shared, offsets, unit)
+    yield
+    token.advance(machine, False)
+    yield
+    at = 0
+    for box in boxes:
+        part = data[at : at + box.shared_bytes]
+        inside = tuple(box.inside)
+        if box.slot:
+            # Stores of the 6-bit type take one element from each byte.
+            part = _pack_six(part)
+        if not box.empty:
+            values = part.reshape(box.shape)[inside]
+            if unwritten is not None:
+                bad = np.repeat(unwritten[at // unit : (at + box.shared_bytes) // unit], unit)
+                if not box.slot and bad.reshape(box.shape)[inside].any():
+                    machine.found("TK320", "uninitialised shared memory is stored to global memory", i, w)
+            region, start = global_place(w, m.base + box.start, i, 1)
+            strides = tuple(box.strides)
+            if op:
+                dtype, fn = reduction(op, _element_kind(m))
+                old, _ = memory.read_box(agent, origin, region, start, box.clipped, strides)
+                new = np.ascontiguousarray(values)
+                values = np.ascontiguousarray(fn(old.view(dtype), new.view(dtype))).view(U8)
+            memory.write_box(agent, origin, region, start, strides, values)
+        at += box.shared_bytes
+    yield
+    token.advance(machine, True)
+
+
+def _pack_six(data: Vec) -> Vec:
+    """Bytes with one 6-bit element each to packed elements."""
+    bits = np.unpackbits(data[:, None], axis=1, bitorder="little")[:, :6]
+    return np.packbits(bits.reshape(-1), bitorder="little")
+
+
+SEMANTICS: dict[str, Builder] = {
+    "cp.async.bulk.tensor.load": _load,
+    "cp.async.bulk.tensor.gather4": _load,
+    "cp.async.bulk.tensor.store": _store("store"),
+    "cp.async.bulk.tensor.scatter4": _store("scatter"),
+    "cp.reduce.async.bulk.tensor": _store("reduce"),
+}
