@@ -247,15 +247,24 @@ def refusals(ptxas: str, target: str, version: Version, directory: Path) -> dict
         declarations = "\n".join(d for d in declarations.split("\n") if ".b128" not in d)
     text, first = module(target, version, "\n".join(line.text for line in every), declarations)
     source = directory / f"{target}_{version[0]}_{version[1]}.ptx"
+    said = refused_lines(ptxas, target, text, source, first)
+    assert len(every) in said, f"ptxas did not read to the end: {said}"
+    del said[len(every)]
+    return said
+
+
+def refused_lines(ptxas: str, target: str, text: str, source: Path, first: int) -> dict[int, str]:
+    """What ptxas says about a module, by line counted from `first`."""
     source.write_text(text)
     run = subprocess.run(
-        [ptxas, f"-arch={target}", str(source), "-o", "/dev/null"], capture_output=True, text=True, check=False
+        [ptxas, f"-arch={target}", str(source), "-o", "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     said: dict[int, str] = {}
-    for message in re.finditer(r"line (\d+); error\s*: (.*)", run.stderr + run.stdout):
+    for message in re.finditer(r"line (\d+); (?:error|fatal)\s*: (.*)", run.stderr + run.stdout):
         said.setdefault(int(message[1]) - first, message[2])
-    assert len(every) in said, f"ptxas did not read to the end: {run.stderr[:400]}"
-    del said[len(every)]
     return said
 
 

@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ir.isa.ptx_lines import disagreements, find_ptxas, lines
+from ir.isa.ptx_lines import disagreements, find_ptxas, lines, module, refused_lines
 
-from tkc.ir.isa.instructions import all_rows
+from tkc.ir.isa.instructions import REGISTER_CLASS, all_rows
+from tkc.ir.isa.instructions.special_registers import SPECIAL_REGISTERS
 from tkc.ir.isa.targets import TARGETS, Version
 
 PTXAS = find_ptxas()
@@ -59,3 +60,15 @@ def assembles(ptxas: str, target: str, version: Version, directory: Path) -> boo
 
 def test_there_is_a_line_for_every_row():
     assert {line.row for line in lines()[0]} == set(all_rows())
+
+
+@pytest.mark.parametrize("version", [(7, 8), (8, 0), (8, 1), (9, 5)], ids=lambda v: f"{v[0]}.{v[1]}")
+def test_special_registers(version: Version, tmp_path: Path):
+    assert PTXAS is not None
+    rows = list(SPECIAL_REGISTERS.values())
+    body = "\n".join(f"mov{r.type} %{REGISTER_CLASS[r.type]}_0, {r.name};" for r in rows)
+    text, first = module("sm_90", version, body, ".reg .b32 %b32_0; .reg .b64 %b64_0; .reg .pred %pred_0;")
+    said = refused_lines(PTXAS, "sm_90", text, tmp_path / "registers.ptx", first)
+    assert len(rows) in said
+    for index, row in enumerate(rows):
+        assert (index not in said) == (row.ptx <= version), (row.name, said.get(index))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """`tensor_map` is the CU_TENSOR_MAP_DATA_TYPE_* name for whole-byte use (cuda.h); `ptx` the register type suffix."""
+    """`tensor_map` is the CU_TENSOR_MAP_DATA_TYPE_* name for whole-byte use (cuda.h); `ptx` the register type."""
 
     name: str
     bits: int

@@ -201,7 +201,7 @@ def _tree(piece: str) -> Tree:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """One operand of a row's syntax: a name, the literal `_`, `d|p`, a list, the parentheses of a call, or a bracket."""
+    """One operand of a row's syntax: a name, the literal `_`, `d|p`, a list, a call's parentheses, or a bracket."""
 
     kind: str
     names: tuple[str, ...] = ()
