@@ -146,10 +146,17 @@ class Liveness:
             for operand in op.operands:
                 self._use(operand, now)
             return
-        # Several lines: a register that is not read at the place where it is written must outlive them all.
+        # Several lines: a register that is not read at the place where it is written must outlive them all. Those come
+        # first, since the latest use of a value is the one that counts.
+        late: list[SSAValue] = []
+        aligned: list[SSAValue] = []
         for operand in op.operands:
-            aligned = type_of(operand).count == mapped and type(operand.owner) is not SliceOp
-            self._use(operand, now if aligned else now + 1)
+            same = type_of(operand).count == mapped and type(operand.owner) is not SliceOp
+            (aligned if same else late).append(operand)
+        for operand in late:
+            self._use(operand, now + 1)
+        for operand in aligned:
+            self._use(operand, now)
 
     def _carry(self, argument: SSAValue, terminator: Operation | None, end: int) -> None:
         """The next turn's value sits in the argument's register from the end of the body on."""

@@ -1,9 +1,15 @@
-"""How a tile lies in tensor memory: which columns its row blocks take."""
+"""How accumulators lie in tensor memory: which columns their row blocks take, and how many of them fit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.targets import Target
 from tkc.ir.stage.types import BufferType
+
+MOST_COLUMNS = 512
+"""The largest allocation that is not exclusive (PTX 9.7.18.7: a power of two from 32 to 512 columns)."""
 
 LANES = 128
 """Lanes of tensor memory; one holds one row of an M = 128 accumulator (PTX 9.7.18.1)."""
@@ -17,3 +23,23 @@ def row_blocks(type: BufferType) -> int:
 def columns_of(type: BufferType) -> int:
     """32-bit columns of one slot; row blocks lie one after another."""
     return row_blocks(type) * type.shape[1] * DTYPES[type.dtype.data].bits // 32
+
+
+def columns_given(target: Target) -> int:
+    """Columns that a CTA on the target may allocate."""
+    return min(MOST_COLUMNS, target.tensor_columns)
+
+
+def depths_that_fit(types: Sequence[BufferType], columns: int) -> list[int]:
+    """How often each accumulator is held, at most its depth and at least once: what takes most gives way first (R12).
+
+    The sum may still exceed `columns` where every one is held once.
+    """
+    each = [columns_of(type) for type in types]
+    depths = [type.depth.data for type in types]
+    while sum(n * d for n, d in zip(each, depths, strict=True)) > columns:
+        deep = [i for i, d in enumerate(depths) if d > 1]
+        if not deep:
+            break
+        depths[max(deep, key=lambda i: each[i] * depths[i])] -= 1
+    return depths

@@ -8,7 +8,7 @@ Here because: staging buffers and barriers are made by the passes before; loweri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
@@ -37,68 +37,104 @@ class AssignSharedPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         limit = target_of(op).shared_per_cta
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            total = place(kernel)
+            buffers = shared_buffers(kernel)
+            barriers = [o for o in kernel.body.block.ops if isinstance(o, s.BarriersOp)]
+            offsets, total = place(
+                [Ring.of(b) for b in buffers], [b.depth.value.data for b in barriers]
+            )
             if total > limit:
-                raise too_large(kernel, total, limit)
+                raise too_large(kernel, buffers, barriers, total, limit)
+            for placed, offset in zip([*buffers, *barriers], offsets, strict=True):
+                placed.properties["offset"] = IntegerAttr(offset, i32)
             kernel.properties["shared_bytes"] = IntegerAttr(total, i32)
 
 
-def _shared(kernel: s.KernelOp) -> list[s.BufferOp]:
+@dataclass(frozen=True)
+class Ring:
+    """What placing needs to know of a buffer: the alignment of a slot, its bytes, and how many there are."""
+
+    align: int
+    slot: int
+    depth: int
+
+    @classmethod
+    def of(cls, buffer: s.BufferOp) -> Ring:
+        type = _type(buffer)
+        return cls(SWIZZLES[type.swizzle.data].align, type.slot_bytes, type.depth.data)
+
+    @property
+    def bytes(self) -> int:
+        return -(-self.slot // self.align) * self.align * self.depth
+
+
+def place(rings: list[Ring], barriers: list[int]) -> tuple[list[int], int]:
+    """The offset of each ring and of each array of barriers (by depth), and the bytes used in all.
+
+    Widest alignment first, so that no padding stands between rings.
+    """
+    offsets = [0] * len(rings)
+    at = 0
+    for i in sorted(range(len(rings)), key=lambda i: -rings[i].align):
+        at = -(-at // rings[i].align) * rings[i].align
+        offsets[i], at = at, at + rings[i].bytes
+    at = -(-at // BARRIER_BYTES) * BARRIER_BYTES
+    for depth in barriers:
+        offsets.append(at)
+        at += BARRIER_BYTES * depth
+    return offsets, at + TENSOR_ADDRESS_BYTES
+
+
+def shared_buffers(kernel: s.KernelOp) -> list[s.BufferOp]:
     return [
         o
         for o in kernel.body.block.ops
-        if isinstance(o, s.BufferOp)
-        and isinstance(o.buffer.type, BufferType)
-        and o.buffer.type.home.data == Home.SHARED
+        if isinstance(o, s.BufferOp) and _type(o).home.data == Home.SHARED
     ]
 
 
 def _type(op: s.BufferOp) -> BufferType:
-    assert isinstance(op.buffer.type, BufferType)
-    return op.buffer.type
+    type = op.buffer.type
+    assert isinstance(type, BufferType)
+    return type
 
 
-def place(kernel: s.KernelOp) -> int:
-    """Places widest alignment first, so that no padding stands between buffers; returns the bytes used."""
-    at = 0
-    buffers = sorted(_shared(kernel), key=lambda b: -SWIZZLES[_type(b).swizzle.data].align)
-    for buffer in buffers:
-        alignment = SWIZZLES[_type(buffer).swizzle.data].align
-        at = -(-at // alignment) * alignment
-        buffer.properties["offset"] = IntegerAttr(at, i32)
-        slot = -(-_type(buffer).slot_bytes // alignment) * alignment
-        at += slot * _type(buffer).depth.data
-    at = -(-at // BARRIER_BYTES) * BARRIER_BYTES
-    for op in kernel.body.block.ops:
-        if isinstance(op, s.BarriersOp):
-            op.properties["offset"] = IntegerAttr(at, i32)
-            at += BARRIER_BYTES * op.depth.value.data
-    return at + TENSOR_ADDRESS_BYTES
-
-
-def too_large(kernel: s.KernelOp, total: int, limit: int) -> TkcError:
+def too_large(
+    kernel: s.KernelOp,
+    buffers: list[s.BufferOp],
+    barriers: list[s.BarriersOp],
+    total: int,
+    limit: int,
+) -> TkcError:
     """What takes how much, and how many slots of the largest ring would fit."""
-    buffers = sorted(_shared(kernel), key=lambda b: -_type(b).slot_bytes * _type(b).depth.data)
-    largest = buffers[0]
-    depth = _type(largest).depth.data
-    together = sum(_type(b).slot_bytes for b in buffers if _type(b).depth.data == depth)
-    fits = depth - -(-(total - limit) // together)
+    sizes = {b: Ring.of(b) for b in buffers}
+    ranked = sorted(buffers, key=lambda b: -sizes[b].bytes)
     notes = [
         Note(
-            f"{b.sym_name.data} takes {_type(b).slot_bytes * _type(b).depth.data} bytes "
-            f"({_type(b).depth.data} x {_type(b).slot_bytes})",
+            f"{b.sym_name.data} takes {sizes[b].bytes} bytes ({sizes[b].depth} x {sizes[b].slot})",
             location_of(b),
         )
-        for b in buffers
+        for b in ranked
     ]
-    hint = (
-        f"; {fits} slots instead of {depth} would fit"
-        if fits >= 1
-        else "; smaller tiles are needed"
-    )
     return TkcError.at(
         "TK204",
-        f"kernel {kernel.sym_name.data} needs {total} bytes of shared memory; the target has {limit}{hint}",
-        location_of(largest),
+        f"kernel {kernel.sym_name.data} needs {total} bytes of shared memory; the target has {limit}; "
+        + _what_fits(buffers, barriers, limit),
+        location_of(ranked[0]) if ranked else location_of(kernel),
         *notes,
     )
+
+
+def _what_fits(buffers: list[s.BufferOp], barriers: list[s.BarriersOp], limit: int) -> str:
+    """The most slots of the largest ring that fit, with the tiles that ride in rings as deep."""
+    written = [b for b in buffers if b.staging is None]
+    largest = max(written, key=lambda b: Ring.of(b).bytes, default=None)
+    depth = Ring.of(largest).depth if largest is not None else 1
+    together = [b for b in written if Ring.of(b).depth == depth]
+    for fewer in range(depth - 1, 0, -1):
+        rings = [replace(Ring.of(b), depth=fewer) if b in together else Ring.of(b) for b in buffers]
+        depths = [min(b.depth.value.data, fewer) for b in barriers]
+        if place(rings, depths)[1] <= limit:
+            names = " and ".join(b.sym_name.data for b in together)
+            slots = "slot" if fewer == 1 else "slots"
+            return f"{fewer} {slots} of {names} instead of {depth} would fit"
+    return "smaller tiles would fit"

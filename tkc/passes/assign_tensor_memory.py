@@ -13,7 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.analysis.tensor_memory import columns_of
+from tkc.analysis.tensor_memory import columns_given, columns_of
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -22,8 +22,6 @@ from tkc.ir.target import target_of
 
 FEWEST = 32
 """The smallest allocation (PTX 9.7.18.7: a power of two from 32 to 512 columns)."""
-MOST = 512
-"""The largest allocation that is not exclusive."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class AssignTensorMemoryPass(ModulePass):
     name = "assign-tensor-memory"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        limit = min(MOST, target_of(op).tensor_columns)
+        limit = columns_given(target_of(op))
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             at = 0
             placed: list[tuple[s.BufferOp, int]] = []
@@ -52,8 +50,8 @@ class AssignTensorMemoryPass(ModulePass):
             if columns > limit:
                 raise TkcError.at(
                     "TK205",
-                    f"kernel {kernel.sym_name.data} needs {at} columns of tensor memory, allocated as {columns}; "
-                    f"the target gives {limit}",
+                    f"kernel {kernel.sym_name.data} needs {at} columns of tensor memory; the target gives "
+                    f"{limit}; {at - limit} fewer would fit",
                     location_of(placed[-1][0]),
                     *(
                         Note(f"{b.sym_name.data} takes {n} columns", location_of(b))

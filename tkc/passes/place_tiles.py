@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.launch import launch_of
-from tkc.analysis.roles import WARPGROUP, rows_of
-from tkc.diagnostics import Diagnostic, Severity, TargetError, TkcError, report
+from tkc.analysis.roles import WARPGROUP
+from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -27,7 +27,7 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import AccumType, SharedType
+from tkc.ir.tile.types import SharedType
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
 
@@ -140,28 +140,13 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
 
 
 def _accum(p: Placement, op: t.AccumOp) -> None:
-    tile = op.tile.type
-    assert isinstance(tile, AccumType)
-    if p.home is None:
+    type = p.accumulators.get(op)
+    if type is None:
         raise TargetError.at(
             "TK202",
             f"accumulator {op.sym_name.data} needs tcgen05 or wgmma; {p.target.name} has neither",
             location_of(op),
         )
-    depth = tile.depth.data
-    if p.home is Home.REGISTER and depth > 1:
-        rows = rows_of(op, p.home)
-        report(
-            Diagnostic(
-                "TK219",
-                f"accumulator {op.sym_name.data} is held once, in the registers of {rows.groups} "
-                f"warpgroup(s) that split its {tile.shape[0]} rows; its depth of {depth} is a capacity",
-                location_of(op),
-                Severity.REMARK,
-            )
-        )
-        depth = 1
-    type = BufferType.of(tile.dtype.data, tile.shape, depth, p.home)
     _buffer(p, op.tile, op.sym_name.data, type)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -157,12 +165,15 @@ class IfOp(StageOp):
 
 @irdl_op_definition
 class BufferOp(StageOp):
-    """A ring of tiles. `offset`: bytes from the start of shared memory, or the first tensor-memory column, once
-    placed."""
+    """A ring of tiles. `staging` marks one that the compiler made for a store.
+
+    `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed.
+    """
 
     name = "stage.alloc"
     sym_name = prop_def(StringAttr)
     offset = opt_prop_def(IntegerAttr)
+    staging = opt_prop_def(UnitAttr)
     buffer = result_def(BufferType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "buffer", Space.SHARED)))
 

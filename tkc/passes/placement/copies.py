@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tkc.analysis.roles import Rows
@@ -205,7 +205,10 @@ def _staging(p: Placement, type: BufferType) -> Staging:
     name = f"{p.role.name}.staging{len(p.role.stagings) or ''}"
     with p.emit.inside(p.top):
         buffer = p.emit.value(
-            s.BufferOp.create(properties={"sym_name": StringAttr(name)}, result_types=[type]),
+            s.BufferOp.create(
+                properties={"sym_name": StringAttr(name), "staging": UnitAttr()},
+                result_types=[type],
+            ),
             "staging",
         )
         ring = p.emit.value(

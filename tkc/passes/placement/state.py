@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.accumulators import accumulator_buffers
 from tkc.analysis.roles import RolePlan, accumulator_home, plan_role
 from tkc.ir.emit import Emitter
 from tkc.ir.isa.targets import Target
@@ -72,6 +73,7 @@ class Placement:
         self.kernel = kernel
         self.target = target
         self.home = accumulator_home(target)
+        self.accumulators = accumulator_buffers(kernel, target, self.home)
         self.values: dict[SSAValue, SSAValue] = {}
         self.rings: dict[SSAValue, SSAValue] = {}
         self.conditions: dict[SSAValue, SSAValue] = {}
