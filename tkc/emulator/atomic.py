@@ -1,2 +1,155 @@
-"""Placeholder."""
-SEMANTICS = {}
+"""Atomics and reductions on memory (PTX 9.7.13.5, 9.7.13.7).
+
+Lanes that name one place take turns in lane order: each round does those whose place no earlier lane still waits for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tkc.emulator.addresses import Part, resolver
+from tkc.emulator.bulk import Combine, reduction
+from tkc.emulator.instruction import Builder, Instruction, Step
+from tkc.emulator.lanes import SELECT, U16, U32, UNSIGNED, Vec, view
+from tkc.emulator.memory import lanes_where, type_bits
+from tkc.emulator.spaces import Origin
+
+DType = np.dtype[Any]
+
+
+def _operation(op: str, kind: str) -> tuple[int, Combine]:
+    """(bits of a word, function of old and new words); packed halves combine half by half."""
+    if kind in ("f16x2", "bf16x2"):
+        dtype, fn = reduction(op, kind[:-2])
+
+        def halves(old: Vec, new: Vec) -> Vec:
+            a, b = (np.ascontiguousarray(x).view(U16) for x in (old, new))
+            if kind == "bf16x2":
+                return fn(a, b).view(U32)
+            return fn(a.view(dtype), b.view(dtype)).view(U32)
+
+        return 32, halves
+    bits = type_bits(kind)
+    words = UNSIGNED[bits]
+    if op == "exch":
+        return bits, lambda old, new: new
+    dtype, fn = reduction(op, kind)
+    if dtype is words:
+        return bits, fn
+    return bits, lambda old, new: np.ascontiguousarray(fn(old.view(dtype), new.view(dtype))).view(words)
+
+
+def _rounds(offsets: Vec) -> list[Vec]:
+    """Positions of lanes, so that no round names a place twice and earlier lanes come first."""
+    places = offsets.tolist()
+    if len(set(places)) == len(places):
+        return [np.arange(len(places))]
+    turn: dict[int, int] = {}
+    rounds: list[list[int]] = []
+    for k, place in enumerate(places):
+        at = turn.get(place, 0)
+        turn[place] = at + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(k)
+    return [np.array(r) for r in rounds]
+
+
+def _apply(
+    w: Any, origin: Origin, parts: list[Part], new: Vec, fn: Combine, bits: int, count: int
+) -> tuple[Vec, int]:
+    """(the old values of the active lanes, mask of those that were never written)."""
+    memory = w.machine.memory
+    old = np.zeros(new.shape, new.dtype)
+    unit = bits // 8 * count
+    bad = 0
+    for region, offsets, where in parts:
+        positions = np.arange(len(offsets)) if where is None else where
+        unwritten = memory.unwritten(region, offsets, unit)
+        if unwritten is not None:
+            bad |= lanes_where(w, where, unwritten)
+        for turn in _rounds(offsets):
+            here = offsets[turn]
+            before = memory.read(w, origin, region, here, bits, count)
+            old[positions[turn]] = before
+            memory.write(w, origin, region, here, fn(before, new[positions[turn]]), bits, count)
+    return old, bad
+
+
+def _values(w: Any, slots: list[int], dtype: DType) -> Vec:
+    """The operands of the active lanes: (n,) or (n, count)."""
+    sel = SELECT[w.mask]
+    if len(slots) == 1:
+        return view(w.R[slots[0]], dtype)[sel]
+    return np.stack([view(w.R[s], dtype)[sel] for s in slots], axis=1)
+
+
+def _atomic(returns: bool) -> Builder:
+    def build(i: Instruction) -> Step:
+        op = "exch" if i.row.name == "atom.exch" else i.mod("op")
+        kind = i.type
+        if kind == "b128":
+            raise ValueError("type .b128 is not covered")
+        bits, fn = _operation(op, kind)
+        dtype = UNSIGNED[bits]
+        sources = i.srcs("a", np.dtype(f"float{bits}") if kind in ("f32", "f64") else dtype)
+        slots = [slot for slot, _ in sources]
+        dests = [slot for slot, _ in i.dsts("d")] if returns else []
+        origin = Origin(i)
+        resolve = resolver(i, "addr", i.mod("space"), origin, bits // 8 * len(slots))
+        i.follows = True
+
+        def run(w: Any) -> None:
+            old, bad = _apply(w, origin, resolve(w), _values(w, slots, dtype), fn, bits, len(slots))
+            spread = w.spread(old)
+            for k, slot in enumerate(dests):
+                w.put(slot, spread if len(dests) == 1 else spread[:, k])
+            if bad or w.taint:
+                for slot in dests:
+                    w.taint_result(slot, bad)
+                if bad and not dests or w.tainted(*slots):
+                    w.machine.found("TK320", "an atomic operation on an uninitialised value", i, w)
+
+        return run
+
+    return build
+
+
+def _cas(i: Instruction) -> Step:
+    bits = type_bits(i.type)
+    if bits == 128:
+        raise ValueError("type .b128 is not covered")
+    dtype = UNSIGNED[bits]
+    d, a, b = i.dst("d", bits), i.src("a", dtype), i.src("b", dtype)
+    origin = Origin(i)
+    resolve = resolver(i, "addr", i.mod("space"), origin, bits // 8)
+
+    def run(w: Any) -> None:
+        memory = w.machine.memory
+        expected, new = _values(w, [a], dtype), _values(w, [b], dtype)
+        old = np.zeros(len(new), dtype)
+        for region, offsets, where in resolve(w):
+            positions = np.arange(len(offsets)) if where is None else where
+            for turn in _rounds(offsets):
+                here, at = offsets[turn], positions[turn]
+                before = memory.read(w, origin, region, here, bits)
+                old[at] = before
+                hit = before == expected[at]
+                if hit.any():
+                    memory.write(w, origin, region, here[hit], new[at][hit], bits)
+        w.put(d, w.spread(old))
+
+    return run
+
+
+SEMANTICS: dict[str, Builder] = {
+    "atom": _atomic(True),
+    "atom.exch": _atomic(True),
+    "atom.vec": _atomic(True),
+    "atom.cas": _cas,
+    "red": _atomic(False),
+    "red.vec": _atomic(False),
+}
+

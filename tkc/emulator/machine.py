@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tkc.diagnostics import Severity
+from tkc.emulator.blas import one_thread
 from tkc.emulator.cta import Cluster, Cta
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import constant
@@ -250,7 +251,7 @@ class Machine:
             (x, y, z) for z in range(0, gz, cz) for y in range(0, gy, cy) for x in range(0, gx, cx)
         )
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), one_thread():
                 self._loop()
         except Stop as stop:
             ins, agent = stop.more.get("ins"), stop.more.get("warp")
