@@ -58,7 +58,11 @@ class TkcFrontend(Frontend):
             text = input.read().decode("utf-8")
         except UnicodeDecodeError as error:
             raise TkcError.at("TK112", f"{input_name} is not UTF-8: {error.reason}") from None
-        return LocatedParser(ctx, text, input_name).parse_module(not self.no_implicit_module)
+        parser = LocatedParser(ctx, text, input_name)
+        try:
+            return parser.parse_module(not self.no_implicit_module)
+        except VerifyException as error:  # of a type or an attribute, which knows no place
+            parser.raise_error(_first_line(error))
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ class ArithOp(Operation):
                 f"{self.kind.data} takes {row.arity} inputs, not {len(self.inputs)}"
             )
         inputs = self.inputs[1:] if self.kind.data == "select" else self.inputs
-        types = {v.type for v in inputs}
-        if len(types) != 1 or not types <= set(self.TYPES):
+        types = list(dict.fromkeys(v.type for v in inputs))
+        if len(types) != 1 or types[0] not in self.TYPES:
             raise VerifyException(
                 f"{self.kind.data} takes inputs of one scalar type, not {', '.join(map(str, types))}"
             )

@@ -1,0 +1,72 @@
+// A ring becomes full and empty barriers, slots and phases carried by the loops; the release waits until the store has read.
+// RUN: tkc-opt %s -p 'lower-pipes' | filecheck %s
+
+// CHECK: %[[FULL:.*]] = stage.barriers {sym_name = "ring.full", depth = 4 : i32, count = 1 : i32}
+// CHECK: %[[EMPTY:.*]] = stage.barriers {sym_name = "ring.empty", depth = 4 : i32, count = 1 : i32}
+// CHECK: ^bb0(%item: i32, %[[SLOT:.*]]: i32, %[[PHASE:.*]]: i32):
+// CHECK: %[[OTHER:.*]] = stage.arith %[[PHASE]], %{{.*}} {kind = "xor"}
+// CHECK: stage.mbarrier_wait %[[EMPTY]], %[[SLOT]], %[[OTHER]] {by = "one"
+// CHECK: stage.mbarrier_expect %[[FULL]], %[[SLOT]] {bytes = 16384 : i32
+// CHECK: stage.tma_load %X, %t, %[[SLOT]], %{{.*}}, %[[FULL]]
+// CHECK: stage.mbarrier_wait %[[FULL]]
+// CHECK: stage.tma_store
+// CHECK-NEXT: stage.bulk_commit
+// CHECK-NEXT: stage.bulk_wait {pending = 0 : i32, read
+// CHECK-NEXT: stage.mbarrier_arrive %[[EMPTY]]
+// CHECK-NOT: stage.acquire
+
+builtin.module attributes {tkc.target = "sm_100a"} {
+  stage.kernel {sym_name = "tma_copy", arg_names = ["X", "Y"], contract = {}} do {
+  ^bb0(%X: !tile.tensor<bf16, [M, N]>, %Y: !tile.tensor<bf16, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %N = stage.size {symbol = "N"} : () -> (i32)
+    %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<bf16, [128, 64], 4, shared, "128B">)
+    %ring = stage.pipe %t {sym_name = "ring", kind = "full_empty", depth = 4 : i32, producers = ["load"], consumers = ["store"]} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
+    stage.role {sym_name = "load", warps = 1 : i32, first_warp = 0 : i32, groups = 1 : i32} do {
+      %c128 = stage.const {constant = 128 : i32} : () -> (i32)
+      %0 = stage.arith %M, %c128 {kind = "cdiv"} : (i32, i32) -> (i32)
+      %c64 = stage.const {constant = 64 : i32} : () -> (i32)
+      %1 = stage.arith %N, %c64 {kind = "cdiv"} : (i32, i32) -> (i32)
+      %2 = stage.arith %0, %1 {kind = "mul"} : (i32, i32) -> (i32)
+      %unit = stage.unit {which = "index"} : () -> (i32)
+      %units = stage.unit {which = "count"} : () -> (i32)
+      stage.for %unit, %2, %units : (i32, i32, i32) do {
+      ^bb0(%item: i32):
+        %n = stage.arith %item, %1 {kind = "mod"} : (i32, i32) -> (i32)
+        %m = stage.arith %item, %1 {kind = "div"} : (i32, i32) -> (i32)
+        %slot = stage.acquire %ring : (!stage.ring) -> (i32)
+        %c128_1 = stage.const {constant = 128 : i32} : () -> (i32)
+        %3 = stage.arith %m, %c128_1 {kind = "mul"} : (i32, i32) -> (i32)
+        %c64_1 = stage.const {constant = 64 : i32} : () -> (i32)
+        %4 = stage.arith %n, %c64_1 {kind = "mul"} : (i32, i32) -> (i32)
+        stage.tma_load %X, %t, %slot, %3, %4 {box = [128 : i32, 64 : i32], operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : (!tile.tensor<bf16, [M, N]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32, i32)
+        stage.commit %ring, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
+        stage.yield ()
+      }
+    }
+    stage.role {sym_name = "store", warps = 1 : i32, first_warp = 1 : i32, groups = 1 : i32} do {
+      %c128_2 = stage.const {constant = 128 : i32} : () -> (i32)
+      %5 = stage.arith %M, %c128_2 {kind = "cdiv"} : (i32, i32) -> (i32)
+      %c64_2 = stage.const {constant = 64 : i32} : () -> (i32)
+      %6 = stage.arith %N, %c64_2 {kind = "cdiv"} : (i32, i32) -> (i32)
+      %7 = stage.arith %5, %6 {kind = "mul"} : (i32, i32) -> (i32)
+      %unit_1 = stage.unit {which = "index"} : () -> (i32)
+      %units_1 = stage.unit {which = "count"} : () -> (i32)
+      stage.for %unit_1, %7, %units_1 : (i32, i32, i32) do {
+      ^bb0(%item_1: i32):
+        %n_1 = stage.arith %item_1, %6 {kind = "mod"} : (i32, i32) -> (i32)
+        %m_1 = stage.arith %item_1, %6 {kind = "div"} : (i32, i32) -> (i32)
+        %slot_1 = stage.wait %ring : (!stage.ring) -> (i32)
+        %c128_3 = stage.const {constant = 128 : i32} : () -> (i32)
+        %8 = stage.arith %m_1, %c128_3 {kind = "mul"} : (i32, i32) -> (i32)
+        %c64_3 = stage.const {constant = 64 : i32} : () -> (i32)
+        %9 = stage.arith %n_1, %c64_3 {kind = "mul"} : (i32, i32) -> (i32)
+        stage.tma_store %t, %slot_1, %Y, %8, %9 {box = [128 : i32, 64 : i32]} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !tile.tensor<bf16, [M, N]>, i32, i32)
+        stage.bulk_commit {id = "store.store"}
+        stage.release %ring, %slot_1 {how = ["bulk"]} : (!stage.ring, i32)
+        stage.yield ()
+      }
+      stage.bulk_wait {pending = 0 : i32, id = "store.drain"}
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// What the verifiers of the stage level refuse, each on its line.
+// RUN: tkc-opt %s --split-input-file --expect-errors
+
+builtin.module {
+  %a = stage.const {constant = 1 : i32} : () -> (i32)
+  %b = stage.const {constant = 1 : i64} : () -> (i64)
+  %c = stage.const {constant = 1 : i32} : () -> (i64) // error: a constant of i32 is not i64
+  %d = stage.arith %a, %a {kind = "plus"} : (i32, i32) -> (i32) // error: no scalar 'plus'
+  %e = stage.arith %a {kind = "add"} : (i32) -> (i32) // error: add takes 2 inputs, not 1
+  %f = stage.arith %a, %b {kind = "add"} : (i32, i64) -> (i32) // error: add takes inputs of one scalar type, not i32, i64
+  %g = stage.arith %a, %a {kind = "eq"} : (i32, i32) -> (i32) // error: eq gives i1, not i32
+  %h = stage.arith %a, %a {kind = "add"} : (i32, i32) -> (i64) // error: add of i32 gives i32, not i64
+}
+
+// -----
+
+builtin.module {
+  %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<bf16, [128, 64], 4, local, "128B">) // error: no home 'local'
+}
+
+// -----
+
+builtin.module {
+  %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<bf17, [128, 64], 4, shared, "128B">) // error: no dtype 'bf17'
+}
