@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class BitField:
+class BitField(NamedTuple):
     """`width` bits from bit `low` hold value / `unit`; `fixed` is the only legal raw value, where there is one."""
 
     name: str
@@ -22,7 +22,7 @@ class BitField:
         return ((1 << self.width) - 1) << self.low
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Word:
     """A word of `bits` bits; bits that no field covers are zero."""
 

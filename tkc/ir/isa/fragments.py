@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Place = tuple[int, int]
 """(row, column)."""
@@ -72,8 +73,7 @@ def matrix_m8n16(t: int, v: int) -> Place:
     return t // 4, 4 * (t % 4) + v
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMove:
+class TensorMove(NamedTuple):
     """A shape of tcgen05.ld and tcgen05.st: `.xN` moves `registers` * N registers a thread and `columns` * N columns.
 
     `place(t, r)` is the (lane, column) relative to the address: lanes of the warp's quadrant, or of its 16-lane half.
@@ -129,7 +129,7 @@ def tensor_address(lane: int, column: int) -> int:
     return lane << 16 | column
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class AccumulatorLayout:
     """Where D of tcgen05.mma lies (PTX 9.7.16.10.5, layouts A to G): rows cut by CTA, then in runs over the lanes.
 

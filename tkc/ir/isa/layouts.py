@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from tkc.ir.isa.bitfields import BitField, Word
 from tkc.ir.isa.targets import Feature
 
 
-@dataclass(frozen=True, slots=True)
-class Swizzle:
+class Swizzle(NamedTuple):
     """A bijection of shared addresses that XORs high address bits onto lower ones; it is its own inverse.
 
     `terms` are (shift, mask): the physical address is `a ^ ((a >> shift) & mask)` for each, on the absolute address.
@@ -65,8 +65,7 @@ class Major(StrEnum):
     MN = "mn"
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixDescriptor:
+class MatrixDescriptor(NamedTuple):
     """What a 64-bit shared-memory matrix descriptor says; `start`, `leading` and `stride` in bytes."""
 
     start: int
@@ -78,8 +77,7 @@ class MatrixDescriptor:
     half: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DescriptorFormat:
+class DescriptorFormat(NamedTuple):
     """How one generation packs a `MatrixDescriptor` (PTX: matrix descriptor format of wgmma and of tcgen05)."""
 
     name: str
@@ -176,7 +174,7 @@ def descriptor_format(features: Collection[Feature]) -> DescriptorFormat:
     raise KeyError("the target reads no matrix descriptors")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SharedTile:
     """A tile of `rows` x `columns` elements of `bits` bits, columns contiguous, as the copy engine writes it.
 

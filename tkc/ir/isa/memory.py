@@ -6,8 +6,8 @@ names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Space(StrEnum):
@@ -64,8 +64,7 @@ class Kind(StrEnum):
     WRITE = "write"
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(NamedTuple):
     """The operand named `operand` is read or written in `space`, through `proxy`, and that is done at `done`."""
 
     kind: Kind
@@ -75,8 +74,7 @@ class Touch:
     done: Done = Done.NOW
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """Completion arrives on `barrier`: `arrivals` arrivals, and the bytes of operand `bytes_of` where it is named."""
 
     barrier: str
@@ -86,16 +84,14 @@ class Signal:
     scope: Scope = Scope.CTA
 
 
-@dataclass(frozen=True, slots=True)
-class Await:
+class Await(NamedTuple):
     """The instruction waits: on the barrier operand `on`, or (empty `on`) for a group kind of its own thread."""
 
     on: str = ""
     done: Done = Done.NOW
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """A fence: accesses of `first` before it are ordered to accesses of `then` after it, in `space`."""
 
     first: Proxy

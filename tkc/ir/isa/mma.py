@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tkc.ir.isa.bitfields import BitField, Word
 from tkc.ir.isa.targets import Feature
@@ -34,7 +35,7 @@ _INTEGER = (8, 16, 24, *range(32, 257, 16))
 F8F6F4 = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Mma:
     """One kind of tensor-core instruction: which types, which M, N and K, and what it needs.
 
@@ -394,8 +395,7 @@ def descriptor_word(kind: str) -> Word:
     return {"mxf8f6f4": MXF8F6F4, "mxf4": MXF4, "mxf4nvf4": MXF4}.get(name, PLAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """What an instruction descriptor says, with types by name; `k` is that of the dense matrix."""
 
     kind: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 Version = tuple[int, int]
 """A PTX ISA version: `(8, 6)` is `.version 8.6`."""
@@ -61,8 +61,7 @@ class Feature(StrEnum):
     TCGEN05_LD_COMPRESS = "tcgen05.ld with 2:4 compression"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """One `.target`. `suffix` "a" binds text to exactly this chip, "f" to its family, "" to any later chip."""
 
     name: str

@@ -7,16 +7,18 @@ operand list. The verifier, the printer, `check-target`, the emulator's reader a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from typing import NamedTuple
 
 from tkc.ir.isa.memory import Effect, Space, Touch
 from tkc.ir.isa.targets import Feature, Version
 
+_NOTHING: Mapping[str, str] = {}
 
-@dataclass(frozen=True)
-class Choice:
+
+class Choice(NamedTuple):
     """One spelling of a modifier, with what it needs beyond its row: `.relaxed` of an arrive needs PTX 8.0.
 
     `along` gives other slots that this spelling cannot be without or that show it at work (`.relaxed` of a load wants
@@ -26,11 +28,10 @@ class Choice:
     text: str
     ptx: Version = (1, 0)
     needs: frozenset[Feature] = frozenset()
-    along: Mapping[str, str] = field(default_factory=dict)
+    along: Mapping[str, str] = _NOTHING
 
 
-@dataclass(frozen=True)
-class Together:
+class Together(NamedTuple):
     """What modifiers need only in company: wgmma's `.s8` with `.u8` needs PTX 8.4, either alone 8.0."""
 
     when: Mapping[str, str]
@@ -38,7 +39,7 @@ class Together:
     needs: frozenset[Feature] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Row:
     """An instruction.
 
@@ -80,6 +81,9 @@ class Row:
     tied: Mapping[str, str] = field(default_factory=dict)
     form_of: str = ""
     together: tuple[Together, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Row({self.name!r})"
 
     @cached_property
     def pieces(self) -> tuple[tuple[str, str, bool], ...]:
@@ -139,7 +143,7 @@ class Row:
             return self.effects
         space = _SPACES.get(text, Space.GENERIC)
         return tuple(
-            replace(e, space=space) if isinstance(e, Touch) and e.space is Space.GENERIC else e
+            e._replace(space=space) if isinstance(e, Touch) and e.space is Space.GENERIC else e
             for e in self.effects
         )
 
@@ -171,7 +175,7 @@ def texts(
     along: Mapping[str, str] | None = None,
 ) -> tuple[Choice, ...]:
     """Choices that share what they need."""
-    return tuple(Choice(s, ptx, needs, along or {}) for s in spellings)
+    return tuple(Choice(s, ptx, needs, along or _NOTHING) for s in spellings)
 
 
 _CLASS_MEMBERS: Mapping[str, str] = {

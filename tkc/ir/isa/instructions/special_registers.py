@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tkc.ir.isa.targets import Feature, Version
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialRegister:
+class SpecialRegister(NamedTuple):
     """A read-only register; `type` is the modifier of the `mov` that reads it.
 
     `uniform` says that every thread of a warp reads the same; `constant` that a thread always reads the same.
