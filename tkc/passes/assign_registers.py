@@ -14,7 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -26,6 +26,8 @@ LEAST, MOST, STEP = 24, 240, 8
 """What setmaxnreg takes (PTX 9.7.19.5: 24 to 256 in steps of 8); 240 leaves the file's rounding some room."""
 WORKING = 64
 """Registers that addresses, descriptors and an epilogue slice take beside an accumulator."""
+BESIDE = 32
+"""The fewest of them: with less ptxas waits after each product (C7512), seen with 216 of 240 held."""
 
 
 @dataclass(frozen=True)
@@ -70,17 +72,30 @@ def _moves(roles: list[s.RoleOp], target: Target, threads: int) -> bool:
     return any(held(r) and held(r) + WORKING > _even(target, threads) for r in roles)
 
 
+def _handles_fragments(role: s.RoleOp) -> bool:
+    return any(isinstance(op, s.LoadSharedOp | s.ReadAccumulatorOp) for op in role.walk())
+
+
 def share(kernel: s.KernelOp, roles: list[s.RoleOp], target: Target, threads: int) -> None:
-    """Gives warpgroups without an accumulator the least, and the rest of the file to those with one."""
+    """Gives each role its registers: as written, else the least, or an even share where it has register tiles.
+
+    Roles that hold accumulators in registers get what is left, each thread as much.
+    """
     groups = threads // WARPGROUP_THREADS
-    wide = [r for r in roles if held(r)]
-    wide_groups = sum(r.warps.value.data // 4 for r in wide)
-    spare = target.registers_per_sm - (groups - wide_groups) * LEAST * WARPGROUP_THREADS
-    each = min(MOST, spare // max(1, wide_groups * WARPGROUP_THREADS) // STEP * STEP)
+    given: dict[s.RoleOp, int] = {}
     for role in roles:
-        if role.registers is None:
-            role.properties["registers"] = IntegerAttr(each if role in wide else LEAST, i32)
-        wanted = role.registers.value.data if role.registers is not None else 0
+        if role.registers is not None:
+            given[role] = role.registers.value.data
+        elif not held(role):
+            wide = _handles_fragments(role)
+            given[role] = min(MOST, _even(target, threads)) if wide else LEAST
+    holders = [r for r in roles if r not in given]
+    holding = sum(r.warps.value.data // 4 for r in holders)
+    left = target.registers_per_sm - _taken(given, groups, holders)
+    each = min(MOST, left // max(1, holding * WARPGROUP_THREADS) // STEP * STEP)
+    given |= dict.fromkeys(holders, each)
+    for role in roles:
+        wanted = given[role]
         if wanted % STEP or not LEAST <= wanted <= 256:
             raise TkcError.at(
                 "TK206",
@@ -88,28 +103,46 @@ def share(kernel: s.KernelOp, roles: list[s.RoleOp], target: Target, threads: in
                 "of 8 from 24 to 256",
                 location_of(role),
             )
-        if held(role) and held(role) + STEP > wanted:
-            raise TkcError.at(
-                "TK206",
-                f"role {role.sym_name.data} holds {held(role)} registers of accumulators a thread and has {wanted}; "
-                "a smaller tile or more rows (two warpgroups share rows that are a multiple of 128) would fit",
-                location_of(role),
-            )
-    total = sum(
-        max(
-            (r.registers.value.data for r in roles if r.registers is not None and _in_group(r, g)),
-            default=LEAST,
-        )
-        * WARPGROUP_THREADS
-        for g in range(groups)
-    )
+        if held(role) and held(role) + BESIDE > wanted:
+            raise _too_many(role, wanted)
+        role.properties["registers"] = IntegerAttr(wanted, i32)
+    total = _taken(given, groups, [])
     if total > target.registers_per_sm:
         raise TkcError.at(
             "TK206",
             f"the roles of kernel {kernel.sym_name.data} ask for {total} registers; "
             f"an SM has {target.registers_per_sm}",
             location_of(kernel),
+            *(
+                Note(
+                    f"role {r.sym_name.data}: {n} a thread in {-(-r.warps.value.data // 4)} warpgroup(s)",
+                    location_of(r),
+                )
+                for r, n in given.items()
+            ),
         )
+
+
+def _taken(given: dict[s.RoleOp, int], groups: int, apart: list[s.RoleOp]) -> int:
+    """Registers of all warpgroups but those of the roles `apart`; each warpgroup has the most that a role of it has."""
+    total = 0
+    for group in range(groups):
+        if not any(_in_group(r, group) for r in apart):
+            most = max((n for r, n in given.items() if _in_group(r, group)), default=LEAST)
+            total += most * WARPGROUP_THREADS
+    return total
+
+
+def _too_many(role: s.RoleOp, wanted: int) -> TkcError:
+    groups = role.groups.value.data
+    split = f" in {groups} warpgroups" if groups > 1 else ""
+    hint = "" if groups > 1 else ", or rows that are a multiple of 128, which two warpgroups share"
+    return TkcError.at(
+        "TK206",
+        f"role {role.sym_name.data} holds {held(role)} registers of accumulators a thread{split} and may have "
+        f"{wanted}, of which products leave {wanted - BESIDE}; a smaller accumulator would fit{hint}",
+        location_of(role),
+    )
 
 
 def _in_group(role: s.RoleOp, group: int) -> bool:

@@ -343,17 +343,22 @@ def _matrix_row(k: Kernel, lane_rows: Any) -> Any:
 
 
 def _store_matrices(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment) -> None:
-    """stmatrix.x4: 16 rows and 16 columns at a time; lanes 8 i up give the rows of matrix i (rows, then columns)."""
+    """stmatrix.x4: 16 rows and 16 columns at a time; lanes 8 i up give the rows of matrix i (rows, then columns).
+
+    An odd eight columns at the end go by stmatrix.x2, which asks the first 16 lanes alone for rows.
+    """
     lane = k.lane
     row = _matrix_row(k, k.bit_and(lane, 15))
     inside = k.emit("and", ".b32", lane, 16)
     at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
     byte = 0
     for (pairs,) in fragment.parts:
-        for first in range(0, type_of(pairs).count, 4):
-            place = at(byte)
-            k.emit("stmatrix", ".x4", ".shared::cta", place, k.emit.slice(pairs, first, 4))
-            byte += 2 * CHUNK
+        count = type_of(pairs).count
+        for first in range(0, count, 4):
+            matrices = min(4, count - first)
+            values = k.emit.slice(pairs, first, matrices)
+            k.emit("stmatrix", f".x{matrices}", ".shared::cta", at(byte), values)
+            byte += matrices // 2 * CHUNK
 
 
 def _store_pairs(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment) -> None:
