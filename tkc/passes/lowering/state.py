@@ -180,8 +180,9 @@ class Kernel:
         return op, value.type
 
     def tile(self, type: BufferType) -> SharedTile:
-        """How one slot lies in shared memory."""
-        rows, columns = type.shape[-2:] if len(type.shape) > 1 else (1, type.shape[0])
+        """How one slot lies in shared memory; all axes but the last count as rows."""
+        columns = type.shape[-1]
+        rows = type.elements // columns
         return SharedTile(rows, columns, DTYPES[type.dtype.data].bits, type.swizzle.data)
 
     def slot_stride(self, type: BufferType) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
@@ -24,6 +26,9 @@ from tkc.passes.placement.state import Placement, Slot, Staging, integer, names
 
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
+
+TMA_ALIGN = 128
+"""Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
 
 TMA_BOX = 256
 """The copy engine's limit on each extent of a box (cuTensorMapEncodeTiled)."""
@@ -101,14 +106,26 @@ def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
 
 
 def _check_box(buffer: BufferType, op: Operation) -> None:
+    """TK207 where the copy engine has no boxes for a tile."""
+    shape = list(buffer.shape)
     for extent in buffer.shape[:-1]:
         if extent > TMA_BOX:
             raise TkcError.at(
                 "TK207",
-                f"a tile of shape {list(buffer.shape)} has an extent of {extent}; the tensor copy "
-                f"engine takes boxes of at most {TMA_BOX} on each axis but the last",
+                f"a tile of shape {shape} has an extent of {extent}; the tensor copy engine takes "
+                f"boxes of at most {TMA_BOX} on each axis but the last",
                 location_of(op),
             )
+    span = SWIZZLES[buffer.swizzle.data].span
+    rows = buffer.elements // buffer.shape[-1]
+    if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {shape} is copied in spans of {span} bytes of {rows} rows; the tensor "
+            f"copy engine writes at multiples of {TMA_ALIGN} bytes, so rows must be a multiple of "
+            f"{TMA_ALIGN // math.gcd(TMA_ALIGN, span)}",
+            location_of(op),
+        )
 
 
 # Register tiles to global memory -------------------------------------------------------------------------------------
