@@ -1,13 +1,18 @@
-"""How often each accumulator is held: its depth is a capacity, and a target may have room for less (R12)."""
+"""How often each accumulator is held, since a depth is a capacity (R12), and how many registers that takes at once."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.roles import rows_of
 from tkc.analysis.tensor_memory import columns_given, columns_of, depths_that_fit
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
-from tkc.ir.stage.types import BufferType, Home
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.types import AccumulatorType, BufferType, Home
 from tkc.ir.tile.ops import AccumOp, KernelOp
 from tkc.ir.tile.types import AccumType
 
@@ -58,3 +63,57 @@ def _reason(accum: AccumOp, type: BufferType, target: Target, home: Home) -> str
         rows = rows_of(accum, home)
         return f"in the registers of {rows.groups} warpgroup(s) that split its {type.shape[0]} rows"
     return f"since one takes {columns_of(type)} of the {columns_given(target)} columns of tensor memory"
+
+
+def registers_held(role: s.RoleOp) -> int:
+    """The most registers a thread that accumulators in registers take at once; 0 where there are none."""
+    return _most_held(role.body.block, role.threads)
+
+
+def _most_held(block: Block, threads: int) -> int:
+    """An accumulator is held from where it is opened to the last operation of the block that uses it, inside or not."""
+    order = {op: i for i, op in enumerate(block.ops)}
+    inside = [
+        max((_most_held(b, threads) for r in op.regions for b in r.blocks), default=0)
+        for op in order
+    ]
+    taken = [0] * len(order)
+    for op, first in order.items():
+        if isinstance(op, s.OpenOp) and _in_registers(op.buffer):
+            last = max((order[_ancestor(u, block)] for u in _users(op.value)), default=first)
+            registers = _accumulator(op.value).elements // threads
+            for i in range(first, last + 1):
+                taken[i] += registers
+    return max((t + n for t, n in zip(taken, inside, strict=True)), default=0)
+
+
+def _in_registers(buffer: SSAValue) -> bool:
+    return isinstance(buffer.type, BufferType) and buffer.type.home.data == Home.REGISTER
+
+
+def _accumulator(value: SSAValue) -> AccumulatorType:
+    assert isinstance(value.type, AccumulatorType)
+    return value.type
+
+
+def _users(value: SSAValue) -> Iterator[Operation]:
+    """The operations that use an accumulator or what becomes of it in the same block or one inside."""
+    todo = [value]
+    while todo:
+        for use in todo.pop().uses:
+            op = use.operation
+            yield op
+            if isinstance(op, s.ForOp):
+                carried = use.index - 3
+                todo += [op.body.block.args[carried + 1], op.results[carried]]
+            elif not isinstance(op, s.YieldOp):
+                todo += [r for r in op.results if isinstance(r.type, AccumulatorType)]
+
+
+def _ancestor(op: Operation, block: Block) -> Operation:
+    """The operation of `block` that `op` is or is in."""
+    while op.parent_block() is not block:
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op

@@ -8,6 +8,7 @@ Here because: staging buffers and barriers are made by the passes before; loweri
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -130,11 +131,13 @@ def _what_fits(buffers: list[s.BufferOp], barriers: list[s.BarriersOp], limit: i
     largest = max(written, key=lambda b: Ring.of(b).bytes, default=None)
     depth = Ring.of(largest).depth if largest is not None else 1
     together = [b for b in written if Ring.of(b).depth == depth]
-    for fewer in range(depth - 1, 0, -1):
-        rings = [replace(Ring.of(b), depth=fewer) if b in together else Ring.of(b) for b in buffers]
-        depths = [min(b.depth.value.data, fewer) for b in barriers]
-        if place(rings, depths)[1] <= limit:
-            names = " and ".join(b.sym_name.data for b in together)
-            slots = "slot" if fewer == 1 else "slots"
-            return f"{fewer} {slots} of {names} instead of {depth} would fit"
-    return "smaller tiles would fit"
+
+    def fits(slots: int) -> bool:
+        rings = [replace(Ring.of(b), depth=slots) if b in together else Ring.of(b) for b in buffers]
+        return place(rings, [min(b.depth.value.data, slots) for b in barriers])[1] <= limit
+
+    fewer = bisect_left(range(1, depth), True, key=lambda slots: not fits(slots))
+    if not fewer:
+        return "smaller tiles would fit"
+    names = " and ".join(b.sym_name.data for b in together)
+    return f"{fewer} {'slot' if fewer == 1 else 'slots'} of {names} instead of {depth} would fit"

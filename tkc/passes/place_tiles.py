@@ -80,13 +80,6 @@ def first_warps(p: Placement) -> dict[t.RoleOp, int]:
         for role, plan in p.plans.items():
             if (plan.warps % WARPGROUP == 0) == wide:
                 first[role], at = at, at + plan.warps
-    if 32 * at > p.target.max_threads:
-        raise TkcError.at(
-            "TK208",
-            f"the roles of kernel {p.kernel.sym_name.data} take {32 * at} threads; "
-            f"a CTA has at most {p.target.max_threads}",
-            location_of(p.kernel),
-        )
     return first
 
 

@@ -19,9 +19,13 @@ from xdsl.rewriter import Rewriter
 
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
+from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
 from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
+
+COPIED_ROW, OPERAND_ROW = 16, 32
+"""Bytes that divide a row: the copy engine's least box, and the narrowest swizzle of an operand."""
 
 
 def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
@@ -71,14 +75,10 @@ class SelectSwizzlePass(ModulePass):
             assert isinstance(old, SharedType)
             if old.swizzle.data != AUTO:
                 continue
-            choice = choose(old.dtype.data, old.shape, uses_of(tile.tile))
+            uses = uses_of(tile.tile)
+            choice = choose(old.dtype.data, old.shape, uses)
             if choice is None:
-                raise TkcError.at(
-                    "TK207",
-                    f"rows of tile {tile.sym_name.data} are {old.shape[-1]} {old.dtype.data} wide; the tensor copy "
-                    "engine and the matrix unit take rows that are a multiple of 16 bytes (32 for an operand)",
-                    location_of(tile),
-                )
+                raise no_layout(tile, old, uses)
             new = SharedType.of(old.dtype.data, old.shape, old.depth.data, choice.swizzle)
             for slot in list(slots_of(tile.tile)):
                 Rewriter.replace_value_with_new_type(slot, new)
@@ -90,3 +90,17 @@ class SelectSwizzlePass(ModulePass):
                     Severity.REMARK,
                 )
             )
+
+
+def no_layout(tile: SharedOp, type: SharedType, uses: frozenset[Use]) -> TkcError:
+    """What the rows of a tile are and what they must be."""
+    name, dtype, width = tile.sym_name.data, type.dtype.data, type.shape[-1]
+    step = OPERAND_ROW if Use.OPERAND in uses else COPIED_ROW
+    whose = "an operand of products" if Use.OPERAND in uses else "a tile that is copied"
+    bits = DTYPES[dtype].bits
+    return TkcError.at(
+        "TK207",
+        f"rows of tile {name} are {width * bits / 8:g} bytes ({width} {dtype}); {whose} has rows of a "
+        f"multiple of {step} bytes ({step * 8 // bits} {dtype})",
+        location_of(tile),
+    )
