@@ -126,7 +126,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
         ):
             raise TkcError.at(
                 "TK208",
-                f"role {role.sym_name.data} asks for {wanted} warps; what it does takes {warps}",
+                f"role {role.sym_name.data} asks for {wanted} warp{'s' * (wanted != 1)}; what it does takes {warps}",
                 location_of(role),
             )
         warps = wanted

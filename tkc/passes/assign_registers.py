@@ -53,10 +53,7 @@ class AssignRegistersPass(ModulePass):
 def too_many_threads(
     kernel: s.KernelOp, roles: list[s.RoleOp], threads: int, target: Target
 ) -> TkcError:
-    notes = [
-        Note(f"role {r.sym_name.data} takes {r.warps.value.data} warps", location_of(r))
-        for r in roles
-    ]
+    notes = [Note(f"role {r.sym_name.data} takes {_warps(r)}", location_of(r)) for r in roles]
     return TkcError.at(
         "TK208",
         f"the roles of kernel {kernel.sym_name.data} take {threads} threads; "
@@ -64,6 +61,11 @@ def too_many_threads(
         location_of(kernel),
         *notes,
     )
+
+
+def _warps(role: s.RoleOp) -> str:
+    count = role.warps.value.data
+    return "1 warp" if count == 1 else f"{count} warps"
 
 
 class Sharing:
@@ -153,7 +155,7 @@ class Sharing:
             return
         notes = [
             Note(
-                f"role {r.sym_name.data} has {n} a thread, {r.warps.value.data} warps",
+                f"role {r.sym_name.data} has {n} a thread in {_warps(r)}",
                 location_of(r),
             )
             for r, n in self.given.items()

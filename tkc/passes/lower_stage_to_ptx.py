@@ -14,11 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp
 from xdsl.passes import ModulePass
 
+from tkc.diagnostics import Note, TkcError
 from tkc.ir.contract import from_attribute, to_attribute
 from tkc.ir.isa.targets import Target
+from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, kernel, string
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
@@ -32,6 +34,9 @@ FAMILIES = (copies, fragments, products, scalars, synchronisation)
 
 TENSOR_WORD = 8
 """Bytes at the end of shared memory that `assign-shared` keeps for the tensor-memory address."""
+
+NAMED_BARRIERS = 16
+"""Barriers of a CTA that `barrier.cta` names (PTX 9.7.15.1)."""
 
 WARPGROUP_WARPS = 4
 
@@ -51,8 +56,8 @@ class LowerStageToPtxPass(ModulePass):
             source.erase()
 
 
-def _number(attribute: object, default: int = 0) -> int:
-    return attribute.value.data if attribute is not None else default  # type: ignore[attr-defined]
+def _number(attribute: IntegerAttr | None) -> int:
+    return attribute.value.data if attribute is not None else 0
 
 
 def lower(source: s.KernelOp, target: Target) -> KernelOp:
@@ -89,10 +94,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     if columns:
         emit("tcgen05.fence::after_thread_sync")
         k.tensor_base = emit("ld", ".shared::cta", ".b32", At(k.base, shared - TENSOR_WORD))
-    number = 1
-    for role in roles:
-        k.barrier_ids[role] = number
-        number += _number(role.groups)
+    k.barrier_ids = _barrier_ids(roles)
     _dispatch(k, roles, threads // 32)
     emit.location = source.location
     if columns:
@@ -117,6 +119,37 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
         }
     )
     return new
+
+
+def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
+    """The first named barrier of each role, one for each warpgroup that splits its rows; 0 is the CTA's own.
+
+    Where there are too few for all roles, those go without whose threads never meet.
+    """
+    ids, after = _numbered(roles)
+    if after > NAMED_BARRIERS:
+        meeting = [r for r in roles if any(isinstance(op, s.RoleBarrierOp) for op in r.walk())]
+        ids, after = _numbered(meeting)
+        if after > NAMED_BARRIERS:
+            raise TkcError.at(
+                "TK209",
+                f"the roles whose threads meet take {after - 1} named barriers; a CTA has "
+                f"{NAMED_BARRIERS - 1} beside its own",
+                location_of(meeting[-1]),
+                *(
+                    Note(f"role {r.sym_name.data} takes {_number(r.groups)}", location_of(r))
+                    for r in meeting
+                ),
+            )
+    return ids
+
+
+def _numbered(roles: list[s.RoleOp]) -> tuple[dict[s.RoleOp, int], int]:
+    ids: dict[s.RoleOp, int] = {}
+    number = 1
+    for role in roles:
+        ids[role], number = number, number + _number(role.groups)
+    return ids, number
 
 
 def _dispatch(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:
