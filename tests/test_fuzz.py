@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tkc.backend.assemble import assemble
+from tkc.backend.tools import find
 from tkc.diagnostics import TkcError
 from tkc.driver import run
 from tkc.job import Job
@@ -85,3 +87,18 @@ def test_many_odd_programs(seed: int, tmp_path: Path, monkeypatch: pytest.Monkey
     deadline = time.monotonic() + 60 * float(os.environ.get("TKC_SOAK_MINUTES", "10"))
     while time.monotonic() < deadline:
         attempt(next(source))
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(find("ptxas") is None, reason="no ptxas")
+def test_whatever_compiles_assembles_without_a_notice_or_a_spill(seed: int) -> None:
+    rng = random.Random(seed ^ int(time.time()))
+    deadline = time.monotonic() + 60 * float(os.environ.get("TKC_SOAK_MINUTES", "10"))
+    while time.monotonic() < deadline:
+        name, text = rng.choice(list(SOURCES.items()))
+        job = Job(text, f"{name}.tk", rng.choice(TARGETS), params=params(rng, text))
+        try:
+            ptx = run(job).ptx
+        except TkcError:
+            continue
+        assemble(ptx, job.target)
