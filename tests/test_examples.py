@@ -74,6 +74,24 @@ def test_every_pass_leaves_a_module_that_verifies(name: str) -> None:
         run(Job(source(name).read_text(), str(source(name)), target, verify_each=True))
 
 
+def test_check_tells_what_a_kernel_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    from tkc.__main__ import guarded, main
+
+    assert guarded(main, ("check", str(source("gemm_bf16")))) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("gemm for sm_100a, PTX 8.6\n  params          BM = 128, BN = 256")
+    assert "tensor memory   512 of 512 columns" in out
+    assert err == ""
+    assert (
+        guarded(main, ("check", str(source("gemm_bf16")), "--target", "sm_90a", "-D", "STAGES=9"))
+        == 1
+    )
+    out, err = capsys.readouterr()
+    assert "examples/gemm_bf16.tk:10:12: error: kernel gemm needs " in out
+    assert out.splitlines()[2].strip() == "^"
+    assert err == ""
+
+
 def test_the_text_is_the_same_in_every_process() -> None:
     words = [sys.executable, "-m", "tkc", "compile", str(source("gemm_bf16")), "-o", "-"]
     texts = {

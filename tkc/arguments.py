@@ -132,6 +132,8 @@ def _spec(text: str) -> Spec:
         return Number(number)
     call = _CALL.fullmatch(text)
     if call is None:
+        if re.match(r"\w+\(", text) and not text.endswith(".npy"):
+            raise ValueError("the parenthesis is not closed")
         return FromFile(text)
     make = _MAKERS.get(call[1])
     if make is None:
