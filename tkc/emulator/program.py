@@ -300,6 +300,9 @@ class _Decoder:
         segment.instructions.append(instruction)
 
     def _put(self, instruction: Instruction, what: Blocking | Collective | Leave) -> None:
+        if isinstance(what, Blocking) and self.program.segments[-1].body:
+            # A step that waits may be tried again, and what stands before it must not be done again.
+            self.close(_go(self.here + 1), [self.here + 1], None)
         following = self.here + 1
         if isinstance(what, Leave):
             self.close(flow.trap(instruction) if what.trap else flow.leave, [], instruction)
