@@ -75,6 +75,7 @@ def spellings(row: Row) -> Iterator[dict[str, str]]:
 
 def list_length(row: Row, name: str, modifiers: Mapping[str, str]) -> int:
     """How many entries a list or tuple operand has under these modifiers."""
+
     def number(slot: str) -> int:
         return int(re.findall(r"\d+", modifiers[slot])[0])
 
@@ -189,7 +190,9 @@ def operand_text(row: Row, modifiers: Mapping[str, str], extra: bool, registers:
             raise ValueError(f"{row.name}: an optional part without an end")
         names = [n for n in re.findall(r"\w+", part) if n in row.operands]
         tied = [COMES_WITH[n] for n in names if COMES_WITH.get(n) in row.slots]
-        shown = any(t in modifiers for t in tied) if tied else extra or is_needed(row, names, modifiers)
+        shown = (
+            any(t in modifiers for t in tied) if tied else extra or is_needed(row, names, modifiers)
+        )
         out += fill(head) + (fill(part) if shown else "")
     return out + fill(rest)
 
@@ -278,5 +281,7 @@ def disagreements(ptxas: str, target: str, version: Version, directory: Path) ->
             wrong.append(f"{line.row}: {line.text[:150]}  refused: {said[index]}")
         if not expected and index not in said:
             reason = ", ".join(f.name for f in row.lacks(line.needs)) or f"PTX {line.ptx}"
-            wrong.append(f"{line.row}: {line.text[:150]}  accepted, though the row asks for {reason}")
+            wrong.append(
+                f"{line.row}: {line.text[:150]}  accepted, though the row asks for {reason}"
+            )
     return wrong

@@ -6,7 +6,9 @@ import pytest
 
 from tkc.ir.isa.bitfields import BitField, Word
 
-WORD = Word("sample", 16, (BitField("low", 0, 4, 8), BitField("one", 6, 2, fixed=1), BitField("top", 12, 4)))
+WORD = Word(
+    "sample", 16, (BitField("low", 0, 4, 8), BitField("one", 6, 2, fixed=1), BitField("top", 12, 4))
+)
 
 
 def test_round_trip():
@@ -32,7 +34,8 @@ def test_what_does_not_fit(values: dict[str, int], says: str):
 
 
 @pytest.mark.parametrize(
-    ("word", "says"), [(0, r"one \(bits 6-7\) is 0, expected 1"), (1 << 6 | 1 << 10, "bits 10 are set")]
+    ("word", "says"),
+    [(0, r"one \(bits 6-7\) is 0, expected 1"), (1 << 6 | 1 << 10, "bits 10 are set")],
 )
 def test_illegal_words(word: int, says: str):
     with pytest.raises(ValueError, match=says):

@@ -27,8 +27,14 @@ CHUNKS = {
     "32B": ["01234567", "10325476"],
     "64B": ["01234567", "10325476", "23016745", "32107654"],
     "128B": [
-        "01234567", "10325476", "23016745", "32107654",
-        "45670123", "54761032", "67452301", "76543210",
+        "01234567",
+        "10325476",
+        "23016745",
+        "32107654",
+        "45670123",
+        "54761032",
+        "67452301",
+        "76543210",
     ],
     "128B_atom_32B": ["01234567", "23016745", "45670123", "67452301"],
     "128B_atom_64B": ["01234567", "45670123"],
@@ -51,7 +57,9 @@ def test_swizzle_is_its_own_inverse_and_repeats(swizzle):
     assert sorted(map(swizzle.physical, period)) == list(period)
     for address in period:
         assert swizzle.physical(swizzle.physical(address)) == address
-        assert swizzle.physical(address + swizzle.period) == swizzle.physical(address) + swizzle.period
+        assert (
+            swizzle.physical(address + swizzle.period) == swizzle.physical(address) + swizzle.period
+        )
         inside = address % swizzle.atom
         assert swizzle.physical(address) == swizzle.physical(address - inside) + inside
     if swizzle.terms:
@@ -78,7 +86,9 @@ WORKED = [
 
 @pytest.mark.parametrize(("tile", "major", "blackwell", "hopper"), WORKED)
 @pytest.mark.parametrize("start", [0, 0x400, 0x2000, 0x38C00])
-def test_worked_descriptors(tile: SharedTile, major: Major, blackwell: int, hopper: int, start: int):
+def test_worked_descriptors(
+    tile: SharedTile, major: Major, blackwell: int, hopper: int, start: int
+):
     descriptor = tile.descriptor(major, start)
     assert TCGEN05_DESCRIPTOR.encode(descriptor) == blackwell + (start >> 4)
     assert WGMMA_DESCRIPTOR.encode(descriptor) == hopper + (start >> 4)
@@ -92,7 +102,11 @@ def test_scale_atom_descriptor():
 @pytest.mark.parametrize("row", DESCRIPTORS, ids=lambda r: r.name)
 def test_descriptors_decode_what_they_encode(row):
     for swizzle in row.swizzles:
-        for start, leading, stride, base in ((0, 16, 1024, 0), (0x2000, 8192, 512, 5), (16, 0, 0x3FF0, 7)):
+        for start, leading, stride, base in (
+            (0, 16, 1024, 0),
+            (0x2000, 8192, 512, 5),
+            (16, 0, 0x3FF0, 7),
+        ):
             descriptor = MatrixDescriptor(start, leading, stride, swizzle, base)
             assert row.decode(row.encode(descriptor)) == descriptor
     with pytest.raises(ValueError, match="no swizzle 96B"):
@@ -162,7 +176,9 @@ def test_operands_are_the_canonical_layouts(bits: int, swizzle: str, major: Majo
     descriptor = MatrixDescriptor(0, 8192, 16384, swizzle)
     for mn in range(32 if major is Major.K else (4 if swizzle == "none" else 2 * wide) * t):
         for k in range(2 * t if major is Major.K else 16):
-            assert operand_offset(descriptor, major, bits, mn, k) * 8 == (rows(mn) + columns(k)) * bits
+            assert (
+                operand_offset(descriptor, major, bits, mn, k) * 8 == (rows(mn) + columns(k)) * bits
+            )
 
 
 def test_tf32_mn_major_has_groups_of_four():
@@ -216,7 +232,9 @@ def test_tile_sizes_are_bijections():
     for tile in (K128, SharedTile(16, 64, 32, "128B_atom_32B"), SharedTile(8, 32, 16, "none")):
         offsets = {tile.offset(r, c) for r in range(tile.rows) for c in range(tile.columns)}
         assert len(offsets) == tile.rows * tile.columns
-        assert max(offsets) + tile.bits // 8 == tile.size == tile.rows * tile.columns * tile.bits // 8
+        assert (
+            max(offsets) + tile.bits // 8 == tile.size == tile.rows * tile.columns * tile.bits // 8
+        )
     with pytest.raises(ValueError, match="no swizzle 256B"):
         SharedTile(8, 8, 16, "256B")
     with pytest.raises(ValueError, match="no whole number of 128-byte spans"):

@@ -47,10 +47,17 @@ def test_every_row_is_found_by_its_own_spelling():
 
 
 def test_modifiers_and_operands_by_name():
-    found = match("cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes",
-                  "[%r1+1024], [%rd1, {%r2, 64}], [%r4]")
+    found = match(
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes",
+        "[%r1+1024], [%rd1, {%r2, 64}], [%r4]",
+    )
     assert found.modifiers == {"dim": ".2d", "space": ".shared::cta", "mode": ".tile"}
-    assert found.operands == {"dst": "%r1+1024", "map": "%rd1", "coords": ("%r2", "64"), "bar": "%r4"}
+    assert found.operands == {
+        "dst": "%r1+1024",
+        "map": "%rd1",
+        "coords": ("%r2", "64"),
+        "bar": "%r4",
+    }
     found = match("cvt.f32.f16", "%f1, %rs1")
     assert found.modifiers == {"type": ".f32", "from": ".f16"}
     found = match("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32")
@@ -58,7 +65,9 @@ def test_modifiers_and_operands_by_name():
 
 
 def test_optional_operands_follow_their_modifier():
-    hinted = match("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint", "[%rd1], [%r1], 64, %rd2")
+    hinted = match(
+        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint", "[%rd1], [%r1], 64, %rd2"
+    )
     assert hinted.operands is not None
     assert hinted.operands["policy"] == "%rd2"
     masked = match("cp.async.bulk.global.shared::cta.bulk_group.cp_mask", "[%rd1], [%r1], 64, %rs1")
@@ -76,7 +85,11 @@ def test_optional_operands_follow_their_modifier():
         ("mbarrier.init.shared::cta.b64", "%r1, 1", "does not take operands"),
         ("ld.global.u32", "%r1, [%rd1", "brackets do not close"),
         ("add.s32", "%r1,, %r2", "empty operand"),
-        ("cp.async.bulk.global.shared::cta.bulk_group.cp_mask", "[%rd1], [%r1], 64", "does not take"),
+        (
+            "cp.async.bulk.global.shared::cta.bulk_group.cp_mask",
+            "[%rd1], [%r1], 64",
+            "does not take",
+        ),
     ],
 )
 def test_what_has_no_row(mnemonic: str, operands: str, says: str):

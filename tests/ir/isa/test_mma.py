@@ -64,7 +64,11 @@ def test_worked_instruction_descriptors(word: int):
 def test_every_flag_has_its_own_bit():
     base = WORKED[0x08400490]
     for flag, bit in (
-        ("negate_a", 13), ("negate_b", 14), ("a_mn_major", 15), ("b_mn_major", 16), ("sparse", 2),
+        ("negate_a", 13),
+        ("negate_b", 14),
+        ("a_mn_major", 15),
+        ("b_mn_major", 16),
+        ("sparse", 2),
         ("saturate", 3),
     ):
         assert encode_instruction(base._replace(**{flag: True})) == 0x08400490 | 1 << bit
@@ -89,8 +93,15 @@ def test_all_shapes_round_trip():
                         if row.block and m % 128:
                             continue
                         said = Instruction(
-                            row.kind.removeprefix(".kind::"), a, b, d, m, row.n[-1], dense,
-                            sparse=row.sparse, scale=row.scales[0] if row.scales else "",
+                            row.kind.removeprefix(".kind::"),
+                            a,
+                            b,
+                            d,
+                            m,
+                            row.n[-1],
+                            dense,
+                            sparse=row.sparse,
+                            scale=row.scales[0] if row.scales else "",
                         )
                         assert decode_instruction(row.kind, encode_instruction(said)) == said
 
@@ -144,8 +155,11 @@ def test_names_are_unique_and_codes_cover_the_types():
 def test_rows_check_their_sums():
     row = MMAS[0]
     for wrong, says in (
-        ({"k": 20}, "takes 40 bytes"), ({"slot": 8}, "takes 16 bytes"), ({"block": 32}, "do not divide|without scale"),
-        ({"n": (4,)}, "out of range"), ({"mn_major": ("s8",)}, "no operand type"),
+        ({"k": 20}, "takes 40 bytes"),
+        ({"slot": 8}, "takes 16 bytes"),
+        ({"block": 32}, "do not divide|without scale"),
+        ({"n": (4,)}, "out of range"),
+        ({"mn_major": ("s8",)}, "no operand type"),
     ):
         with pytest.raises(ValueError, match=says):
             dataclasses.replace(row, **wrong)
@@ -162,7 +176,14 @@ def test_rows_check_their_sums():
         ("sm_100a", "bf16", "bf16", "f16", {}, []),
         ("sm_100a", "s8", "u8", "s32", {}, ["tcgen05.i8.cta1"]),
         ("sm_103a", "s8", "u8", "s32", {}, []),
-        ("sm_100a", "e2m1", "e2m1", "f32", {"block": 16, "scale": "ue4m3"}, ["tcgen05.mxf4nvf4.block16.k64.cta1"]),
+        (
+            "sm_100a",
+            "e2m1",
+            "e2m1",
+            "f32",
+            {"block": 16, "scale": "ue4m3"},
+            ["tcgen05.mxf4nvf4.block16.k64.cta1"],
+        ),
         ("sm_120a", "bf16", "bf16", "f32", {}, []),
     ],
 )

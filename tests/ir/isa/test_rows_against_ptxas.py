@@ -54,7 +54,9 @@ def assembles(ptxas: str, target: str, version: Version, directory: Path) -> boo
     source.write_text(
         f".version {version[0]}.{version[1]}\n.target {target}\n.address_size 64\n.visible .entry k()\n{{\nret;\n}}\n"
     )
-    run = subprocess.run([ptxas, f"-arch={target}", str(source), "-o", "/dev/null"], capture_output=True, check=False)
+    run = subprocess.run(
+        [ptxas, f"-arch={target}", str(source), "-o", "/dev/null"], capture_output=True, check=False
+    )
     return run.returncode == 0
 
 
@@ -62,12 +64,16 @@ def test_there_is_a_line_for_every_row():
     assert {line.row for line in lines()[0]} == set(all_rows())
 
 
-@pytest.mark.parametrize("version", [(7, 8), (8, 0), (8, 1), (9, 5)], ids=lambda v: f"{v[0]}.{v[1]}")
+@pytest.mark.parametrize(
+    "version", [(7, 8), (8, 0), (8, 1), (9, 5)], ids=lambda v: f"{v[0]}.{v[1]}"
+)
 def test_special_registers(version: Version, tmp_path: Path):
     assert PTXAS is not None
     rows = list(SPECIAL_REGISTERS.values())
     body = "\n".join(f"mov{r.type} %{REGISTER_CLASS[r.type]}_0, {r.name};" for r in rows)
-    text, first = module("sm_90", version, body, ".reg .b32 %b32_0; .reg .b64 %b64_0; .reg .pred %pred_0;")
+    text, first = module(
+        "sm_90", version, body, ".reg .b32 %b32_0; .reg .b64 %b64_0; .reg .pred %pred_0;"
+    )
     said = refused_lines(PTXAS, "sm_90", text, tmp_path / "registers.ptx", first)
     assert len(rows) in said
     for index, row in enumerate(rows):

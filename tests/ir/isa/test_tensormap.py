@@ -15,7 +15,10 @@ def test_numbers():
     assert [t.driver for t in MAP_TYPES.values()] == list(range(16))
     assert sorted(t.elemtype for t in MAP_TYPES.values()) == list(range(16))
     assert (MAP_TYPES["BFLOAT16"].driver, MAP_TYPES["BFLOAT16"].elemtype) == (9, 10)
-    assert {f.name for f in REPLACE_FIELDS.values() if f.bits == 64} == {"global_address", "global_stride"}
+    assert {f.name for f in REPLACE_FIELDS.values() if f.bits == 64} == {
+        "global_address",
+        "global_stride",
+    }
 
 
 def test_a_good_map_breaks_nothing():
@@ -38,7 +41,10 @@ FP4 = MAP_TYPES["16U4_ALIGN16B"]
     ("change", "says"),
     [
         ({"sizes": (), "strides": ()}, "rank is 0"),
-        ({"sizes": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6, "element_strides": ()}, "rank is 6"),
+        (
+            {"sizes": (8,) * 6, "strides": (16,) * 5, "box": (8,) * 6, "element_strides": ()},
+            "rank is 6",
+        ),
         ({"strides": ()}, "0 strides, expected 1"),
         ({"box": (64,)}, "1 box extents, expected 2"),
         ({"address": 8}, "not aligned to 16"),

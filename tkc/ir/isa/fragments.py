@@ -91,24 +91,29 @@ class TensorMove(NamedTuple):
         return tuple(1 << i for i in range(self.most.bit_length()))
 
 
+def _place_32x32b(t: int, r: int) -> Place:
+    return t, r
+
+
+def _place_16x64b(t: int, r: int) -> Place:
+    return t // 4 + 8 * (t & 1), ((t >> 1) & 1) + 2 * r
+
+
+def _place_16x128b(t: int, r: int) -> Place:
+    return t // 4 + 8 * (r & 1), t % 4 + 4 * (r // 2)
+
+
+def _place_16x256b(t: int, r: int) -> Place:
+    return t // 4 + 8 * ((r >> 1) & 1), 2 * (t % 4) + (r & 1) + 8 * (r // 4)
+
+
 TENSOR_MOVES: Mapping[str, TensorMove] = {
     m.shape: m
     for m in (
-        TensorMove("32x32b", 32, 1, 1, 128, lambda t, r: (t, r)),
-        TensorMove(
-            "16x64b", 16, 1, 2, 128, lambda t, r: (t // 4 + 8 * (t & 1), ((t >> 1) & 1) + 2 * r)
-        ),
-        TensorMove(
-            "16x128b", 16, 2, 4, 64, lambda t, r: (t // 4 + 8 * (r & 1), t % 4 + 4 * (r // 2))
-        ),
-        TensorMove(
-            "16x256b",
-            16,
-            4,
-            8,
-            32,
-            lambda t, r: (t // 4 + 8 * ((r >> 1) & 1), 2 * (t % 4) + (r & 1) + 8 * (r // 4)),
-        ),
+        TensorMove("32x32b", 32, 1, 1, 128, _place_32x32b),
+        TensorMove("16x64b", 16, 1, 2, 128, _place_16x64b),
+        TensorMove("16x128b", 16, 2, 4, 64, _place_16x128b),
+        TensorMove("16x256b", 16, 4, 8, 32, _place_16x256b),
     )
 }
 """The shapes without an offset; `split_move` places 16x32bx2."""

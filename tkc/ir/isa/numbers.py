@@ -194,8 +194,9 @@ def round_to_integer(value: float, rounding: Rounding) -> int:
             return math.ceil(value)
         case Rounding.RN:
             return round(value)
-    below = math.trunc(value)
-    return below + (int(math.copysign(1, value)) if abs(value - below) >= 0.5 else 0)
+        case Rounding.RNA:
+            below = math.trunc(value)
+            return below + (int(math.copysign(1, value)) if abs(value - below) >= 0.5 else 0)
 
 
 FLOATS: Mapping[str, FloatFormat] = {

@@ -67,9 +67,11 @@ class Row:
     name: str
     mnemonic: str
     syntax: str
-    operands: Mapping[str, str] = field(default_factory=dict)
+    operands: Mapping[str, str] = field(default_factory=dict[str, str])
     results: tuple[str, ...] = ()
-    slots: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
+    slots: Mapping[str, tuple[Choice, ...]] = field(
+        default_factory=dict[str, tuple[Choice, ...]]
+    )
     effects: tuple[Effect, ...] = ()
     ptx: Version = (1, 0)
     needs: frozenset[Feature] = frozenset()
@@ -78,7 +80,7 @@ class Row:
     emitted: bool = True
     convergent: bool = False
     pure: bool = False
-    tied: Mapping[str, str] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict[str, str])
     form_of: str = ""
     together: tuple[Together, ...] = ()
 

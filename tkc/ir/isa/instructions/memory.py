@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tkc.ir.isa.instructions import Choice, Row, texts
+from tkc.ir.isa.instructions import Choice, Row, Together, texts
 from tkc.ir.isa.instructions.atomics import ASYNC, ATOMICS
 from tkc.ir.isa.instructions.caches import ADDRESSES as MORE_ADDRESSES
 from tkc.ir.isa.instructions.caches import CACHES, COPIES
@@ -76,6 +76,11 @@ _VEC = (
     Choice(".v8", (8, 8), _WIDE, {"space": ".global", "type": ".b32"}),
 )
 
+_WIDE_PAIRS = tuple(
+    Together({"space": ".global", "vec": ".v4", "type": t}, (8, 8), _WIDE)
+    for t in (".b64", ".u64", ".s64", ".f64")
+)
+
 _READ = (Touch(Kind.READ, "addr", Space.GENERIC),)
 _WRITE = (Touch(Kind.WRITE, "addr", Space.GENERIC),)
 
@@ -100,7 +105,8 @@ LOADS_STORES = (
         {**_LD_SLOTS, "l2": _L2_EVICT, "vec": _VEC, "type": _TYPES},
         _READ,
         section=_LD,
-        doc="loads 2, 4 or 8 values that lie side by side",
+        doc="loads 2, 4 or 8 values that lie side by side, 16 bytes or (global memory) 32",
+        together=_WIDE_PAIRS,
     ),
     Row(
         "ld.param",
@@ -168,7 +174,8 @@ LOADS_STORES = (
         {**_ST_SLOTS, "l2": _L2_EVICT, "vec": _VEC, "type": _TYPES},
         _WRITE,
         section=_ST,
-        doc="stores 2, 4 or 8 values side by side",
+        doc="stores 2, 4 or 8 values side by side, 16 bytes or (global memory) 32",
+        together=_WIDE_PAIRS,
     ),
 )
 
