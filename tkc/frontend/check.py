@@ -337,6 +337,8 @@ class _Role:
             else (pipe.consumers, pipe.producers)
         )
         if self.name not in ends:
+            if not self.declared.roles.keys() >= {*ends}:
+                raise Failed
             also = f": role {self.name} is at its other end" if self.name in other else ""
             self._fail(
                 "TK107",

@@ -257,7 +257,12 @@ class Declarations:
             if name and name not in LATER:
                 hint = f"; did you mean `{near}`" if near else "; an axis is `blocks(extent, size)`"
                 self._fail("TK102", f"no `{name}(...)` to run over{hint}", e.span)
-            self._later("an axis that is not `blocks(extent, size)`", e.span)
+            axis = (
+                f"an axis of `{name}(...)`"
+                if name
+                else "an axis that is not `blocks(extent, size)`"
+            )
+            self._later(axis, e.span)
         for argument in e.arguments:
             if argument.name is not None:
                 self._fail(

@@ -235,7 +235,7 @@ class _Kernel:
             match s:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
-                    if value.name_hint is None:
+                    if not isinstance(s.value, P.Variable | P.Given):
                         value.name_hint = s.name
                 case P.Move():
                     source = self.place(s.source)

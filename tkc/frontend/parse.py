@@ -136,7 +136,7 @@ class _Recovery:
     def _report_missing_block(self, lines: list[list[Token]], number: int) -> None:
         header = next(line for line in reversed(lines[:number]) if line[-1].type == "_NEWLINE")
         if not self.source.spoilt.intersection(t.line for t in header):
-            text = self.source.text.split("\n")[(header[0].line or 1) - 1].strip()
+            text = self.source.lines[(header[0].line or 1) - 1].strip()
             self.source.error(
                 f"expected an indented block after `{text}`", self.source.at(header[0])
             )

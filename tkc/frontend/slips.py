@@ -166,7 +166,7 @@ _NAMES = {
     "SEMICOLON": "`;`", "DOT": "`.`", "COMPARE": "a comparison", "UPDATE": "`+=`", "AT": "`@`", "STAR": "`*`",
     "SLASH": "`/`", "FLOOR": "`//`", "PERCENT": "`%`", "PLUS": "`+`", "MINUS": "`-`",
 }  # fmt: skip
-_STARTS = {"NAME", "INTEGER", "FLOAT", "LPAR", "MINUS", "PLUS", "NOT"}
+_STARTS = {"NAME", "INTEGER", "FLOAT", "LPAR", "MINUS", "PLUS"}
 _OPERATORS = {
     "OR",
     "AND",
@@ -214,10 +214,10 @@ def expected(accepts: set[str]) -> str:
     words: list[str] = []
     if _STATEMENTS <= rest:
         words.append("a statement")
-        rest -= _STATEMENTS | _STARTS
+        rest -= _STATEMENTS | _STARTS | {"NOT"}
     if _STARTS <= rest:
         words.append("an expression")
-        rest -= _STARTS
+        rest -= _STARTS | {"NOT"}
     if _OPERATORS - {"IF"} <= rest:
         words.append("an operator")
         rest -= _OPERATORS | {"LPAR", "LSQB", "DOT"}
@@ -282,8 +282,7 @@ def _found(token: Token) -> str:
 
 
 def _text(source: Source, first: Token, last: Token) -> str:
-    lines = source.text.split("\n")
-    text = lines[(first.line or 1) - 1][(first.column or 1) - 1 :]
+    text = source.lines[(first.line or 1) - 1][(first.column or 1) - 1 :]
     return (
         text[: (last.end_column or 1) - (first.column or 1)]
         if first.line == last.end_line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from lark import Token
 
 from tkc.diagnostics import Collector, Location, Note
@@ -36,7 +38,7 @@ class Source:
 
     def excerpt(self, span: Span) -> str:
         """The text at a place, of its first line only."""
-        line = self.text.split("\n", span.line)[span.line - 1]
+        line = self.lines[span.line - 1]
         return line[
             span.column - 1 : span.end_column - 1 if span.line == span.end_line else None
         ].rstrip()
@@ -52,6 +54,10 @@ class Source:
         if not self.abandoned:
             self.error(message, place)
         self.abandoned = True
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
 
     @property
     def full(self) -> bool:

@@ -95,16 +95,18 @@ def decode(text: str, key: str, transformer: Any) -> Lark | None:
     return lark_class._load_from_dict(data, dict(enumerate(memo)), transformer=transformer)
 
 
-def cache_file(key: str) -> Path:
+def cache_file(key: str) -> Path | None:
+    """Where tables of a key are kept; None where there is no home to keep them in."""
     root = os.environ.get("TKC_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(root).expanduser() / "tkc" / f"grammar-{key[:16]}.json"
+    home = os.path.expanduser(root)
+    return None if home.startswith("~") else Path(home, "tkc", f"grammar-{key[:16]}.json")
 
 
 def _read(path: Path) -> str:
     """The file's text; empty where there is none, or none that can be read."""
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, ValueError, RuntimeError):
+    except (OSError, ValueError):
         return ""
 
 
@@ -116,7 +118,7 @@ def _write(path: Path, text: str) -> None:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(name, path)
-    except (OSError, RuntimeError):
+    except OSError:
         return
 
 
@@ -126,11 +128,12 @@ def load(transformer: Any) -> Lark:
     wanted = key(grammar)
     cached = cache_file(wanted)
     for path in (SHIPPED, cached):
-        parser = decode(_read(path), wanted, transformer)
+        parser = decode(_read(path), wanted, transformer) if path else None
         if parser is not None:
             return parser
     text = encode(build(grammar), wanted)
-    _write(cached, text)
+    if cached is not None:
+        _write(cached, text)
     parser = decode(text, wanted, transformer)
     assert parser is not None
     return parser

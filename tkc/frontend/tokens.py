@@ -18,6 +18,8 @@ from tkc.frontend.tables import load
 _RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
 """What a person sees as one wrong thing, from its first character."""
 
+_WORD = re.compile(r"\w")
+
 _INSTEAD = {
     "'": "a transpose is written `.T`, and the language has no strings",
     '"': "the language has no strings",
@@ -50,9 +52,12 @@ def tokenize(source: Source) -> list[Token]:
         except UnexpectedCharacters as e:
             at: Any = e
             start: int = at.pos_in_stream
+            while start and text[at.pos_in_stream].isalpha() and _WORD.match(text, start - 1):
+                start -= 1  # the lexer has taken the ASCII beginning of the name
             match = _RUN.match(text, start)
             run = match.group() if match else text[start]
-            place = Location(source.file, e.line, e.column, e.column + len(run))
+            column = start - text.rfind("\n", 0, start)
+            place = Location(source.file, e.line, column, column + len(run))
             source.error(_explain(run), place)
             if source.full:
                 source.abandoned = True

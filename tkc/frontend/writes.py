@@ -107,40 +107,29 @@ class Writes:
         return P.Move(tile.name, value, s.span)
 
     def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
-        left, right = (
-            self.scope.source.excerpt(s.target.span),
-            self.scope.source.excerpt(s.source.span),
-        )
-        notes = []
+        """A copy keeps shape and dtype."""
+        if target.shape == source.shape and target.dtype == source.dtype:
+            return
+        excerpt = self.scope.source.excerpt
+        left, right = excerpt(s.target.span), excerpt(s.source.span)
         if isinstance(target, Tile):
-            notes = [
-                self.scope.note(
-                    f"{target.name} is {target.dtype} {list(target.shape)}", target.span
-                )
-            ]
+            told, span = f"{target.name} is {target.dtype} {list(target.shape)}", target.span
         else:
             tensor = self.scope.names[target.tensor].meaning
-            notes = [
-                self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span)
-            ]
+            told, span = f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span
+        note = self.scope.note(told, span)
         if target.shape != source.shape:
-            self._fail(
-                "TK104",
-                f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}: a copy keeps the shape",
-                s.span,
-                *notes,
-            )
-        if target.dtype != source.dtype:
-            cast = f"{target.dtype}({right})"
-            fits = isinstance(source, Regs)
-            self._fail(
-                "TK105",
-                f"`{left}` is {target.dtype} and `{right}` is {source.dtype}: a copy keeps the dtype"
-                + (f"; `{cast}` fits" if fits else ""),
-                s.source.span,
-                *notes,
-                fix=f"{left} <- {cast}" if fits else None,
-            )
+            shapes = f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}"
+            self._fail("TK104", f"{shapes}: a copy keeps the shape", s.span, note)
+        dtypes = f"`{left}` is {target.dtype} and `{right}` is {source.dtype}"
+        cast = f"{target.dtype}({right})" if isinstance(source, Regs) else None
+        self._fail(
+            "TK105",
+            f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if cast else ""),
+            s.source.span,
+            note,
+            fix=f"{left} <- {cast}" if cast else None,
+        )
 
     # assignments
 

@@ -1,0 +1,68 @@
+"""The composed functions against their definitions, and at their ends."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tkc.frontend.functions import COMPOSED
+from tkc.frontend.scope import FUNCTIONS
+from tkc.ir.tile.ops import MapOp
+
+OPERATIONS = {
+    "add": np.add, "mul": np.multiply, "max": np.fmax, "neg": np.negative, "exp": np.exp, "rcp": np.reciprocal,
+}  # fmt: skip
+
+
+def make(kind: str, *xs: object) -> np.ndarray:
+    assert len(xs) == MapOp.KINDS[kind]
+    return OPERATIONS[kind](*(np.asarray(x, np.float32) for x in xs))
+
+
+def run(name: str, x: object) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return COMPOSED[name](make, np.asarray(x, np.float32))
+
+
+X = np.linspace(-20, 20, 4001, dtype=np.float32)
+WIDE = X.astype(np.float64)
+SIGMOID = 1 / (1 + np.exp(-WIDE))
+U = math.sqrt(2 / math.pi) * (WIDE + 0.044715 * WIDE**3)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("relu", np.maximum(WIDE, 0)),
+        ("sigmoid", SIGMOID),
+        ("silu", WIDE * SIGMOID),
+        ("gelu", WIDE / 2 * (1 + np.tanh(U))),
+    ],
+)
+def test_formulas(name: str, wanted: np.ndarray) -> None:
+    error = np.abs(run(name, X) - wanted)
+    assert np.all(error <= 2e-6 * np.abs(wanted) + 1e-7)
+
+
+def test_gelu_is_near_the_exact_one() -> None:
+    exact = np.array([0.5 * x * (1 + math.erf(x / math.sqrt(2))) for x in WIDE])
+    assert np.max(np.abs(run("gelu", X) - exact)) < 1e-3
+
+
+def test_ends() -> None:
+    ends = [-math.inf, -1000, 1000, math.inf, math.nan]
+    assert run("relu", ends)[:4].tolist() == [0, 0, 1000, math.inf]
+    assert run("relu", ends)[4] == 0
+    assert run("sigmoid", ends)[:4].tolist() == [0, 0, 1, 1]
+    assert run("silu", ends)[1:4].tolist() == [0, 1000, math.inf]
+    assert run("gelu", ends)[1:4].tolist() == [0, 1000, math.inf]
+    assert all(np.isnan(run(name, ends)[4]) for name in ("sigmoid", "silu", "gelu"))
+    assert all(np.isnan(run(name, ends)[0]) for name in ("silu", "gelu"))
+
+
+def test_every_function_is_an_operation_a_formula_or_the_languages_own() -> None:
+    for name, arity in FUNCTIONS.items():
+        if name not in COMPOSED and name not in ("cdiv", "read"):
+            assert MapOp.KINDS[name] == arity
