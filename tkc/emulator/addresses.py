@@ -176,20 +176,22 @@ def resolver(i: Instruction, name: str, space: str, origin: Origin, unit: int) -
 
         return shared
     if space in ("global", "const"):
-        last: list[Region] = []
+        # The region of the last access, in the memory of one launch: the program may be launched again.
+        last: list[Any] = [None, None]
 
         def from_global(w: Any) -> list[Part]:
             addresses = checked(w)
             if addresses.dtype is not U64:
                 addresses = addresses.astype(U64)
-            if last:
-                region = last[0]
+            memory = w.machine.memory
+            if last[0] is memory:
+                region = last[1]
                 offsets = addresses - region.base_vec
                 # Offsets below the region wrap round to very large ones.
                 if int(offsets.max()) + unit <= region.size:
                     return [(region, offsets, None)]
             parts = global_parts(w, origin, addresses, unit)
-            last[:] = [parts[0][0]]
+            last[:] = [memory, parts[0][0]]
             return parts
 
         return from_global

@@ -28,7 +28,6 @@ from tkc.emulator.lanes import (
 from tkc.emulator.special import CLOCKS
 from tkc.emulator.syntax import Name
 
-
 # Moves
 
 
@@ -220,6 +219,7 @@ def int_sum(i: Instruction, subtract: bool) -> Step:
         return binary(i, lambda x, y: fn(halves(x, U8), halves(y, U8)).view(U32), U32)
     dtype, bits = integer(kind)
     if i.has("sat"):
+
         def saturated(x: Vec, y: Vec) -> Vec:
             a, b = x.astype(S64), y.astype(S64)
             return _saturate32(a - b if subtract else a + b)

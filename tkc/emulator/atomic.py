@@ -38,7 +38,9 @@ def _operation(op: str, kind: str) -> tuple[int, Combine]:
     dtype, fn = reduction(op, kind)
     if dtype is words:
         return bits, fn
-    return bits, lambda old, new: np.ascontiguousarray(fn(old.view(dtype), new.view(dtype))).view(words)
+    return bits, lambda old, new: np.ascontiguousarray(fn(old.view(dtype), new.view(dtype))).view(
+        words
+    )
 
 
 def _rounds(offsets: Vec) -> list[Vec]:
@@ -109,7 +111,7 @@ def _atomic(returns: bool) -> Builder:
             if bad or w.taint:
                 for slot in dests:
                     w.taint_result(slot, bad)
-                if bad and not dests or w.tainted(*slots):
+                if (bad and not dests) or w.tainted(*slots):
                     w.machine.found("TK320", "an atomic operation on an uninitialised value", i, w)
 
         return run
@@ -152,4 +154,3 @@ SEMANTICS: dict[str, Builder] = {
     "red": _atomic(False),
     "red.vec": _atomic(False),
 }
-

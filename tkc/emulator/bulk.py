@@ -118,7 +118,9 @@ def shared_place(w: Any, address: int, ins: Instruction) -> tuple[Any, int]:
         address -= SHARED_WINDOW
     cta = w.cta.cluster.cta_at(address)
     if cta is None:
-        raise Stop("TK321", f"no CTA of the cluster has shared address {address:#x}", ins=ins, warp=w)
+        raise Stop(
+            "TK321", f"no CTA of the cluster has shared address {address:#x}", ins=ins, warp=w
+        )
     return cta, address & 0xFFFFFF
 
 
@@ -130,7 +132,9 @@ def barrier_of(w: Any, address: int, ins: Instruction) -> MBarrier:
 def global_place(w: Any, address: int, ins: Instruction, size: int) -> tuple[Region, int]:
     region = w.machine.memory.find(address)
     if region is None or address + size > region.base + region.size:
-        where = f"; {region.name} ends at {region.base + region.size:#x}" if region is not None else ""
+        where = (
+            f"; {region.name} ends at {region.base + region.size:#x}" if region is not None else ""
+        )
         raise Stop(
             "TK321",
             f"{ins.statement.mnemonic} of {size} bytes at global address {address:#x} is outside of memory{where}",
@@ -152,14 +156,15 @@ def receivers(w: Any, mask: int | None, own: Any, ins: Instruction) -> list[Any]
     cluster = w.cta.cluster
     if not mask or mask >> cluster.size:
         raise Stop(
-            "TK321", f"multicast mask {mask:#x} for a cluster of {cluster.size} CTAs", ins=ins, warp=w
+            "TK321",
+            f"multicast mask {mask:#x} for a cluster of {cluster.size} CTAs",
+            ins=ins,
+            warp=w,
         )
     return [cta for cta in cluster.ctas if mask >> cta.rank & 1]
 
 
 # Copies
-
-
 
 
 def _load(i: Instruction) -> Step:
@@ -186,14 +191,24 @@ def _load(i: Instruction) -> Step:
             ctas = receivers(w, mask, to, i)
             w.machine.report.count("bytes.bulk.load", size * len(ctas))
             w.machine.issue(
-                "bulk load", _load_steps(w, i, origin, start, size, ctas, place, bars), i, w.cta.cluster
+                "bulk load",
+                _load_steps(w, i, origin, start, size, ctas, place, bars),
+                i,
+                w.cta.cluster,
             )
 
     return run
 
 
 def _load_steps(
-    w: Any, i: Instruction, origin: Origin, start: int, size: int, ctas: list[Any], place: int, bars: list[MBarrier]
+    w: Any,
+    i: Instruction,
+    origin: Origin,
+    start: int,
+    size: int,
+    ctas: list[Any],
+    place: int,
+    bars: list[MBarrier],
 ) -> Iterator[None]:
     memory = w.machine.memory
     agent = f"copy engine, for {w.describe()}"
@@ -294,7 +309,9 @@ def _store(reduces: bool) -> Builder:
                 keep = np.resize(np.array([bits >> k & 1 for k in range(16)], bool), size)
             data, bad = memory.read_box(agent, origin_read, cta.shared, start, (size,), (1,))
             if bad is not None and (keep is None or (bad != 0)[keep].any()):
-                machine.found("TK320", "uninitialised shared memory is stored to global memory", i, w)
+                machine.found(
+                    "TK320", "uninitialised shared memory is stored to global memory", i, w
+                )
             yield
             token.advance(machine, False)
             yield
@@ -331,5 +348,3 @@ SEMANTICS: dict[str, Builder] = {
     "cp.async.bulk.wait_group": _wait_group(False),
     "cp.async.bulk.wait_group.read": _wait_group(True),
 }
-
-

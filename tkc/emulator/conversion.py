@@ -117,7 +117,9 @@ def _directed_bf16(x: Vec, mode: str) -> Vec:
     low = bits & np.uint32(0xFFFF)
     cut = bits - low
     up = (low != 0) & (((x > 0) & (mode == "rp")) | ((x < 0) & (mode == "rm")))
-    result = (np.where(up & np.isfinite(x), cut + np.uint32(0x10000), cut) >> np.uint32(16)).astype(U16)
+    result = (np.where(up & np.isfinite(x), cut + np.uint32(0x10000), cut) >> np.uint32(16)).astype(
+        U16
+    )
     return np.where(np.isnan(x), np.uint16(0x7FFF), result)
 
 
@@ -152,7 +154,9 @@ def _float_to_float(i: Instruction, to: str, source: str) -> Callable[[Vec], Vec
         if to in ("f16", "bf16"):
             if value.dtype is F64:
                 value = narrow_odd(value) if mode != "rz" else narrow(value, F32, "rz")
-            bits = f32_to_half(value.astype(F32), to, mode if mode in ("rz", "rm", "rp") else "rn", satfinite, relu)
+            bits = f32_to_half(
+                value.astype(F32), to, mode if mode in ("rz", "rm", "rp") else "rn", satfinite, relu
+            )
             if not sat:
                 return bits
             again = bf16_to_f32(bits) if to == "bf16" else bits.view(F16).astype(F32)
@@ -166,7 +170,9 @@ def _float_to_float(i: Instruction, to: str, source: str) -> Callable[[Vec], Vec
         if ftz and target is F32:
             result = flush(result)
         if sat:
-            result = np.where(np.isnan(result), target.type(0), np.clip(result, 0, 1)).astype(target)
+            result = np.where(np.isnan(result), target.type(0), np.clip(result, 0, 1)).astype(
+                target
+            )
         return result
 
     return run
@@ -314,7 +320,9 @@ def _cvt_narrow(i: Instruction) -> Step:
         else:
             high, low = _halves_to_f32(R[hi], source)
         codes = _join_codes(
-            target.encode(high, mode, satfinite, relu), target.encode(low, mode, satfinite, relu), kind
+            target.encode(high, mode, satfinite, relu),
+            target.encode(low, mode, satfinite, relu),
+            kind,
         )
         w.put(d, widen(codes, bits) if bits else codes)
 

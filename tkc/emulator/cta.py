@@ -36,7 +36,9 @@ class NamedBarrier:
 class Cta:
     """One thread block. `shared` covers its window from the reserved first KiB on; `window` is its rank's bits."""
 
-    def __init__(self, machine: Machine, cluster: Cluster, index: tuple[int, int, int], rank: int) -> None:
+    def __init__(
+        self, machine: Machine, cluster: Cluster, index: tuple[int, int, int], rank: int
+    ) -> None:
         self.machine = machine
         self.cluster = cluster
         self.index = index
@@ -104,7 +106,12 @@ class Cta:
         if not 0 <= number < NAMED_BARRIERS:
             raise Stop("TK305", f"barrier {number}, expected 0..15", ins=ins, warp=warp)
         if count is not None and (count % LANES or count <= 0):
-            raise Stop("TK305", f"barrier of {count} threads, expected a multiple of 32", ins=ins, warp=warp)
+            raise Stop(
+                "TK305",
+                f"barrier of {count} threads, expected a multiple of 32",
+                ins=ins,
+                warp=warp,
+            )
         barrier = self.named[number]
         if barrier.arrived == 0:
             barrier.expected = count
@@ -129,7 +136,13 @@ class Cta:
         return barrier
 
     def barrier_sync(
-        self, ins: Instruction, warp: Warp, path: Path, number: int, count: int | None, following: int
+        self,
+        ins: Instruction,
+        warp: Warp,
+        path: Path,
+        number: int,
+        count: int | None,
+        following: int,
     ) -> int:
         barrier = self.come(ins, warp, number, count)
         path.waits = f"barrier {number}"
@@ -138,7 +151,9 @@ class Cta:
         if self._release(barrier):
             # The path was woken with the others; it goes on through the queue.
             return PARKED
-        path.waits = f"barrier {number} ({barrier.arrived} of {barrier.expected or self.live} threads there)"
+        path.waits = (
+            f"barrier {number} ({barrier.arrived} of {barrier.expected or self.live} threads there)"
+        )
         return PARKED
 
     def barrier_arrive(self, ins: Instruction, warp: Warp, number: int, count: int) -> None:
@@ -201,9 +216,7 @@ class Cluster:
         marks: Mapping[int, int] = warp.groups.get("cluster", {})
         for lane in warp.lanes():
             if lane not in marks:
-                raise Stop(
-                    "TK305", "barrier.cluster.wait without an arrive", ins=ins, warp=warp
-                )
+                raise Stop("TK305", "barrier.cluster.wait without an arrive", ins=ins, warp=warp)
         phase = max(marks[lane] for lane in warp.lanes())
         if phase < self.phase:
             return following

@@ -31,7 +31,11 @@ def unary(i: Instruction, fn: Callable[[Vec], Vec], dtype: DType, out: DType | N
 
 
 def binary(
-    i: Instruction, fn: Callable[[Vec, Vec], Vec], dtype: DType, out: DType | None = None, b_dtype: DType | None = None
+    i: Instruction,
+    fn: Callable[[Vec, Vec], Vec],
+    dtype: DType,
+    out: DType | None = None,
+    b_dtype: DType | None = None,
 ) -> Step:
     """d = fn(a, b) on vectors of `dtype`."""
     d = i.dst("d", 8 * (out or dtype).itemsize)

@@ -8,7 +8,6 @@ computed in float64 and rounded, which is inside of every documented error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -90,9 +89,10 @@ def _fma32(x: Vec, y: Vec, z: Vec) -> Vec:
     s = np.multiply(x, y, dtype=F64) + z
     r = s.astype(F32)
     # Rounding twice errs only where the first result lies on a tie, or the second has fewer bits than normal.
-    if np.count_nonzero((s.view(U64) & _LOW29) == _TIE) or np.count_nonzero(
-        r.view(U32) & _EXPONENT
-    ) != r.size:
+    if (
+        np.count_nonzero((s.view(U64) & _LOW29) == _TIE)
+        or np.count_nonzero(r.view(U32) & _EXPONENT) != r.size
+    ):
         return odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)).astype(F32)
     return r
 
@@ -101,9 +101,7 @@ def fma32(mode: str) -> Callable[[Vec, Vec, Vec], Vec]:
     """x * y + z on float32, rounded once."""
     if mode == "rn":
         return _fma32
-    return lambda x, y, z: narrow(
-        odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)), F32, mode
-    )
+    return lambda x, y, z: narrow(odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)), F32, mode)
 
 
 def _fma64(x: Vec, y: Vec, z: Vec) -> Vec:

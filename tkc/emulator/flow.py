@@ -55,7 +55,9 @@ def switch(slot: int, targets: list[int], here: int, ins: Instruction) -> Ending
         for lane in warp.lanes():
             value = int(index[lane])
             if value >= len(targets):
-                raise Stop("TK321", f"brx index {value} of {len(targets)} targets", ins=ins, warp=warp)
+                raise Stop(
+                    "TK321", f"brx index {value} of {len(targets)} targets", ins=ins, warp=warp
+                )
             parts[targets[value]] = parts.get(targets[value], 0) | 1 << lane
         if len(parts) == 1:
             return next(iter(parts))

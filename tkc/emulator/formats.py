@@ -23,7 +23,9 @@ class Table:
     @cached_property
     def values(self) -> Vec:
         """The float32 value of each of 256 bytes; bits above the format's are ignored."""
-        made = np.array([self.form.decode(code & ((1 << self.form.bits) - 1)) for code in range(256)], F32)
+        made = np.array(
+            [self.form.decode(code & ((1 << self.form.bits) - 1)) for code in range(256)], F32
+        )
         made.flags.writeable = False
         return made
 
@@ -72,7 +74,9 @@ class Table:
         else:
             code = np.where(negative, 0, code)
         nan = self.form.nan_bits
-        return np.where(np.isnan(wide), self.form.max_finite_bits if nan is None else nan, code).astype(U8)
+        return np.where(
+            np.isnan(wide), self.form.max_finite_bits if nan is None else nan, code
+        ).astype(U8)
 
 
 FORMATS = {name: Table(form) for name, form in FLOATS.items() if form.bits <= 8}

@@ -1,6 +1,6 @@
 """The 32 lanes of a warp as NumPy vectors: dtypes, masks and predicates as integers, constants.
 
-A register holds one vector of 32 values, and any dtype of its width: whoever reads it views the bits as it likes, whoever
+A register holds one vector of 32 values, of any dtype of its width: who reads it views the bits as it likes, who
 writes it makes a new vector, so that vectors may be shared. A predicate register and an active mask are plain integers,
 bit i for lane i: they are tested and joined far faster than vectors.
 """

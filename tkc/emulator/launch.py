@@ -49,7 +49,9 @@ def load(text: str, entry: str | None = None, file: str = "<ptx>") -> Program:
     if entry is None:
         if len(module.entries) != 1:
             names = ", ".join(module.entries) or "none"
-            raise TkcError.at("TK417", f"the PTX has {len(module.entries)} entries ({names}); entry= chooses one")
+            raise TkcError.at(
+                "TK417", f"the PTX has {len(module.entries)} entries ({names}); entry= chooses one"
+            )
         entry = module.entries[0]
     elif entry not in module.entries:
         near = nearest(entry, module.entries)
@@ -151,18 +153,24 @@ def _array_of(argument: Any) -> tuple[np.ndarray[Any, Any] | None, bool]:
     return None, False
 
 
-def _encode(argument: Any, param: Variable, number: int, buffers: Buffers, function: Function) -> bytes:
+def _encode(
+    argument: Any, param: Variable, number: int, buffers: Buffers, function: Function
+) -> bytes:
     """The bytes of one parameter."""
     name = f"argument {number} ({param.name})"
     array, _ = _array_of(argument)
     if isinstance(argument, TensorMap):
         if param.size != 128:
-            raise TkcError.at("TK403", f"{name} is a tensor map, and the parameter has {param.size} bytes")
+            raise TkcError.at(
+                "TK403", f"{name} is a tensor map, and the parameter has {param.size} bytes"
+            )
         assert array is not None
         return argument.at(buffers.address(array)).encode()
     if array is not None or argument is None:
         if param.size != 8:
-            raise TkcError.at("TK403", f"{name} is a pointer, and the parameter has {param.size} bytes")
+            raise TkcError.at(
+                "TK403", f"{name} is a pointer, and the parameter has {param.size} bytes"
+            )
         return (buffers.address(array) if array is not None else 0).to_bytes(8, "little")
     if isinstance(argument, bytes):
         raw = argument
@@ -174,11 +182,17 @@ def _encode(argument: Any, param: Variable, number: int, buffers: Buffers, funct
         try:
             raw = argument.to_bytes(param.size, "little", signed=argument < 0)
         except OverflowError:
-            raise TkcError.at("TK501", f"{name} is {argument}, which does not fit {param.size} bytes") from None
+            raise TkcError.at(
+                "TK501", f"{name} is {argument}, which does not fit {param.size} bytes"
+            ) from None
     elif isinstance(argument, float):
-        raw = np.array(argument, f"float{8 * param.size}" if param.size in (2, 4, 8) else "float32").tobytes()
+        raw = np.array(
+            argument, f"float{8 * param.size}" if param.size in (2, 4, 8) else "float32"
+        ).tobytes()
     else:
-        raise TkcError.at("TK403", f"{name} is a {type(argument).__name__}, which no parameter takes")
+        raise TkcError.at(
+            "TK403", f"{name} is a {type(argument).__name__}, which no parameter takes"
+        )
     if len(raw) != param.size:
         raise TkcError.at("TK403", f"{name} has {len(raw)} bytes, and the parameter {param.size}")
     return raw
@@ -191,7 +205,8 @@ def _parameters(
     if len(args) != len(function.params):
         names = ", ".join(p.name for p in function.params)
         raise TkcError.at(
-            "TK401", f"{function.name} takes {len(function.params)} arguments ({names}), {len(args)} are given"
+            "TK401",
+            f"{function.name} takes {len(function.params)} arguments ({names}), {len(args)} are given",
         )
     offsets: dict[int, int] = {}
     at = 0
@@ -220,12 +235,16 @@ def _check_launch(
         raise TkcError.at("TK208", f"{threads} threads in a CTA, at most {target.max_threads}")
     required = directives.get("reqntid")
     if required and (*required, 1, 1)[:3] != block:
-        raise TkcError.at("TK418", f"block {block}, and the kernel says .reqntid {', '.join(map(str, required))}")
+        raise TkcError.at(
+            "TK418", f"block {block}, and the kernel says .reqntid {', '.join(map(str, required))}"
+        )
     most = directives.get("maxntid")
     if most:
         limit = int(np.prod(most))
         if threads > limit:
-            raise TkcError.at("TK418", f"{threads} threads in a CTA, and the kernel says .maxntid {limit}")
+            raise TkcError.at(
+                "TK418", f"{threads} threads in a CTA, and the kernel says .maxntid {limit}"
+            )
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
         raise TkcError.at("TK418", f"grid {grid} is no multiple of cluster {cluster}")
     size = cluster[0] * cluster[1] * cluster[2]
@@ -253,8 +272,8 @@ def emulate(
 
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, or bytes.
-    `shared_bytes` is dynamic shared memory. Raises TkcError where the text, the launch or an argument is wrong; what the
-    kernel does wrong is in the report.
+    `shared_bytes` is dynamic shared memory. Raises TkcError where the text, the launch or an argument is wrong; what
+    the kernel does wrong is in the report.
     """
     if schedule not in SCHEDULES:
         raise TkcError.at("TK120", f"no schedule {schedule}: one of {', '.join(SCHEDULES)}")
@@ -301,7 +320,8 @@ def emulate(
     total = machine.shared_layout.size - machine.shared_layout.reserved + machine.dynamic_shared
     if total > target.shared_per_cta:
         raise TkcError.at(
-            "TK204", f"{total} bytes of shared memory in a CTA, {target.name} has {target.shared_per_cta}"
+            "TK204",
+            f"{total} bytes of shared memory in a CTA, {target.name} has {target.shared_per_cta}",
         )
     machine.on_progress = progress
     return machine.run()

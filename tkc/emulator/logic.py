@@ -201,7 +201,11 @@ def _bfi(i: Instruction) -> Step:
         R = w.R
         at = view(R[start], U32) & byte
         size = view(R[length], U32) & byte
-        ones = np.where(size >= bits, ~dtype.type(0), (dtype.type(1) << np.minimum(size, bits - 1).astype(dtype)) - dtype.type(1))
+        ones = np.where(
+            size >= bits,
+            ~dtype.type(0),
+            (dtype.type(1) << np.minimum(size, bits - 1).astype(dtype)) - dtype.type(1),
+        )
         field = ones << np.minimum(at, bits).astype(dtype)
         inserted = view(R[a], dtype) << np.minimum(at, bits).astype(dtype)
         w.put(d, (view(R[b], dtype) & ~field) | (inserted & field))

@@ -113,7 +113,9 @@ class Machine:
         module, function = self.program.module, self.program.function
         used = {id(v) for _, v, _, _ in self.program.symbols}
         variables = [
-            v for v in (*module.variables, *function.variables) if v.space == "shared" and id(v) in used
+            v
+            for v in (*module.variables, *function.variables)
+            if v.space == "shared" and id(v) in used
         ]
         at = RESERVED_SHARED
         layout = self.shared_layout
@@ -256,7 +258,13 @@ class Machine:
         except Stop as stop:
             ins, agent = stop.more.get("ins"), stop.more.get("warp")
             finding = self.finding(
-                stop.code, stop.message, ins, agent, False, stop.more.get("accesses", ()), stop.more.get("notes", ())
+                stop.code,
+                stop.message,
+                ins,
+                agent,
+                False,
+                stop.more.get("accesses", ()),
+                stop.more.get("notes", ()),
             )
             if stop.code == "TK314" or stop.more.get("hang"):
                 self.report.hang = finding
@@ -428,4 +436,7 @@ def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
                 yield path, path.waits
     for path, _, _ in cta.cluster.waiting:
         if path.warp.cta is cta:
-            yield path, f"the cluster barrier ({cta.cluster.arrived} of {cta.cluster.live} threads there)"
+            yield (
+                path,
+                f"the cluster barrier ({cta.cluster.arrived} of {cta.cluster.live} threads there)",
+            )

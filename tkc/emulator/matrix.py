@@ -65,7 +65,9 @@ class _Rows:
         memory = w.machine.memory
         items = np.ascontiguousarray(rows).view(np.uint64)
         for region, offsets, where in self.parts(w):
-            memory.write(w, self.origin, region, offsets, items if where is None else items[where], 64, 2)
+            memory.write(
+                w, self.origin, region, offsets, items if where is None else items[where], 64, 2
+            )
             if bad:
                 memory.poison(region, offsets, _ROW)
 
@@ -170,7 +172,9 @@ def _stmatrix_bytes(i: Instruction) -> Semantic:
     if len(slots) != num:
         raise ValueError(f"{len(slots)} registers, expected {num}")
     rows = _Rows(i, 8 * num)
-    at_row, at_byte = np.broadcast_arrays(*matrix_m16n8_b8(np.arange(32)[:, None], np.arange(4)[None, :]))
+    at_row, at_byte = np.broadcast_arrays(
+        *matrix_m16n8_b8(np.arange(32)[:, None], np.arange(4)[None, :])
+    )
     i.follows = True
 
     def run(w: Any) -> None:
@@ -201,4 +205,3 @@ SEMANTICS: dict[str, Builder] = {
     "stmatrix.b8": _stmatrix_bytes,
     "movmatrix": _movmatrix,
 }
-

@@ -1,7 +1,7 @@
-"""mbarrier objects and the instructions on them (PTX 9.7.13.15): pending counts, transaction counts and phases, exactly.
+"""mbarrier objects and their instructions (PTX 9.7.13.15): pending counts, transaction counts and phases, exactly.
 
-An object lives in a table of its CTA, by its offset in the shared window. A phase is over when no arrival is pending and
-the transaction count is zero; the next phase starts with the expected count.
+An object lives in a table of its CTA, by its offset in the shared window. A phase is over when no arrival is
+pending and the transaction count is zero; the next phase starts with the expected count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNT_LIMIT = (1 << 20) - 1
 
 
 class MBarrier:
-    """One object: `expected` arrivals in each phase, `pending` of them left, `bytes` still to come, `phase` counts up."""
+    """One object: `expected` arrivals in each phase, `pending` of them left, `bytes` to come, `phase` counts up."""
 
     __slots__ = ("address", "bytes", "cta", "expected", "pending", "phase", "waiting")
 
@@ -38,9 +38,7 @@ class MBarrier:
         self.waiting: list[Any] = []
 
     def __str__(self) -> str:
-        return (
-            f"phase {self.phase}, {self.pending} of {self.expected} arrivals and {self.bytes} bytes pending"
-        )
+        return f"phase {self.phase}, {self.pending} of {self.expected} arrivals and {self.bytes} bytes pending"
 
     @property
     def in_use(self) -> bool:
@@ -100,9 +98,7 @@ def find(cta: Cta, offset: int, ins: Instruction, agent: Any) -> MBarrier:
     found = cta.barriers.get(offset)
     if found is None:
         where = f"shared address {offset | cta.window:#x} of {cta.name}"
-        raise Stop(
-            "TK303", f"no mbarrier is initialised at {where}", ins=ins, warp=agent
-        )
+        raise Stop("TK303", f"no mbarrier is initialised at {where}", ins=ins, warp=agent)
     return found
 
 
@@ -110,7 +106,9 @@ def barrier_at(w: Any, address: int, ins: Instruction, agent: Any = None) -> MBa
     """The object at a 32-bit shared address of any CTA of the cluster."""
     cta = w.cta.cluster.cta_at(address)
     if cta is None:
-        raise Stop("TK321", f"no CTA of the cluster has shared address {address:#x}", ins=ins, warp=w)
+        raise Stop(
+            "TK321", f"no CTA of the cluster has shared address {address:#x}", ins=ins, warp=w
+        )
     return find(cta, address & 0xFFFFFF, ins, agent or w)
 
 
@@ -144,11 +142,21 @@ def _init(i: Instruction) -> Step:
         counts = view(w.R[count], U32)[SELECT[w.mask]].tolist()
         for address, expected in zip(read(w), counts, strict=True):
             if not 1 <= expected <= COUNT_LIMIT:
-                raise Stop("TK305", f"mbarrier of {expected} arrivals, expected 1..{COUNT_LIMIT}", ins=i, warp=w)
+                raise Stop(
+                    "TK305",
+                    f"mbarrier of {expected} arrivals, expected 1..{COUNT_LIMIT}",
+                    ins=i,
+                    warp=w,
+                )
             offset = address & 0xFFFFFF
             old = w.cta.barriers.get(offset)
             if old is not None and old.in_use:
-                raise Stop("TK304", f"the mbarrier at {address:#x} is initialised again with {old}", ins=i, warp=w)
+                raise Stop(
+                    "TK304",
+                    f"the mbarrier at {address:#x} is initialised again with {old}",
+                    ins=i,
+                    warp=w,
+                )
             # The bytes count as written: an object may be copied about by nobody, but it is there.
             where = np.array([address], U32)
             for region, offsets, _ in shared_parts(w, origin, where, False):
@@ -166,7 +174,12 @@ def _inval(i: Instruction) -> Step:
         for address in read(w):
             bar = barrier_at(w, address, i)
             if bar.waiting:
-                raise Stop("TK304", f"the mbarrier at {address:#x} ends while somebody waits", ins=i, warp=w)
+                raise Stop(
+                    "TK304",
+                    f"the mbarrier at {address:#x} ends while somebody waits",
+                    ins=i,
+                    warp=w,
+                )
             del bar.cta.barriers[address & 0xFFFFFF]
 
     return run
@@ -190,7 +203,9 @@ def _arrive(i: Instruction) -> Step:
         for k, address in enumerate(addresses):
             bar = barrier_at(w, address, i)
             if bar.cta is not w.cta and state >= 0:
-                raise Stop("TK305", "an arrival on a remote mbarrier returns no state", ins=i, warp=w)
+                raise Stop(
+                    "TK305", "an arrival on a remote mbarrier returns no state", ins=i, warp=w
+                )
             phases.append(bar.phase)
             if sizes is not None:
                 bar.expect(sizes[k], i, w)

@@ -45,7 +45,9 @@ def lanes_where(w: Any, where: Vec | None, bad: Vec) -> int:
     return mask
 
 
-def read_parts(w: Any, origin: Origin, parts: list[Part], width: int, count: int) -> tuple[Vec, int]:
+def read_parts(
+    w: Any, origin: Origin, parts: list[Part], width: int, count: int
+) -> tuple[Vec, int]:
     """(values of the active lanes, mask of the lanes in which a byte was never written)."""
     memory = w.machine.memory
     unit = width // 8 * count
@@ -75,7 +77,9 @@ def write_parts(
     """Stores the values of the active lanes; those of the lanes in `bad` are uninitialised."""
     memory = w.machine.memory
     for region, offsets, where in parts:
-        memory.write(w, origin, region, offsets, values if where is None else values[where], width, count)
+        memory.write(
+            w, origin, region, offsets, values if where is None else values[where], width, count
+        )
         if bad:
             lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]
             poisoned = (bad >> lanes.astype(np.int64)) & 1 == 1
@@ -92,7 +96,11 @@ def _place_result(w: Any, slot: int, values: Vec, kind: str, bits: int) -> None:
     """Writes loaded values into a register that may be wider than their type."""
     width = 8 * values.dtype.itemsize
     if bits > width:
-        values = (values.view(SIGNED[width]).astype(SIGNED[bits]) if kind == "s" else values.astype(UNSIGNED[bits]))
+        values = (
+            values.view(SIGNED[width]).astype(SIGNED[bits])
+            if kind == "s"
+            else values.astype(UNSIGNED[bits])
+        )
     if w.full:
         w.R[slot] = values
     else:
@@ -154,15 +162,22 @@ def _ld_param(i: Instruction) -> Step:
         raise ValueError(f"{name} has {variable.size} bytes, {total} are read at {offset}")
     sign = kind[0]
     made: list[Vec] = []
+    launch: list[Any] = [None]
 
     def run(w: Any) -> None:
-        if not made:
+        if launch[0] is not w.machine:
+            launch[0] = w.machine
+            made.clear()
             start = w.machine.variables[id(variable)] + offset
             raw = w.machine.params.data[start : start + total].view(dtype)
             for value, (_, have) in zip(raw.tolist(), dests, strict=True):
                 one = constant(value, dtype)
                 if have > bits:
-                    one = (one.view(SIGNED[bits]).astype(SIGNED[have]) if sign == "s" else one.astype(UNSIGNED[have]))
+                    one = (
+                        one.view(SIGNED[bits]).astype(SIGNED[have])
+                        if sign == "s"
+                        else one.astype(UNSIGNED[have])
+                    )
                 made.append(one)
         for value, (slot, _) in zip(made, dests, strict=True):
             w.put(slot, value)

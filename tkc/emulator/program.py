@@ -188,7 +188,9 @@ def _guarded(step: Step, slot: int, negated: bool) -> Step:
     return run
 
 
-def _collective(step: Step, follow: Follow, mask_slot: int | None, here: int, following: int) -> Ending:
+def _collective(
+    step: Step, follow: Follow, mask_slot: int | None, here: int, following: int
+) -> Ending:
     def run(warp: Warp, path: Path) -> int:
         mask = warp.mask
         wanted = warp.alive if mask_slot is None else warp.member_mask(mask_slot) & warp.alive
@@ -292,7 +294,9 @@ class _Decoder:
                 self.close(ending, [here + 1, here + 2], instruction)
             self._put(instruction, what)
             return
-        follow = _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
+        follow = (
+            _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
+        )
         if guard is not None:
             what, follow = _guarded(what, *guard), _guarded(follow, *guard)
         segment = program.segments[-1]
@@ -310,7 +314,9 @@ class _Decoder:
         if isinstance(what, Blocking):
             self.close(what.make(following), [following], instruction)
             return
-        follow = _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
+        follow = (
+            _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
+        )
         ending = _collective(what.step, follow, what.mask_slot, self.here, following)
         self.close(ending, [following], instruction)
 
@@ -333,7 +339,9 @@ class _Decoder:
             elif guard is None:
                 segment.ending, segment.targets = _go(found[0]), found
             else:
-                segment.ending = flow.branch(guard[0], guard[1], found[0], here + 1, here, instruction)
+                segment.ending = flow.branch(
+                    guard[0], guard[1], found[0], here + 1, here, instruction
+                )
                 segment.targets = list(dict.fromkeys((found[0], here + 1)))
 
     def _initialise(self) -> None:

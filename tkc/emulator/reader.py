@@ -21,7 +21,9 @@ _LABEL = re.compile(rf"({_NAME})\s*:(?!:)")
 _DIRECTIVE = re.compile(r"\.(\w+)")
 _REGISTER = re.compile(rf"({_NAME})\s*(?:<\s*(\d+)\s*>)?\s*(?:,|$)")
 _INSTRUCTION = re.compile(rf"(?:@\s*(!?)\s*({_NAME})\s+)?([a-z][\w.:]*)\s*([\s\S]*)")
-_HEAD = re.compile(rf"(?:\((?P<results>[^)]*)\)\s*)?(?P<name>{_NAME})\s*(?:\((?P<params>[^)]*)\))?", re.S)
+_HEAD = re.compile(
+    rf"(?:\((?P<results>[^)]*)\)\s*)?(?P<name>{_NAME})\s*(?:\((?P<params>[^)]*)\))?", re.S
+)
 _ATTRIBUTE = re.compile(r'\.(\w+)((?:\s*,?\s*\d+)*)\s*("[^"]*"\s*;?)?')
 _LINKAGE = {"visible", "extern", "weak", "common"}
 _SPACES = {"global", "const", "shared", "local", "param", "tex"}

@@ -9,7 +9,21 @@ from typing import Any
 import numpy as np
 
 from tkc.emulator.instruction import Builder, Collective, Instruction, Semantic
-from tkc.emulator.lanes import BOOLS, F32, FULL, LANE, LANES, S32, SELECT, U32, U64, Vec, constant, mask_of, view
+from tkc.emulator.lanes import (
+    BOOLS,
+    F32,
+    FULL,
+    LANE,
+    LANES,
+    S32,
+    SELECT,
+    U32,
+    U64,
+    Vec,
+    constant,
+    mask_of,
+    view,
+)
 
 _LANES = np.arange(LANES)
 

@@ -50,7 +50,18 @@ class Observer(Protocol):
 class Region:
     """Bytes at consecutive addresses from `base`; `shadow` is None where every byte counts as written."""
 
-    __slots__ = ("_shadows", "_views", "base", "base_vec", "data", "name", "owner", "shadow", "size", "space")
+    __slots__ = (
+        "_shadows",
+        "_views",
+        "base",
+        "base_vec",
+        "data",
+        "name",
+        "owner",
+        "shadow",
+        "size",
+        "space",
+    )
 
     def __init__(
         self,
@@ -160,7 +171,14 @@ class Memory:
             return found if count > 1 else found[:, 0]
 
     def write(
-        self, agent: Any, origin: Origin, region: Region, offsets: Vec, values: Vec, width: int, count: int = 1
+        self,
+        agent: Any,
+        origin: Origin,
+        region: Region,
+        offsets: Vec,
+        values: Vec,
+        width: int,
+        count: int = 1,
     ) -> None:
         """Writes items; of two at one place the later wins. Faults stop the launch."""
         unit = width // 8 * count
@@ -188,7 +206,13 @@ class Memory:
                 region.shadow_view(unit)[index] = 0
 
     def read_box(
-        self, agent: Any, origin: Origin, region: Region, start: int, shape: tuple[int, ...], strides: tuple[int, ...]
+        self,
+        agent: Any,
+        origin: Origin,
+        region: Region,
+        start: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
     ) -> tuple[Vec, Vec | None]:
         """(bytes of a strided box, where they are unwritten or None); the last axis counts bytes side by side."""
         box = self._box(agent, origin, region, start, shape, strides, Kind.READ)
@@ -199,13 +223,21 @@ class Memory:
         return found, np.array(shadow) if shadow.any() else None
 
     def write_box(
-        self, agent: Any, origin: Origin, region: Region, start: int, strides: tuple[int, ...], values: Vec
+        self,
+        agent: Any,
+        origin: Origin,
+        region: Region,
+        start: int,
+        strides: tuple[int, ...],
+        values: Vec,
     ) -> None:
         """Writes a strided box of bytes."""
         box = self._box(agent, origin, region, start, values.shape, strides, Kind.WRITE)
         self.writes += 1
         if not region.data.flags.writeable:
-            raise Stop("TK321", f"write to read-only memory {region.name}", ins=origin.ins, warp=agent)
+            raise Stop(
+                "TK321", f"write to read-only memory {region.name}", ins=origin.ins, warp=agent
+            )
         box[...] = values
         if region.shadow is not None:
             _strided(region.shadow, start, values.shape, strides)[...] = 0
@@ -267,13 +299,15 @@ def misaligned(agent: Any, origin: Origin, region: Region, offsets: Vec, unit: i
     at = int(offsets[(offsets.astype(np.uint64) & low) != 0][0])
     return Stop(
         "TK322",
-        f"{origin.ins.statement.mnemonic} at {region.space} address {region.base + at:#x}, expected a multiple of {unit}",
+        f"{origin.ins.statement.mnemonic} at {region.space} address {region.base + at:#x}, no multiple of {unit}",
         ins=origin.ins,
         warp=agent,
     )
 
 
-def out_of_bounds(agent: Any, origin: Origin, address: int, unit: int, region: Region | None) -> Stop:
+def out_of_bounds(
+    agent: Any, origin: Origin, address: int, unit: int, region: Region | None
+) -> Stop:
     """The finding for an access outside of every region."""
     where = ""
     if region is not None:

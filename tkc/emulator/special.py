@@ -15,7 +15,11 @@ _AXES = ("x", "y", "z")
 
 SPECIAL_BITS = {
     **{f"%{n}.{a}": 32 for n in ("tid", "ntid", "ctaid", "nctaid") for a in _AXES},
-    **{f"%{n}.{a}": 32 for n in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for a in _AXES},
+    **{
+        f"%{n}.{a}": 32
+        for n in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+        for a in _AXES
+    },
     **dict.fromkeys(("%cluster_ctarank", "%cluster_nctarank"), 32),
     **dict.fromkeys(("%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid"), 32),
     **{f"%lanemask_{n}": 32 for n in ("eq", "le", "lt", "ge", "gt")},

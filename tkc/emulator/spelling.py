@@ -15,6 +15,7 @@ from tkc.emulator.syntax import Address, Group, Name, Operand, Pair, Vector
 from tkc.ir.isa.instructions import COMES_WITH, Row, all_rows
 from tkc.ir.isa.instructions.match import candidates
 
+
 @dataclass(frozen=True, slots=True)
 class Spelled:
     """A row, the text of each of its filled slots, and its operands by name."""
@@ -49,11 +50,14 @@ def _syntaxes(name: str) -> tuple[tuple[frozenset[str], tuple[Operand, ...]], ..
 
     # A starred name becomes a vector with that one name in it.
     return tuple(
-        (taken, parse_operands(text.replace("*", "").strip().strip(","))) for taken, text in expand(syntax)
+        (taken, parse_operands(text.replace("*", "").strip().strip(",")))
+        for taken, text in expand(syntax)
     )
 
 
-def _unify(row: Row, want: Operand, have: Operand, out: dict[str, Operand | tuple[Operand, ...]]) -> bool:
+def _unify(
+    row: Row, want: Operand, have: Operand, out: dict[str, Operand | tuple[Operand, ...]]
+) -> bool:
     if isinstance(want, Name):
         if want.text == "_":
             return isinstance(have, Name) and have.text == "_"
@@ -72,7 +76,11 @@ def _unify(row: Row, want: Operand, have: Operand, out: dict[str, Operand | tupl
         if not want.items:
             return not have.items
         first = want.items[0]
-        if len(want.items) == 1 and isinstance(first, Name) and row.operands.get(first.text, "").endswith("*"):
+        if (
+            len(want.items) == 1
+            and isinstance(first, Name)
+            and row.operands.get(first.text, "").endswith("*")
+        ):
             out[first.text] = have.items
             return True
         return _unify_all(row, want.items, have.items, out)
@@ -99,7 +107,9 @@ def _unify_all(
     have: tuple[Operand, ...],
     out: dict[str, Operand | tuple[Operand, ...]],
 ) -> bool:
-    return len(want) == len(have) and all(_unify(row, w, h, out) for w, h in zip(want, have, strict=True))
+    return len(want) == len(have) and all(
+        _unify(row, w, h, out) for w, h in zip(want, have, strict=True)
+    )
 
 
 def spell(mnemonic: str, operands: tuple[Operand, ...]) -> Spelled:

@@ -125,7 +125,7 @@ class Scope:
 
 @dataclass(slots=True)
 class Statement:
-    """One instruction: `guard` is (predicate, negated); `place` is the (file number, line, column) of the last `.loc`."""
+    """One instruction: `guard` is (predicate, negated); `place` is (file, line, column) of the last `.loc`."""
 
     line: int
     mnemonic: str

@@ -152,7 +152,9 @@ class Multiply:
         i = self.i
         agent = f"tensor core of {ctas[0].name}"
         if what.sparse:
-            raise Stop("TK323", "a sparse instruction descriptor on a dense instruction", ins=i, warp=w)
+            raise Stop(
+                "TK323", "a sparse instruction descriptor on a dense instruction", ins=i, warp=w
+            )
         layout = self._layout(what, w)
         form = descriptor_format(w.machine.target.features)
         slot = _SLOT_BITS[self.kind]
@@ -166,10 +168,14 @@ class Multiply:
             if self.from_tensor:
                 a, bad = self._a_tensor(cta, agent, what, a_word, rows)
             else:
-                a, bad = self._operand(cta, agent, form, a_word, what.a, what.a_mn_major, rows, what.k, slot)
+                a, bad = self._operand(
+                    cta, agent, form, a_word, what.a, what.a_mn_major, rows, what.k, slot
+                )
             a_parts.append(a)
             bad_rows.append(bad)
-            b, bad = self._operand(cta, agent, form, b_word, what.b, what.b_mn_major, columns, what.k, slot)
+            b, bad = self._operand(
+                cta, agent, form, b_word, what.b, what.b_mn_major, columns, what.k, slot
+            )
             b_parts.append(b)
             bad_columns.append(bad)
         b = np.concatenate(b_parts) if len(b_parts) > 1 else b_parts[0]
@@ -247,7 +253,9 @@ class Multiply:
         if poisoned is not None:
             used = min(width, -(-rows // 32))
             if poisoned[:, :used].any():
-                cta.machine.found("TK320", "block scales in tensor memory are uninitialised", self.i, agent)
+                cta.machine.found(
+                    "TK320", "block scales in tensor memory are uninitialised", self.i, agent
+                )
         codes = np.ascontiguousarray(raw).view(U8).reshape(32, width, 4)
         row = np.arange(rows)[:, None]
         index = number + np.arange(per_row)[None, :]
@@ -274,7 +282,9 @@ class Multiply:
         width = layout.width(what.n)
         rows = _rows(layout) + lane
         if rows[-1] + (layout.fold - 1) * layout.fold_lanes >= 128:
-            raise Stop("TK321", f"the accumulator at lane {lane} does not fit the lanes", ins=i, warp=agent)
+            raise Stop(
+                "TK321", f"the accumulator at lane {lane} does not fit the lanes", ins=i, warp=agent
+            )
         bad: Vec | None = None
         if bad_rows is not None or bad_columns is not None:
             bad = np.zeros(product.shape, bool)
@@ -295,7 +305,11 @@ class Multiply:
             poisoned = tensor.poisoned(lanes, column, column + width)
             if what.d == "f16":
                 if enabled:
-                    cells = cells + (old & np.uint32(0xFFFF)).astype(U16).view(F16).astype(F32) * 2.0**-self.scale_d
+                    cells = (
+                        cells
+                        + (old & np.uint32(0xFFFF)).astype(U16).view(F16).astype(F32)
+                        * 2.0**-self.scale_d
+                    )
                 new = cells.astype(F16).view(U16).astype(U32)
             elif what.d == "s32":
                 whole = cells.astype(S32)
@@ -303,7 +317,9 @@ class Multiply:
             else:
                 if enabled:
                     before = old.view(F32)
-                    cells = cells + (before * F32.type(2.0**-self.scale_d) if self.scale_d else before)
+                    cells = cells + (
+                        before * F32.type(2.0**-self.scale_d) if self.scale_d else before
+                    )
                 new = np.ascontiguousarray(cells).view(U32)
             if keep is not None:
                 new = np.where(keep[:, None], old, new)
@@ -379,7 +395,11 @@ def _unpack_slots(raw: Vec, bits: int) -> Vec:
     slots = raw.reshape(raw.shape[0], -1, CHUNK)[..., : 2 * bits]
     single = np.unpackbits(slots, axis=-1, bitorder="little")
     weights = (1 << np.arange(bits)).astype(U8)
-    return (single.reshape(*single.shape[:-1], 16, bits) * weights).sum(axis=-1, dtype=U8).reshape(raw.shape[0], -1)
+    return (
+        (single.reshape(*single.shape[:-1], 16, bits) * weights)
+        .sum(axis=-1, dtype=U8)
+        .reshape(raw.shape[0], -1)
+    )
 
 
 def _cp(i: Instruction) -> Step:
@@ -404,7 +424,15 @@ def _cp(i: Instruction) -> Step:
         for cta in ctas:
             agent = f"tensor core of {cta.name}"
             raw, bad = fetch(
-                cta, agent, origin, form, word, major=Major.K, slot_bits=8, rows=rows, row_bytes=row_bytes
+                cta,
+                agent,
+                origin,
+                form,
+                word,
+                major=Major.K,
+                slot_bits=8,
+                rows=rows,
+                row_bytes=row_bytes,
             )
             if decompress:
                 raw = _unpack_slots(raw, 4 if "b4x16" in decompress else 6)
@@ -414,14 +442,18 @@ def _cp(i: Instruction) -> Step:
                 lanes = slice(lane + to, lane + to + last - first)
                 tensor.write(agent, tensor_origin, lanes, column, cells[first:last])
                 if bad is not None:
-                    tensor.unwritten[lanes, column : column + cells.shape[1]] |= bad[first:last, None]
+                    tensor.unwritten[lanes, column : column + cells.shape[1]] |= bad[
+                        first:last, None
+                    ]
 
     def run(w: Any) -> None:
         for lane in w.lanes():
             word = int(view(w.R[desc], U64)[lane])
             address = int(view(w.R[taddr], U32)[lane]) + t_offset
             ctas = ctas_of(w, i, size)
-            w.machine.issue("tcgen05.cp", steps(w, ctas, word, address), i, w.cta.cluster, pipe_of(w, ctas))
+            w.machine.issue(
+                "tcgen05.cp", steps(w, ctas, word, address), i, w.cta.cluster, pipe_of(w, ctas)
+            )
 
     return run
 
@@ -448,7 +480,9 @@ def _shift(i: Instruction) -> Step:
         for lane in w.lanes():
             address = int(view(w.R[taddr], U32)[lane]) + t_offset
             ctas = ctas_of(w, i, size)
-            w.machine.issue("tcgen05.shift", steps(w, ctas, address), i, w.cta.cluster, pipe_of(w, ctas))
+            w.machine.issue(
+                "tcgen05.shift", steps(w, ctas, address), i, w.cta.cluster, pipe_of(w, ctas)
+            )
 
     return run
 

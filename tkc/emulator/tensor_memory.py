@@ -1,4 +1,4 @@
-"""Tensor memory of a CTA: 128 lanes of 32-bit columns, its allocations, and the one place through which it is accessed."""
+"""Tensor memory of a CTA: 128 lanes of 32-bit columns, its allocations, and the one place of access."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class TensorMemory:
         self.permitted = True
         self.waiting: list[Any] = []
 
-    def allocate(self, columns: int, group: int, ins: Instruction, agent: Any, exclusive: bool) -> int | None:
+    def allocate(
+        self, columns: int, group: int, ins: Instruction, agent: Any, exclusive: bool
+    ) -> int | None:
         """The first column of a new allocation; None where there is no room now."""
         if not self.permitted:
             raise Stop("TK310", "tcgen05.alloc after relinquish_alloc_permit", ins=ins, warp=agent)
@@ -60,10 +62,18 @@ class TensorMemory:
         """Gives columns back, as many as were allocated there."""
         found = self.allocations.get(start)
         if found is None:
-            raise Stop("TK310", f"tcgen05.dealloc at column {start}, which no allocation starts at", ins=ins, warp=agent)
+            raise Stop(
+                "TK310",
+                f"tcgen05.dealloc at column {start}, which no allocation starts at",
+                ins=ins,
+                warp=agent,
+            )
         if found[0] != columns:
             raise Stop(
-                "TK310", f"tcgen05.dealloc of {columns} columns, {found[0]} were allocated", ins=ins, warp=agent
+                "TK310",
+                f"tcgen05.dealloc of {columns} columns, {found[0]} were allocated",
+                ins=ins,
+                warp=agent,
             )
         del self.allocations[start]
         self.owned[start : start + columns] = False
@@ -72,15 +82,24 @@ class TensorMemory:
         """A CTA that ends must have given everything back."""
         for start, (columns, line) in self.allocations.items():
             ins = next(
-                (s.last for s in machine.program.segments if s.last is not None and s.last.line == line), None
+                (
+                    s.last
+                    for s in machine.program.segments
+                    if s.last is not None and s.last.line == line
+                ),
+                None,
             )
             machine.found(
-                "TK311", f"{self.cta.name} ends and holds columns {start} .. {start + columns - 1}", ins
+                "TK311",
+                f"{self.cta.name} ends and holds columns {start} .. {start + columns - 1}",
+                ins,
             )
 
     # The one place of access
 
-    def _check(self, agent: Any, origin: Origin, kind: Kind, lanes: Any, start: int, stop: int) -> None:
+    def _check(
+        self, agent: Any, origin: Origin, kind: Kind, lanes: Any, start: int, stop: int
+    ) -> None:
         if start < 0 or stop > self.columns or not self.owned[start:stop].all():
             raise Stop(
                 "TK310",

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from tkc.emulator.addresses import shared_parts
-from tkc.emulator.instruction import PARKED, Blocking, Builder, Collective, Ending, Instruction, Semantic
+from tkc.emulator.instruction import (
+    PARKED,
+    Blocking,
+    Builder,
+    Collective,
+    Ending,
+    Instruction,
+    Semantic,
+)
 from tkc.emulator.lanes import FULL, U32, Vec, mask_of, view
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import SHARED_WINDOW, Origin
@@ -38,7 +46,10 @@ def group_size(i: Instruction) -> int:
 def _use_group(tensor: TensorMemory, size: int, i: Instruction, w: Any) -> None:
     if tensor.group and tensor.group != size:
         raise Stop(
-            "TK310", f"cta_group::{size} in a kernel that allocated with cta_group::{tensor.group}", ins=i, warp=w
+            "TK310",
+            f"cta_group::{size} in a kernel that allocated with cta_group::{tensor.group}",
+            ins=i,
+            warp=w,
         )
 
 
@@ -74,7 +85,9 @@ def _alloc(i: Instruction) -> Semantic:
             _use_group(tensor, size, i, w)
             if size == 2:
                 # Both CTAs of a pair allocate together, and get the same columns.
-                started: dict[Any, int] = ctas[0].cluster.pair_allocations.setdefault((ctas[0].rank, i.number), {})
+                started: dict[Any, int] = ctas[0].cluster.pair_allocations.setdefault(
+                    (ctas[0].rank, i.number), {}
+                )
                 if w.cta.rank not in started:
                     start = tensor.allocate(count, 2, i, w, exclusive)
                     if start is None:
@@ -219,7 +232,9 @@ def _ld(i: Instruction) -> Semantic:
                 R[slot] = values[k]
         if w.taint or bad is not None:
             for k, slot in enumerate(dests):
-                w.taint_result(slot, mask_of(np.ascontiguousarray(bad[k])) if bad is not None else 0)
+                w.taint_result(
+                    slot, mask_of(np.ascontiguousarray(bad[k])) if bad is not None else 0
+                )
 
     return Collective(whole_warp(i, run))
 
@@ -280,4 +295,3 @@ SEMANTICS: dict[str, Builder] = {
     "tcgen05.wait::ld": _wait,
     "tcgen05.wait::st": _wait,
 }
-

@@ -88,6 +88,7 @@ _MORE_TYPES = {
     "s32": "INT32",
 }
 
+
 @dataclass(frozen=True)
 class Map:
     """A decoded tensor map: sizes and box count elements, innermost first; strides are bytes of axes 1 and up."""
@@ -199,7 +200,9 @@ class TensorMap:
         self.array = base
         self.offset = offset
         rank = len(sizes)
-        steps = tuple(int(s) for s in element_strides) if element_strides is not None else (1,) * rank
+        steps = (
+            tuple(int(s) for s in element_strides) if element_strides is not None else (1,) * rank
+        )
         self.map = Map(
             element_type(dtype),
             0,
@@ -253,7 +256,9 @@ def check(m: Map) -> None:
     unit = 32 if m.interleave == "32B" or padded else 16
     for axis, stride in enumerate(m.strides, 1):
         if stride % unit or not 0 <= stride < 1 << 40:
-            raise _refuse(f"stride {stride} of axis {axis}, expected a multiple of {unit} below 2^40")
+            raise _refuse(
+                f"stride {stride} of axis {axis}, expected a multiple of {unit} below 2^40"
+            )
     for axis, size in enumerate(m.box):
         if not 1 <= size <= 256:
             raise _refuse(f"box size {size} of axis {axis}, expected 1..256")
@@ -280,6 +285,8 @@ def _check_inner(m: Map, padded: bool) -> None:
         raise _refuse(f"swizzle {m.swizzle} with interleave 32B, expected 32B")
     swizzle = SWIZZLES[m.swizzle]
     if m.swizzle != "none" and m.interleave == "none" and inner > swizzle.span:
-        raise _refuse(f"{inner} bytes in a row of the box, expected at most {swizzle.span} with swizzle {m.swizzle}")
+        raise _refuse(
+            f"{inner} bytes in a row of the box, expected at most {swizzle.span} with swizzle {m.swizzle}"
+        )
     if m.fill == "nan" and not m.element.floating:
         raise _refuse(f"fill nan with {m.element.name}, which is no float type")

@@ -58,7 +58,14 @@ def decode_padded(raw: Vec, kind: str) -> Vec:
 
 @lru_cache(maxsize=1024)
 def _offsets(
-    leading: int, stride: int, swizzle: str, major: Major, low: int, rows: int, row_bytes: int, slot_bits: int
+    leading: int,
+    stride: int,
+    swizzle: str,
+    major: Major,
+    low: int,
+    rows: int,
+    row_bytes: int,
+    slot_bits: int,
 ) -> Vec:
     """Shared offsets of the 16-byte chunks of an operand, relative to the last multiple of 1024 before its start.
 
@@ -99,7 +106,12 @@ def fetch(
     except ValueError as error:
         raise Stop("TK323", str(error), ins=origin.ins, warp=agent) from None
     if d.base_offset:
-        raise Stop("TK323", f"base offset {d.base_offset} of a matrix descriptor is not covered", ins=origin.ins, warp=agent)
+        raise Stop(
+            "TK323",
+            f"base offset {d.base_offset} of a matrix descriptor is not covered",
+            ins=origin.ins,
+            warp=agent,
+        )
     if d.leading_absolute:
         raise Stop("TK323", "an absolute leading offset is not covered", ins=origin.ins, warp=agent)
     low = d.start % 1024
@@ -137,7 +149,15 @@ def matrix(
     """
     row_bytes = k * slot_bits // 8
     raw, bad = fetch(
-        cta, agent, origin, form, word, major=major, slot_bits=slot_bits, rows=rows, row_bytes=row_bytes
+        cta,
+        agent,
+        origin,
+        form,
+        word,
+        major=major,
+        slot_bits=slot_bits,
+        rows=rows,
+        row_bytes=row_bytes,
     )
     padded = slot_bits == 8 and kind in FORMATS and FORMATS[kind].form.bits < 8
     values = decode_padded(raw, kind) if padded else decode_values(raw, kind)

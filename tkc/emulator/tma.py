@@ -1,7 +1,7 @@
 """Tensor copies: boxes of 1 to 5 dimensions between global and shared memory (PTX 9.7.9.27).
 
 A box is gathered from global memory, with zeros or NaN where it lies outside of the tensor, and laid into shared memory
-row after row; the swizzle XORs bits of the absolute shared address, 16 bytes at a time. A store clips what lies outside.
+row after row; the swizzle XORs bits of the absolute shared address, 16 bytes at a time. A store clips what is outside.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def _fill(m: Map, count: int) -> Vec:
     return np.frombuffer(pattern * (count // width), U8).copy()
 
 
-def _gather(w: Any, agent: str, origin: Origin, box: Box, ins: Instruction) -> tuple[Vec, Vec | None]:
+def _gather(
+    w: Any, agent: str, origin: Origin, box: Box, ins: Instruction
+) -> tuple[Vec, Vec | None]:
     """(bytes of a box as they go to shared memory, where they are unwritten or None)."""
     m = box.map
     data = _fill(m, box.data_bytes).reshape(box.shape)
@@ -157,7 +159,9 @@ def _coordinates(i: Instruction) -> Any:
 def _check_rank(i: Instruction, m: Map, w: Any) -> None:
     rank = int(i.mod("dim", "2d")[0])
     if rank != m.rank:
-        raise Stop("TK323", f"a copy of rank {rank} with a tensor map of rank {m.rank}", ins=i, warp=w)
+        raise Stop(
+            "TK323", f"a copy of rank {rank} with a tensor map of rank {m.rank}", ins=i, warp=w
+        )
     if m.interleave != "none":
         raise Stop("TK323", f"interleave {m.interleave} is not covered", ins=i, warp=w)
 
@@ -271,7 +275,14 @@ def _store(kind: str) -> Builder:
                 w.machine.report.count("bytes.tma.store", sum(b.data_bytes for b in boxes))
                 token = store_token(w, lane)
                 steps = _store_steps(
-                    w, i, origin_read, origin, boxes, offset, token, i.mod("op") if kind == "reduce" else ""
+                    w,
+                    i,
+                    origin_read,
+                    origin,
+                    boxes,
+                    offset,
+                    token,
+                    i.mod("op") if kind == "reduce" else "",
                 )
                 w.machine.issue("tensor store", steps, i, w.cta.cluster)
 
@@ -324,7 +335,9 @@ def _store_steps(
             if unwritten is not None:
                 bad = np.repeat(unwritten[at // unit : (at + box.shared_bytes) // unit], unit)
                 if not box.slot and bad.reshape(box.shape)[inside].any():
-                    machine.found("TK320", "uninitialised shared memory is stored to global memory", i, w)
+                    machine.found(
+                        "TK320", "uninitialised shared memory is stored to global memory", i, w
+                    )
             region, start = global_place(w, m.base + box.start, i, 1)
             strides = tuple(box.strides)
             if op:

@@ -28,7 +28,9 @@ _DIMENSION = re.compile(r"\[\s*([^\]]*?)\s*\]")
 def _refuse(text: str, line: int, file: str, why: str = "") -> TkcError:
     shown = " ".join(text.split())[:60]
     tail = f": {why}" if why else ""
-    return TkcError.at("TK417", f"cannot read the declaration {shown!r}{tail}", Location(file, line))
+    return TkcError.at(
+        "TK417", f"cannot read the declaration {shown!r}{tail}", Location(file, line)
+    )
 
 
 def _head(text: str, space: str, line: int, file: str) -> tuple[str, str, int, int, bool, int]:

@@ -13,7 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tkc.emulator.instruction import PARKED, Blocking, Builder, Collective, Ending, Instruction, Semantic
+from tkc.emulator.instruction import (
+    PARKED,
+    Blocking,
+    Builder,
+    Collective,
+    Ending,
+    Instruction,
+    Semantic,
+)
 from tkc.emulator.lanes import F16, F32, FULL, S32, U8, U16, U32, U64, Vec, mask_of, view
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import Origin
@@ -125,7 +133,9 @@ class _Operation:
             return
         del group.came[number]
         if any(operation is not self for _, operation, *_ in came.values()):
-            raise Stop("TK316", "the warps of a warpgroup issue different wgmma", ins=self.i, warp=w)
+            raise Stop(
+                "TK316", "the warps of a warpgroup issue different wgmma", ins=self.i, warp=w
+            )
         w.machine.report.count("mma.wgmma")
         w.machine.issue("wgmma", self._steps(w, group, came), self.i, w.cta.cluster, group)
 
@@ -141,7 +151,7 @@ class _Operation:
     def _compute(self, w: Any, came: dict[int, tuple[Any, ...]]) -> None:
         i, cta = self.i, w.cta
         agent = f"wgmma of {cta.name} warpgroup {w.index // WARPGROUP}"
-        _, _, accumulate, _, (a_word, b_word) = came[0]
+        _, _, _, _, (a_word, b_word) = came[0]
         b, bad_b = matrix(
             cta, agent, self.origin, WGMMA_DESCRIPTOR, b_word,
             kind=self.b_kind, slot_bits=self.bits, major=Major.MN if self.trans_b else Major.K,
@@ -177,7 +187,14 @@ class _Operation:
         return a, bad
 
     def _write(
-        self, i: Instruction, warp: Any, quarter: int, product: Vec, accumulate: bool, bad_a: Vec | None, bad_b: Vec | None
+        self,
+        i: Instruction,
+        warp: Any,
+        quarter: int,
+        product: Vec,
+        accumulate: bool,
+        bad_a: Vec | None,
+        bad_b: Vec | None,
     ) -> None:
         R = warp.R
         values = self.n // 2
