@@ -39,18 +39,25 @@ class _Commands(click.Group):
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
-
     from tkc.version import __version__
 
     click.echo(f"tkc {__version__}")
-    try:
-        click.echo(f"xdsl {version('xdsl')}")
-    except PackageNotFoundError:
-        click.echo("xdsl not installed: packaged kernels can be launched, none can be compiled")
+    click.echo(_xdsl_version())
     click.echo(f"Python {sys.version.split()[0]}")
     click.echo(_ptxas_version())
     ctx.exit()
+
+
+def _xdsl_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    if find_spec("xdsl") is None:
+        return "xdsl not found: packaged kernels can be launched, none can be compiled"
+    try:
+        return f"xdsl {version('xdsl')}"
+    except PackageNotFoundError:
+        return "xdsl of unknown version"
 
 
 def _ptxas_version() -> str:
