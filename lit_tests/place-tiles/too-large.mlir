@@ -1,5 +1,5 @@
 // An accumulator that no matrix unit can hold is refused, with the shapes that are.
-// RUN: not tkc-opt %s -p 'set-target{arch=sm_100a},place-tiles' 2>&1 | filecheck %s
+// RUN: not tkc-opt %s -p 'set-target{arch=sm_100a},select-swizzle,place-tiles' 2>&1 | filecheck %s
 
 // CHECK: error: accumulator d has 100 rows; the target's matrix unit takes 64, 128 or a multiple of 128 [TK203]
 

@@ -10,6 +10,7 @@ import click
 
 from tkc.diagnostics import nearest
 from tkc.ir.isa.instructions import Row, all_rows
+from tkc.ir.isa.memory import Effect
 from tkc.ir.isa.mma import MMAS, Mma
 from tkc.ir.isa.targets import TARGETS, Feature, Target, Version
 
@@ -180,13 +181,7 @@ def _print_row(row: Row) -> None:
         _table("modifiers", ("slot", "spelling", "PTX", "needs"), choices)
 
 
-def _effect(effect: Any) -> str:
-    """A memory row in words: `Touch: read src, global, async`."""
-    from dataclasses import fields
-
-    said = [
-        str(getattr(effect, f.name))
-        for f in fields(effect)
-        if getattr(effect, f.name) not in (None, 0, "")
-    ]
+def _effect(effect: Effect) -> str:
+    """A memory row in words: `touch: read, src, global, async`."""
+    said = [str(value) for value in effect._asdict().values() if value not in (None, 0, "")]
     return f"{type(effect).__name__.lower()}: {', '.join(said)}"
