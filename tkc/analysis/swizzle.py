@@ -10,12 +10,16 @@ from tkc.ir.isa.dtypes import DTYPES
 SPANS: dict[str, int] = {"128B": 128, "64B": 64, "32B": 32, "none": 16}
 """Bytes of a row that one span holds, widest first; `none` is a box of 16-byte rows."""
 
+ATOMS_32 = "128B_atom_32B"
+"""What a 32-bit operand that is M- or N-major must have, and nothing else may (PTX: tcgen05 canonical layouts)."""
+
 
 class Use(StrEnum):
     """A way to touch a tile that has an opinion about its layout."""
 
     COPY = "box of the tensor copy engine"
     OPERAND = "matrix operand"
+    ACROSS = "matrix operand, contiguous across the contracted axis"
     THREADS = "loads and stores of threads"
 
 
@@ -37,8 +41,12 @@ def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice |
     if row % 8:
         return None
     row //= 8
+    if Use.ACROSS in uses and DTYPES[dtype].bits == 32:
+        if row % 128:
+            return None
+        return Choice(ATOMS_32, 128, f"rows of {row} bytes; a 32-bit operand that is not K-major")
     for swizzle, span in SPANS.items():
-        if row % span == 0 and (span > 16 or Use.OPERAND not in uses):
+        if row % span == 0 and (span > 16 or not uses & {Use.OPERAND, Use.ACROSS}):
             spread = {"128B": "8", "64B": "4", "32B": "2"}.get(swizzle, "1")
             used = ", ".join(sorted(use.value for use in uses)) or "no use"
             return Choice(

@@ -24,8 +24,10 @@ from tkc.ir.locations import location_of
 from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
-COPIED_ROW, OPERAND_ROW = 16, 32
-"""Bytes that divide a row: the copy engine's least box, and the narrowest swizzle of an operand."""
+COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
+"""Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, and that of a 32-bit operand
+which is not K-major."""
+WORD = 32
 
 
 def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
@@ -51,8 +53,11 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
     for slot in slots_of(tile):
         for use in slot.uses:
             match use.operation:
-                case MmaOp():
-                    found.add(Use.OPERAND)
+                case MmaOp() as mma:
+                    # a is contracted along its last axis, b along its first, before they are transposed.
+                    transposed = (mma.trans_a if use.index == 1 else mma.trans_b).value.data
+                    across = bool(transposed) == (use.index == 1)
+                    found.add(Use.ACROSS if across else Use.OPERAND)
                 case CopyOp() as copy:
                     other = copy.destination if use.index == 0 else copy.source
                     found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
@@ -95,8 +100,11 @@ class SelectSwizzlePass(ModulePass):
 def no_layout(tile: SharedOp, type: SharedType, uses: frozenset[Use]) -> TkcError:
     """What the rows of a tile are and what they must be."""
     name, dtype, width = tile.sym_name.data, type.dtype.data, type.shape[-1]
-    step = OPERAND_ROW if Use.OPERAND in uses else COPIED_ROW
-    whose = "an operand of products" if Use.OPERAND in uses else "a tile that is copied"
+    operand = bool(uses & {Use.OPERAND, Use.ACROSS})
+    step = OPERAND_ROW if operand else COPIED_ROW
+    if Use.ACROSS in uses and DTYPES[dtype].bits == WORD:
+        step = ATOMS_ROW
+    whose = "an operand of products" if operand else "a tile that is copied"
     bits = DTYPES[dtype].bits
     return TkcError.at(
         "TK207",
