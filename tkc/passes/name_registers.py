@@ -114,6 +114,10 @@ class Web:
         self.pinned |= other.pinned
 
 
+_Move = tuple[SSAValue, SSAValue, int]
+"""Target, source, and which operand of the operation before which it stands reads the target."""
+
+
 class Naming:
     """The naming of one kernel."""
 
@@ -123,6 +127,7 @@ class Naming:
         self.webs: dict[SSAValue, Web] = {}
         self.undefined: list[Operation] = []
         self.asynchronous: list[Instruction] = []
+        self.copies: list[tuple[Operation, list[_Move]]] = []
 
     def run(self) -> None:
         self._prepare(self.body)
@@ -137,6 +142,9 @@ class Naming:
             self._join_next_values(op)
         for op in loops:
             self._join_initial_values(op)
+        # Their order depends on what shares registers, so that it comes after every joining.
+        for before, copies in self.copies:
+            self._copy(copies, before)
         self._assign()
 
     def web(self, value: SSAValue) -> Web:
@@ -261,11 +269,11 @@ class Naming:
         *,
         inside: bool,
     ) -> None:
-        """Joins each source, operand number `indices` of `before`, with its target, or copies it before `before`.
+        """Joins each source, operand number `indices` of `before`, with its target, or notes a copy before `before`.
 
         `inside` marks the end of a loop's body or of a branch, where an accumulator may not be written at all.
         """
-        copies: list[tuple[SSAValue, SSAValue, int]] = []
+        copies: list[_Move] = []
         for target, source, index in zip(targets, sources, indices, strict=True):
             if self._join(target, source):
                 continue
@@ -273,9 +281,9 @@ class Naming:
                 self._must_join(op, target, source)
             copies.append((target, source, index))
         if copies:
-            self._copy(copies, before)
+            self.copies.append((before, copies))
 
-    def _copy(self, copies: Sequence[tuple[SSAValue, SSAValue, int]], before: Operation) -> None:
+    def _copy(self, copies: Sequence[_Move], before: Operation) -> None:
         block = before.parent
         if block is None:
             return
