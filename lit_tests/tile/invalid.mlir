@@ -35,3 +35,37 @@ builtin.module {
   tile.copy %s, %t : (!tile.shared<bf16, [128, 64], 1>, !tile.shared<bf16, [128, 32], 1>) // error: the shapes differ
   tile.copy %s, %u : (!tile.shared<bf16, [128, 64], 1>, !tile.shared<f16, [128, 64], 1>) // error: the dtypes differ
 }
+
+// -----
+
+builtin.module {
+  %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<bf16, [128, 64], 1>)
+  %d = tile.accum {sym_name = "d"} : () -> (!tile.accum<f32, [128, 128], 1>)
+  tile.mma %d, %a, %a {trans_a = 0 : i32, trans_b = 0 : i32} : (!tile.accum<f32, [128, 128], 1>, !tile.shared<bf16, [128, 64], 1>, !tile.shared<bf16, [128, 64], 1>) // error: [128, 64] @ [128, 64] does not make [128, 128]
+  %r = tile.read %d : (!tile.accum<f32, [128, 128], 1>) -> (!tile.regs<bf16, [128, 128]>) // error: a read of
+  %s = tile.read %d : (!tile.accum<f32, [128, 128], 1>) -> (!tile.regs<f32, [128, 128]>)
+  %t = tile.map %s {kind = "wave"} : (!tile.regs<f32, [128, 128]>) -> (!tile.regs<f32, [128, 128]>) // error: no elementwise 'wave'
+  %u = tile.map %s {kind = "add"} : (!tile.regs<f32, [128, 128]>) -> (!tile.regs<f32, [128, 128]>) // error: add takes 2 operands, not 1
+}
+
+// -----
+
+builtin.module {
+  %M = stage.size {symbol = "M"} : () -> (i32)
+  %zero = stage.const {constant = 0.0 : f32} : () -> (f32)
+  %sum = tile.for_blocks %M, %zero {size = 64 : i32} : (i32, f32) -> (f32) do { // error: the body of tile.for_blocks yields (), not (f32)
+  ^bb0(%m: !tile.block<64, M>, %s: f32):
+    tile.yield ()
+  }
+}
+
+// -----
+
+builtin.module {
+  %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<bf16, [128, 64], 2>)
+  %p = tile.pipe %a {sym_name = "p", producers = ["load"], consumers = ["math"]} : (!tile.shared<bf16, [128, 64], 2>) -> (!tile.pipe_ring)
+  tile.get %p : (!tile.pipe_ring) do { // error: the body of tile.get takes its pipes' tiles
+  ^bb0(%t: !tile.shared<bf16, [64, 64], 2>):
+    tile.yield ()
+  }
+}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i32
-from xdsl.ir import Dialect
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
@@ -37,6 +38,40 @@ from tkc.ir.tile.types import (
 )
 
 READ, WRITE = Kind.READ, Kind.WRITE
+
+
+def _check_body(op: Operation, arguments: Sequence[Attribute]) -> None:
+    """A body takes arguments of those types, and yields values of the types of the operation's results."""
+    block = op.regions[0].block
+    results, given = list(op.result_types), [a.type for a in block.args]
+    if not isinstance(block.last_op, YieldOp):
+        raise VerifyException(f"the body of {op.name} ends in tile.yield")
+    yielded = list(block.last_op.operand_types)
+    if yielded != results:
+        raise VerifyException(
+            f"the body of {op.name} yields {_types(yielded)}, not {_types(results)}"
+        )
+    if given != [*arguments]:
+        raise VerifyException(
+            f"the body of {op.name} takes {_types(arguments)}, not {_types(given)}"
+        )
+
+
+def _check_loop(op: Operation, axes: int, inits: Sequence[SSAValue]) -> None:
+    """A loop's body takes a block for each axis, then what the loop carries, whose types never change."""
+    blocks = [a.type for a in op.regions[0].block.args[:axes]]
+    if len(blocks) != axes or not all(isinstance(b, BlockType) for b in blocks):
+        raise VerifyException(f"the body of {op.name} takes one block for each of {axes} axes")
+    carried = [v.type for v in inits]
+    if carried != list(op.result_types):
+        raise VerifyException(
+            f"{op.name} carries {_types(carried)} and results in {_types(op.result_types)}"
+        )
+    _check_body(op, [*blocks, *carried])
+
+
+def _types(types: Sequence[Attribute]) -> str:
+    return f"({', '.join(map(str, types))})"
 
 
 @irdl_op_definition
@@ -144,6 +179,20 @@ class ForTilesOp(Operation):
     body = region_def("single_block")
     carried = var_result_def()
 
+    def verify_(self) -> None:
+        schedule = self.work.owner
+        axes = len(self.body.block.args) - len(self.inits)
+        _check_loop(
+            self, len(schedule.sizes) if isinstance(schedule, ScheduleOp) else axes, self.inits
+        )
+        if isinstance(schedule, ScheduleOp):
+            wanted = [n.value.data for n in schedule.sizes]
+            found = [
+                a.type.size.data for a in self.body.block.args if isinstance(a.type, BlockType)
+            ]
+            if found != wanted:
+                raise VerifyException(f"blocks of {found} in a loop over blocks of {wanted}")
+
 
 @irdl_op_definition
 class ForBlocksOp(Operation):
@@ -156,6 +205,30 @@ class ForBlocksOp(Operation):
     body = region_def("single_block")
     carried = var_result_def()
 
+    def verify_(self) -> None:
+        if self.size.value.data < 1:
+            raise VerifyException(f"a block has at least one element, not {self.size.value.data}")
+        _check_loop(self, 1, self.inits)
+
+
+def _check_item(op: Operation, pipes: Sequence[SSAValue]) -> None:
+    """The body of a put or get takes the tiles of its pipes, whose layout may have been chosen since."""
+    arguments = [a.type for a in op.regions[0].block.args]
+    declared = [p.owner for p in pipes if isinstance(p.owner, PipeOp)]
+    if len(declared) == len(pipes):
+        tiles = [t.type for pipe in declared for t in pipe.tiles]
+        if [*map(_slot, arguments)] != [*map(_slot, tiles)]:
+            raise VerifyException(
+                f"the body of {op.name} takes its pipes' tiles {_types(tiles)}, not {_types(arguments)}"
+            )
+    _check_body(op, arguments)
+
+
+def _slot(type: Attribute) -> tuple[object, ...]:
+    if isinstance(type, SharedType | AccumType):
+        return (type.name, type.dtype.data, type.shape, type.depth.data)
+    return (type,)
+
 
 @irdl_op_definition
 class PutOp(Operation):
@@ -166,6 +239,9 @@ class PutOp(Operation):
     body = region_def("single_block")
     values = var_result_def()
 
+    def verify_(self) -> None:
+        _check_item(self, self.pipes)
+
 
 @irdl_op_definition
 class GetOp(Operation):
@@ -175,6 +251,9 @@ class GetOp(Operation):
     pipes = var_operand_def(PipeType)
     body = region_def("single_block")
     values = var_result_def()
+
+    def verify_(self) -> None:
+        _check_item(self, self.pipes)
 
 
 @irdl_op_definition
@@ -188,11 +267,18 @@ class SliceOp(Operation):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
-        rank = len(self.tensor.type.dims)  # pyright: ignore[reportAttributeAccessIssue]
+        tensor = self.tensor.type
+        assert isinstance(tensor, TensorType)
+        rank = len(tensor.dims)
         if rank != len(self.indices):
             raise VerifyException(
                 f"a tensor of rank {rank} takes {rank} indices, not {len(self.indices)}"
             )
+        shape = tuple(i.type.size.data for i in self.indices if isinstance(i.type, BlockType))
+        found = self.slice.type
+        assert isinstance(found, SliceType)
+        if found.shape != shape or found.dtype != tensor.dtype:
+            raise VerifyException(f"blocks of {list(shape)} of {tensor} do not make {found}")
 
 
 @irdl_op_definition
@@ -208,11 +294,13 @@ class CopyOp(Operation):
 
     def verify_(self) -> None:
         source, destination = self.source.type, self.destination.type
+        assert isinstance(source, SliceType | SharedType | RegsType)
+        assert isinstance(destination, SliceType | SharedType)
         if isinstance(source, SliceType) and isinstance(destination, SliceType):
             raise VerifyException("a copy from global to global memory goes through a tile")
-        if source.shape != destination.shape:  # pyright: ignore[reportAttributeAccessIssue]
+        if source.shape != destination.shape:
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
-        if source.dtype != destination.dtype:  # pyright: ignore[reportAttributeAccessIssue]
+        if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
 
 
@@ -245,11 +333,17 @@ class MmaOp(Operation):
     )
 
     def verify_(self) -> None:
-        a, b, d = self.a.type.shape, self.b.type.shape, self.d.type.shape  # pyright: ignore
-        a = a[::-1] if self.trans_a.value.data else a
-        b = b[::-1] if self.trans_b.value.data else b
-        if a[1] != b[0] or (a[0], b[1]) != d:
-            raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(d)}")
+        left, right, made = self.a.type, self.b.type, self.d.type
+        assert isinstance(left, SharedType)
+        assert isinstance(right, SharedType)
+        assert isinstance(made, AccumType)
+        shapes = (left.shape, right.shape, made.shape)
+        if any(len(shape) != 2 for shape in shapes):
+            raise VerifyException(f"a matrix product is of two axes, not {left} @ {right}")
+        a = left.shape[::-1] if self.trans_a.value.data else left.shape
+        b = right.shape[::-1] if self.trans_b.value.data else right.shape
+        if a[1] != b[0] or (a[0], b[1]) != made.shape:
+            raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(made.shape)}")
 
 
 @irdl_op_definition
@@ -261,6 +355,13 @@ class ReadOp(Operation):
     value = result_def(RegsType)
     traits = traits_def(Effects(Touch(READ, "tile", Space.SHARED)))
 
+    def verify_(self) -> None:
+        tile, value = self.tile.type, self.value.type
+        assert isinstance(tile, SharedType | AccumType)
+        assert isinstance(value, RegsType)
+        if (tile.dtype, tile.shape) != (value.dtype, value.shape):
+            raise VerifyException(f"a read of {tile} does not give {value}")
+
 
 @irdl_op_definition
 class CastOp(Operation):
@@ -270,6 +371,13 @@ class CastOp(Operation):
     source = operand_def(RegsType)
     value = result_def(RegsType)
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, value = self.source.type, self.value.type
+        assert isinstance(source, RegsType)
+        assert isinstance(value, RegsType)
+        if source.shape != value.shape:
+            raise VerifyException(f"a cast of {source} does not give {value}")
 
 
 @irdl_op_definition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
@@ -43,8 +44,9 @@ def _check_dtype(dtype: str) -> None:
         raise VerifyException(f"no dtype {dtype!r}; one of {', '.join(DTYPES)}")
 
 
+@dataclass(frozen=True, init=False)
 class _Shaped(ParametrizedAttribute, TypeAttribute):
-    """`<dtype, [dims]>`."""
+    """`<dtype, [dims]>`. A dataclass itself, so that two types are equal only where these fields are."""
 
     dtype: StringAttr
     dims: ArrayAttr[IntAttr | StringAttr]
