@@ -128,6 +128,7 @@ class Naming:
         self.undefined: list[Operation] = []
         self.asynchronous: list[Instruction] = []
         self.copies: list[tuple[Operation, list[_Move]]] = []
+        self.in_flight: set[SSAValue] = set()
 
     def run(self) -> None:
         self._prepare(self.body)
@@ -140,6 +141,8 @@ class Naming:
         # Next values first: a move there runs every turn, one before the loop only once.
         for op in loops:
             self._join_next_values(op)
+        # What may be in flight so far; a tuple that only starts accumulators may be copied to several of them.
+        self.in_flight = {v for web in self.webs.values() if web.tied for v in web.values}
         for op in loops:
             self._join_initial_values(op)
         # Their order depends on what shares registers, so that it comes after every joining.
@@ -277,7 +280,7 @@ class Naming:
         for target, source, index in zip(targets, sources, indices, strict=True):
             if self._join(target, source):
                 continue
-            if self.web(target).tied and (inside or self.web(root(source)).tied):
+            if self.web(target).tied and (inside or root(source) in self.in_flight):
                 self._must_join(op, target, source)
             copies.append((target, source, index))
         if copies:
