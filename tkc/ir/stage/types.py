@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,9 @@ def _print_head(printer: Printer, dtype: StringAttr, dims: ArrayAttr[IntAttr]) -
     printer.print_string(f"{dtype.data}, [{', '.join(str(d.data) for d in dims)}]")
 
 
+@dataclass(frozen=True, init=False)
 class _Tile(ParametrizedAttribute, TypeAttribute):
-    """`<dtype, [dims], …>`."""
+    """`<dtype, [dims], …>`. A dataclass itself, so that two types are equal only where these fields are, too."""
 
     dtype: StringAttr
     dims: ArrayAttr[IntAttr]

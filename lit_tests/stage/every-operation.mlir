@@ -1,0 +1,127 @@
+// Every operation and every type of the stage level, in the short and in the generic form.
+// RUN: tkc-opt %s | tkc-opt | filecheck %s
+// RUN: tkc-opt --print-op-generic %s | tkc-opt | filecheck %s
+// RUN: tkc-opt %s > %t && tkc-opt %s | tkc-opt | diff - %t
+
+// CHECK: stage.kernel {sym_name = "all", arg_names = ["A", "C"], contract = {grid = [1 : i64]}, threads = 256 : i32, shared_bytes = 99 : i32, tensor_columns = 512 : i32} do {
+// CHECK-NEXT: ^bb0(%A: !tile.tensor<bf16, [M, 64]>, %C: !tile.tensor<f32, [M, 64]>):
+// CHECK-NEXT: %M = stage.size {symbol = "M"} : () -> (i32)
+// CHECK-NEXT: %N = stage.size {symbol = "N"} : () -> (i64)
+// CHECK-NEXT: %zero = stage.const {constant = 0 : i32} : () -> (i32)
+// CHECK-NEXT: %one = stage.const {constant = 1 : i32} : () -> (i32)
+// CHECK-NEXT: %half = stage.const {constant = 5.000000e-01 : f32} : () -> (f32)
+// CHECK-NEXT: %some = stage.arith %zero, %M {kind = "lt"} : (i32, i32) -> (i1)
+// CHECK-NEXT: %x = stage.arith %some, %zero, %one {kind = "select"} : (i1, i32, i32) -> (i32)
+// CHECK-NEXT: %a = stage.alloc {sym_name = "a", offset = 0 : i32} : () -> (!stage.buffer<bf16, [128, 64], 4, shared, "128B">)
+// CHECK-NEXT: %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
+// CHECK-NEXT: %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
+// CHECK-NEXT: %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
+// CHECK-NEXT: %full = stage.barriers {sym_name = "p.full", depth = 4 : i32, count = 5 : i32, offset = 8 : i32} : () -> (!stage.mbarriers)
+// CHECK-NEXT: %p = stage.pipe %a {sym_name = "p", kind = "full_empty", depth = 4 : i32, producers = ["r"], consumers = []} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
+// CHECK-NEXT: stage.role {sym_name = "r", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32, registers = 40 : i32} do {
+// CHECK-NEXT: %unit = stage.unit {which = "index"} : () -> (i32)
+// CHECK-NEXT: %group = stage.group : () -> (i32)
+// CHECK-NEXT: %elected = stage.elected {scope = "one"} : () -> (i1)
+// CHECK-NEXT: stage.work_loop %M {schedule = "work", group = 8 : i32, operandSegmentSizes = array<i32: 1, 0>} : (i32) do {
+// CHECK-NEXT: ^bb0(%m: i32):
+// CHECK-NEXT: %slot = stage.acquire %p : (!stage.ring) -> (i32)
+// CHECK-NEXT: stage.tma_load %A, %a, %slot, %m, %zero {box = [128 : i32, 64 : i32], operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>}
+// CHECK-NEXT: stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
+// CHECK-NEXT: %got = stage.wait %p : (!stage.ring) -> (i32)
+// CHECK-NEXT: stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+// CHECK-NEXT: stage.yield ()
+// CHECK-NEXT: }
+// CHECK-NEXT: %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
+// CHECK-NEXT: %cleared = stage.zero %acc : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
+// CHECK-NEXT: %sum, %next = stage.for %zero, %M, %one, %cleared, %zero : (i32, i32, i32, !stage.accumulator<f32, [128, 64]>, i32) -> (!stage.accumulator<f32, [128, 64]>, i32) do {
+// CHECK-NEXT: ^bb0(%k: i32, %in: !stage.accumulator<f32, [128, 64]>, %at: i32):
+// CHECK-NEXT: stage.mbarrier_wait %full, %at, %zero {by = "all", id = "w"} : (!stage.mbarriers, i32, i32)
+// CHECK-NEXT: %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"}
+// CHECK-NEXT: stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
+// CHECK-NEXT: %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
+// CHECK-NEXT: stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
+// CHECK-NEXT: }
+// CHECK-NEXT: stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
+// CHECK-NEXT: %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
+// CHECK-NEXT: %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
+// CHECK-NEXT: %h = stage.map %f, %half {kind = "mul"} : (!stage.fragment<f32, [128, 32], rows>, f32) -> (!stage.fragment<f32, [128, 32], rows>)
+// CHECK-NEXT: %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
+// CHECK-NEXT: %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
+// CHECK-NEXT: stage.store_shared %b, %a, %zero, %zero : (!stage.fragment<bf16, [128, 32], rows>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32)
+// CHECK-NEXT: stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
+// CHECK-NEXT: stage.role_barrier {id = "b"}
+// CHECK-NEXT: stage.warp_sync {id = "s"}
+// CHECK-NEXT: stage.if %elected : (i1) do {
+// CHECK-NEXT: stage.mbarrier_expect %full, %zero {bytes = 16384 : i32, by = "one", id = "e"} : (!stage.mbarriers, i32)
+// CHECK-NEXT: stage.mbarrier_arrive %full, %zero {by = "one", id = "a"} : (!stage.mbarriers, i32)
+// CHECK-NEXT: stage.tma_store %s, %zero, %C, %zero, %zero {box = [64 : i32, 32 : i32]} : (!stage.buffer<f32, [64, 32], 2, shared, "128B">, i32, !tile.tensor<f32, [M, 64]>, i32, i32)
+// CHECK-NEXT: stage.bulk_commit {id = "g"}
+// CHECK-NEXT: stage.bulk_wait {pending = 1 : i32, read, id = "r"}
+// CHECK-NEXT: stage.yield ()
+// CHECK-NEXT: }, {
+// CHECK-NEXT: stage.yield ()
+// CHECK-NEXT: }
+// CHECK-NEXT: }
+
+builtin.module {
+  stage.kernel {sym_name = "all", arg_names = ["A", "C"], contract = {grid = [1 : i64]}, threads = 256 : i32, shared_bytes = 99 : i32, tensor_columns = 512 : i32} do {
+  ^bb0(%A: !tile.tensor<bf16, [M, 64]>, %C: !tile.tensor<f32, [M, 64]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %N = stage.size {symbol = "N"} : () -> (i64)
+    %zero = stage.const {constant = 0 : i32} : () -> (i32)
+    %one = stage.const {constant = 1 : i32} : () -> (i32)
+    %half = stage.const {constant = 5.000000e-01 : f32} : () -> (f32)
+    %some = stage.arith %zero, %M {kind = "lt"} : (i32, i32) -> (i1)
+    %x = stage.arith %some, %zero, %one {kind = "select"} : (i1, i32, i32) -> (i32)
+    %a = stage.alloc {sym_name = "a", offset = 0 : i32} : () -> (!stage.buffer<bf16, [128, 64], 4, shared, "128B">)
+    %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
+    %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
+    %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
+    %full = stage.barriers {sym_name = "p.full", depth = 4 : i32, count = 5 : i32, offset = 8 : i32} : () -> (!stage.mbarriers)
+    %p = stage.pipe %a {sym_name = "p", kind = "full_empty", depth = 4 : i32, producers = ["r"], consumers = []} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
+    stage.role {sym_name = "r", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32, registers = 40 : i32} do {
+      %unit = stage.unit {which = "index"} : () -> (i32)
+      %group = stage.group : () -> (i32)
+      %elected = stage.elected {scope = "one"} : () -> (i1)
+      stage.work_loop %M {schedule = "work", group = 8 : i32, operandSegmentSizes = array<i32: 1, 0>} : (i32) do {
+      ^bb0(%m: i32):
+        %slot = stage.acquire %p : (!stage.ring) -> (i32)
+        stage.tma_load %A, %a, %slot, %m, %zero {box = [128 : i32, 64 : i32], operandSegmentSizes = array<i32: 1, 1, 1, 2, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32, i32)
+        stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
+        %got = stage.wait %p : (!stage.ring) -> (i32)
+        stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+        stage.yield ()
+      }
+      %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
+      %cleared = stage.zero %acc : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
+      %sum, %next = stage.for %zero, %M, %one, %cleared, %zero : (i32, i32, i32, !stage.accumulator<f32, [128, 64]>, i32) -> (!stage.accumulator<f32, [128, 64]>, i32) do {
+      ^bb0(%k: i32, %in: !stage.accumulator<f32, [128, 64]>, %at: i32):
+        stage.mbarrier_wait %full, %at, %zero {by = "all", id = "w"} : (!stage.mbarriers, i32, i32)
+        %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"} : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32) -> (!stage.accumulator<f32, [128, 64]>)
+        stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
+        %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
+        stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
+      }
+      stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
+      %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
+      %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
+      %h = stage.map %f, %half {kind = "mul"} : (!stage.fragment<f32, [128, 32], rows>, f32) -> (!stage.fragment<f32, [128, 32], rows>)
+      %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
+      %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
+      stage.store_shared %b, %a, %zero, %zero : (!stage.fragment<bf16, [128, 32], rows>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32)
+      stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
+      stage.role_barrier {id = "b"}
+      stage.warp_sync {id = "s"}
+      stage.if %elected : (i1) do {
+        stage.mbarrier_expect %full, %zero {bytes = 16384 : i32, by = "one", id = "e"} : (!stage.mbarriers, i32)
+        stage.mbarrier_arrive %full, %zero {by = "one", id = "a"} : (!stage.mbarriers, i32)
+        stage.tma_store %s, %zero, %C, %zero, %zero {box = [64 : i32, 32 : i32]} : (!stage.buffer<f32, [64, 32], 2, shared, "128B">, i32, !tile.tensor<f32, [M, 64]>, i32, i32)
+        stage.bulk_commit {id = "g"}
+        stage.bulk_wait {pending = 1 : i32, read, id = "r"}
+        stage.yield ()
+      }, {
+        stage.yield ()
+      }
+    }
+  }
+}
