@@ -346,3 +346,29 @@ def test_a_kernel_without_roles_is_empty() -> None:
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "\ufeff", "   \n\t\n# a\n"])
 def test_an_empty_program_is_said_to_be_empty(text: str) -> None:
     assert only(mistakes(text)).code == "TK113"
+
+
+def test_a_name_is_unknown_once() -> None:
+    lines = (
+        "v = read(y) * gate",
+        "u = gate + gate",
+        "Z[m, n] <- gate",
+        "gate = 2.0",
+        "t = gate * v",
+    )
+    said = only(mistakes(elementwise(*lines)))
+    assert (said.message, said.text) == ("unknown name `gate`", "gate")
+
+
+def test_a_fix_is_offered_only_where_it_is_whole() -> None:
+    short = only(mistakes(elementwise("W[m, n] <- read(y)")))
+    assert short.diagnostic.fix == "W[m, n] <- bf16(read(y))"
+    split = only(mistakes(elementwise("W[m, n] <- max(read(y),", "    read(y))")))
+    assert split.diagnostic.fix is None
+    assert "`bf16(...)` fits" in split.message
+
+
+def test_messages_quote_at_most_a_line() -> None:
+    name = "n" * 5000
+    for line in (f"Z[m, n] = {name}", f"Z[m, n] <- {name}", f"{name} {name}", "1" * 5000 + " 2"):
+        assert all(len(s.message) < 500 for s in mistakes(elementwise(line)))

@@ -29,8 +29,15 @@ RESERVED = {*DTYPES, *FUNCTIONS, "global", "tile", "blocks", "tiles", "inf"}
 """Plain names to the grammar that a program may not give another meaning."""
 
 
+MAX_MESSAGE = 400
+"""Characters of a message; only absurdly long names need more."""
+
 REGISTER = "register value"
 """What a register variable is, in words."""
+
+
+UNKNOWN = "unknown name"
+"""What a name is that has been reported once: its next uses are silent, and it may still be defined."""
 
 
 class Int(NamedTuple):
@@ -112,7 +119,8 @@ class Scope:
     def error(
         self, code: str, message: str, span: Span, *notes: Note, fix: str | None = None
     ) -> None:
-        self.source.found.error(code, message, self.place(span), *notes, fix=fix)
+        told = message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "…"
+        self.source.found.error(code, told, self.place(span), *notes, fix=fix)
 
     def later(self, what: str, span: Span, *notes: Note) -> None:
         """The construct belongs to the language and cannot be compiled yet."""
@@ -137,7 +145,7 @@ class Scope:
             )
             return False
         old = self.names.get(name)
-        if old is not None:
+        if old is not None and old.what != UNKNOWN:
             self.error(
                 "TK103",
                 f"`{name}` is defined twice: {article(what)} here, {article(old.what)} before",
@@ -166,12 +174,18 @@ class Scope:
             self.error("TK102", f"`{name}` is used before it is defined", span, below)
         else:
             self.unknown(name, span, kinds)
+        self.names[name] = Entry(UNKNOWN, Unknown(span), span)
         return Unknown(span)
 
     def unknown(
         self, name: str, span: Span, kinds: tuple[str, ...] = (), also: Iterable[str] = ()
     ) -> None:
-        known = [n for n, e in self.names.items() if not kinds or e.what in kinds]
+        apart = (UNKNOWN,) if kinds else (UNKNOWN, "role", "pipe", "schedule")
+        known = [
+            n
+            for n, e in self.names.items()
+            if e.what not in apart and (not kinds or e.what in kinds)
+        ]
         near = nearest(name, [*known, *also])
         noun = " or ".join(kinds) if kinds else "name"
         message = f"no {noun} `{name}`" if kinds else f"unknown name `{name}`"

@@ -14,8 +14,9 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import PatternStr
 
 from tkc.diagnostics import Location, nearest
+from tkc.frontend.build import over, span_of
 from tkc.frontend.layout import Layout
-from tkc.frontend.source import Source
+from tkc.frontend.source import Source, clipped
 from tkc.frontend.tokens import parser, tokenize
 
 _COPY = "a copy is written `destination <- source`"
@@ -245,7 +246,7 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
     keywords = [w for w in map(_literal, _STATEMENTS) if w]
     message = examples.get((*where, str(token)))
     if message is None and token.type == "_NEWLINE" and "COLON" in accepts:
-        message = f"missing `:` at the end of `{_text(source, line[0], line[at - 1])}`"
+        message = f"missing `:` at the end of `{source.excerpt(over(span_of(line[0]), span_of(line[at - 1])))}`"
     if (
         message is None
         and "NAME" in accepts
@@ -278,13 +279,4 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
 
 
 def _found(token: Token) -> str:
-    return f"`{token}`" if token.strip() else _NAMES.get(token.type, token.type)
-
-
-def _text(source: Source, first: Token, last: Token) -> str:
-    text = source.lines[(first.line or 1) - 1][(first.column or 1) - 1 :]
-    return (
-        text[: (last.end_column or 1) - (first.column or 1)]
-        if first.line == last.end_line
-        else text.rstrip()
-    )
+    return f"`{clipped(token)}`" if token.strip() else _NAMES.get(token.type, token.type)

@@ -16,6 +16,14 @@ MAX_DEPTH = 100
 """Levels of blocks, of brackets, and of operators inside one another."""
 
 
+MAX_QUOTED = 80
+"""Characters of the program that a message quotes."""
+
+
+def clipped(text: str) -> str:
+    return text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "…"
+
+
 class Source:
     """The text with `\\n` as line end and without a byte-order mark; `found` collects diagnostics."""
 
@@ -37,11 +45,13 @@ class Source:
         )
 
     def excerpt(self, span: Span) -> str:
-        """The text at a place, of its first line only."""
-        line = self.lines[span.line - 1]
-        return line[
-            span.column - 1 : span.end_column - 1 if span.line == span.end_line else None
-        ].rstrip()
+        """The text at a place, of its first line only, and not more than a message can quote."""
+        end = span.end_column - 1 if span.line == span.end_line else None
+        return clipped(self.lines[span.line - 1][span.column - 1 : end].rstrip())
+
+    def whole(self, span: Span) -> bool:
+        """Whether an excerpt is all that stands there."""
+        return span.line == span.end_line and span.end_column - span.column <= MAX_QUOTED
 
     def error(self, message: str, place: Location, *notes: Note, fix: str | None = None) -> None:
         """A syntax error. Its line is spoilt: what the parser then says of it is a consequence."""

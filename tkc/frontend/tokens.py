@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters
 
 from tkc.diagnostics import Location
 from tkc.frontend.build import Builder
-from tkc.frontend.source import Source
+from tkc.frontend.source import Source, clipped
 from tkc.frontend.tables import load
 
 _RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
@@ -58,7 +58,7 @@ def tokenize(source: Source) -> list[Token]:
             run = match.group() if match else text[start]
             column = start - text.rfind("\n", 0, start)
             place = Location(source.file, e.line, column, column + len(run))
-            source.error(_explain(run), place)
+            source.error(_explain(clipped(run)), place)
             if source.full:
                 source.abandoned = True
                 return []

@@ -10,6 +10,7 @@ from tkc.frontend.program import Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
+    UNKNOWN,
     Entry,
     Int,
     Scope,
@@ -122,14 +123,20 @@ class Writes:
             shapes = f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}"
             self._fail("TK104", f"{shapes}: a copy keeps the shape", s.span, note)
         dtypes = f"`{left}` is {target.dtype} and `{right}` is {source.dtype}"
-        cast = f"{target.dtype}({right})" if isinstance(source, Regs) else None
+        whole = self._whole(s.target.span, s.source.span)
+        cast = f"{target.dtype}({right if whole else '...'})"
+        fits = isinstance(source, Regs)
         self._fail(
             "TK105",
-            f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if cast else ""),
+            f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if fits else ""),
             s.source.span,
             note,
-            fix=f"{left} <- {cast}" if cast else None,
+            fix=f"{left} <- {cast}" if fits and whole else None,
         )
+
+    def _whole(self, *spans: Span) -> bool:
+        """Whether excerpts of all of them can stand in a fix."""
+        return all(map(self.scope.source.whole, spans))
 
     # assignments
 
@@ -153,8 +160,11 @@ class Writes:
                 else self._arrow(s, "a shared tile")
             )
         self._assignable(name, entry, span)
-        value = self.values.evaluate(s.value)
-        return self._set(name, value, s.value.span, s.span, span)
+        try:
+            return self._set(name, self.values.evaluate(s.value), s.value.span, s.span, span)
+        except Failed:
+            self.scope.names.setdefault(name, Entry(UNKNOWN, Unknown(span), span))
+            raise
 
     def _set(self, name: str, value: Any, at: Span, span: Span, word: Span) -> P.Statement | None:
         self.scope.unset.pop(name, None)
@@ -188,7 +198,7 @@ class Writes:
             "TK101",
             f"`=` sets a register value or clears an accumulator; {what} is copied to by `<-`",
             s.span,
-            fix=f"{left} <- {right}",
+            fix=f"{left} <- {right}" if self._whole(s.target.span, s.value.span) else None,
         )
 
     def _clear(self, s: S.Assign, d: Tile) -> P.Statement:
