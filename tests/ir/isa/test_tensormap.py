@@ -69,3 +69,29 @@ FP4 = MAP_TYPES["16U4_ALIGN16B"]
 def test_each_limit(change, says: str):
     found = list(breaches(dataclasses.replace(GOOD, **change)))
     assert any(says in sentence for sentence in found), found
+
+
+def test_narrow_rows_lie_one_span_apart():
+    narrow = dataclasses.replace(GOOD, box=(16, 128))
+    assert (narrow.row_pitch, narrow.shared_bytes, narrow.transaction_bytes) == (128, 16384, 4096)
+    plain = dataclasses.replace(narrow, swizzle="none")
+    assert (plain.row_pitch, plain.shared_bytes) == (32, 4096)
+
+
+def test_element_strides_leave_fewer_rows():
+    strided = dataclasses.replace(GOOD, box=(64, 23), element_strides=(2, 4))
+    assert strided.counts == (64, 6)
+    assert strided.transaction_bytes == 6 * 128
+
+
+def test_an_interleaved_box_has_one_slice():
+    tiled = TiledMap(MAP_TYPES["UINT16"], (32, 12, 10, 6), (512, 8192, 24576), (8, 4, 3, 2), interleave="16B")
+    assert tiled.counts == (8, 4, 1, 2)
+    assert tiled.transaction_bytes == 1024
+
+
+def test_a_box_fits_an_sm():
+    whole = TiledMap(MAP_TYPES["FLOAT64"], (512, 512), (4096,), (128, 228), (1, 1))
+    assert list(breaches(whole)) == []
+    larger = dataclasses.replace(whole, box=(128, 240))
+    assert list(breaches(larger)) == ["box is 245760 bytes, expected at most 233472"]

@@ -21,6 +21,7 @@ class Swizzle(NamedTuple):
     `span` is the width in bytes of the rows it permutes, `atom` the bytes that move together, `period` the distance
     after which the pattern repeats, `align` what the base of a tile must be aligned to. `driver` is the number in
     cuTensorMapEncodeTiled; `mode` and `atomicity` those of tensormap.replace (PTX 9.7.9.27, tables of section 5.5).
+    A copy puts rows that are narrower than the span one span apart all the same.
     """
 
     name: str
@@ -34,13 +35,15 @@ class Swizzle(NamedTuple):
     atomicity: int = 0
     needs: frozenset[Feature] = frozenset()
 
-    def physical(self, address: int) -> int:
-        """The address where the byte of logical address `address` lies (and back)."""
+    def physical(self, address: int, start: int = 0) -> int:
+        """The address where the byte of logical address `address` lies (and back); the pattern starts at `start`."""
         result = address
         for shift, mask in self.terms:
-            result = result ^ ((address >> shift) & mask)
+            result = result ^ (((address - start) >> shift) & mask)
         return result
 
+
+_ATOMS = frozenset({Feature.TMA_NARROW})
 
 SWIZZLES: Mapping[str, Swizzle] = {
     s.name: s
@@ -49,9 +52,9 @@ SWIZZLES: Mapping[str, Swizzle] = {
         Swizzle("32B", 32, 16, ((3, 0x10),), 256, 256, 1, 1),
         Swizzle("64B", 64, 16, ((3, 0x30),), 512, 512, 2, 2),
         Swizzle("128B", 128, 16, ((3, 0x70),), 1024, 1024, 3, 3),
-        Swizzle("128B_atom_32B", 128, 32, ((2, 0x60),), 512, 1024, 4, 3, 1),
-        Swizzle("128B_atom_32B_flip_8B", 128, 8, ((2, 0x60), (4, 0x08)), 512, 1024, 5, 3, 2),
-        Swizzle("128B_atom_64B", 128, 64, ((1, 0x40),), 256, 1024, 6, 3, 3),
+        Swizzle("128B_atom_32B", 128, 32, ((2, 0x60),), 512, 1024, 4, 3, 1, _ATOMS),
+        Swizzle("128B_atom_32B_flip_8B", 128, 8, ((2, 0x60), (4, 0x08)), 512, 1024, 5, 3, 2, _ATOMS),
+        Swizzle("128B_atom_64B", 128, 64, ((1, 0x40),), 256, 1024, 6, 3, 3, _ATOMS),
         Swizzle("96B", 96, 16, ((3, 0x10),), 256, 256, None, 4, 0, frozenset({Feature.SWIZZLE_96B})),
     )
 }
@@ -66,7 +69,11 @@ class Major(StrEnum):
 
 
 class MatrixDescriptor(NamedTuple):
-    """What a 64-bit shared-memory matrix descriptor says; `start`, `leading` and `stride` in bytes."""
+    """What a 64-bit shared-memory matrix descriptor says; `start`, `leading` and `stride` in bytes.
+
+    The swizzle's pattern is that of absolute addresses, or, with a `base_offset`, of addresses less 128 times that
+    (so found on an H200: a tile that starts 128 * n bytes into a pattern says n).
+    """
 
     start: int
     leading: int
@@ -268,7 +275,7 @@ def operand_offset(descriptor: MatrixDescriptor, major: Major, bits: int, mn: in
 def operand_address(descriptor: MatrixDescriptor, major: Major, bits: int, mn: int, k: int) -> int:
     """Physical shared address of the first byte of operand element (mn, k)."""
     logical = descriptor.start + operand_offset(descriptor, major, bits, mn, k)
-    return SWIZZLES[descriptor.swizzle].physical(logical)
+    return SWIZZLES[descriptor.swizzle].physical(logical, descriptor.base_offset << 7)
 
 
 def padded_offset(bits: int, index: int) -> tuple[int, int]:

@@ -32,6 +32,7 @@ class Feature(StrEnum):
     TMA_GATHER_CTA = "gather4 into the own CTA's shared memory"
     TMA_GATHER = "gather4 and scatter4"
     TMA_PAIR = "tensor copies for a CTA pair"
+    TMA_NARROW = "tensor maps of 4- and 6-bit types, and swizzles of larger atoms"
     TCGEN05 = "tcgen05 and tensor memory"
     NARROW_CVT = "conversions of 4-bit, 6-bit and power-of-two formats"
     MATRIX_B8 = "8-bit matrix loads and stores"
@@ -104,6 +105,7 @@ _BLACKWELL = _HOPPER | {
     _F.BULK_MASK,
     _F.BULK_STORE,
     _F.TMA_GATHER_CTA,
+    _F.TMA_NARROW,
 }
 """What plain sm_100 text has, and every later chip."""
 

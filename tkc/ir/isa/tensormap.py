@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.targets import Feature
 
 MAP_BYTES = 128
 MAP_ALIGN = 64
@@ -13,14 +15,24 @@ MAP_ALIGN = 64
 
 MAX_RANK = 5
 MAX_SIZE = 1 << 31
-"""Elements of one axis (cuda.h 13.5; coordinates are signed 32-bit)."""
+"""Elements of one axis (cuda.h 13.5; coordinates are signed 32-bit). Drivers up to 13.0 take 2^32."""
 MAX_STRIDE = 1 << 40
 """Bytes; strides are below this."""
 MAX_BOX = 256
 """Elements of one box extent."""
+MAX_BOX_BYTES = 228 << 10
+"""Bytes of one box, as found on an H200: all the shared memory of its SM."""
 MAX_ELEMENT_STRIDE = 8
 BOX_BYTES_UNIT = 16
 """The inner box extent is a multiple of this many bytes."""
+GRANULE = 16
+"""Bytes along the innermost axis that the copy engine moves at once.
+
+A copy faults unless its innermost coordinate is a multiple of this many bytes. Loads fill what is outside to the byte;
+stores and reductions write every granule that has a byte inside, whole: where rows end inside a granule, what shared
+memory holds for its rest goes behind the row. Stores and reductions with a negative coordinate fault."""
+NAN_FILL = 0x7FF7
+"""What a fill with NaN puts into every 16 bits outside of the tensor, whatever the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,7 @@ class MapType:
     tensormap.replace. One element takes `bits` in global memory and `shared_bits` in shared memory (4- and 6-bit
     elements are padded: 16 of them own 16 bytes), and counts `bits` in a barrier's transaction count. `align` is asked
     of the address and the strides; `inner_box` is the one inner box extent, `inner_multiple` divides the inner axis and
-    the inner coordinate, where they are set.
+    the inner coordinate, where they are set. `needs` is what a target must have.
     """
 
     name: str
@@ -46,7 +58,10 @@ class MapType:
     swizzles: tuple[str, ...] = ()
     stores: bool = True
     reduces: bool = True
+    needs: frozenset[Feature] = frozenset()
 
+
+_NARROW = frozenset({Feature.TMA_NARROW})
 
 MAP_TYPES: Mapping[str, MapType] = {
     t.name: t
@@ -64,18 +79,33 @@ MAP_TYPES: Mapping[str, MapType] = {
         MapType("FLOAT32_FTZ", 10, 8, 32, 32, True),
         MapType("TFLOAT32", 11, 11, 32, 32, True),
         MapType("TFLOAT32_FTZ", 12, 12, 32, 32, True),
-        MapType("16U4_ALIGN8B", 13, 13, 4, 4, inner_multiple=2, reduces=False),
+        MapType("16U4_ALIGN8B", 13, 13, 4, 4, inner_multiple=2, reduces=False, needs=_NARROW),
         MapType(
             "16U4_ALIGN16B", 14, 14, 4, 8, align=32, inner_box=128, inner_multiple=128,
-            swizzles=("none", "128B", "128B_atom_32B"), stores=False, reduces=False,
+            swizzles=("none", "128B", "128B_atom_32B"), stores=False, reduces=False, needs=_NARROW,
         ),
         MapType(
             "16U6_ALIGN16B", 15, 15, 6, 8, align=32, inner_box=128, inner_multiple=128,
-            swizzles=("none", "128B", "128B_atom_32B", "128B_atom_64B"), reduces=False,
+            swizzles=("none", "128B", "128B_atom_32B", "128B_atom_64B"), reduces=False, needs=_NARROW,
         ),
     )
 }
 """By name. Eight-bit floats use UINT8."""
+
+_WORDS = ("UINT32", "INT32", "UINT64")
+_ORDERED = (*_WORDS, "INT64", "FLOAT16", "BFLOAT16")
+
+REDUCTIONS: Mapping[str, tuple[str, ...]] = {
+    "add": (*_WORDS, "FLOAT16", "BFLOAT16", "FLOAT32", "FLOAT32_FTZ"),
+    "min": _ORDERED,
+    "max": _ORDERED,
+    "inc": ("UINT32",),
+    "dec": ("UINT32",),
+    "and": _WORDS,
+    "or": _WORDS,
+    "xor": _WORDS,
+}
+"""Which element types each operation of cp.reduce.async.bulk.tensor takes; another one faults (so found on an H200)."""
 
 INTERLEAVES: Mapping[str, int] = {"none": 0, "16B": 1, "32B": 2}
 L2_PROMOTIONS: Mapping[str, int] = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
@@ -131,25 +161,54 @@ class TiledMap:
         return len(self.sizes)
 
     @property
-    def box_elements(self) -> int:
-        count = 1
-        for extent in self.box:
-            count *= extent
-        return count
+    def counts(self) -> tuple[int, ...]:
+        """Positions that a box has along each axis: every s-th of an axis with an element stride s, rounded up.
+
+        Axis 0 has no element stride without interleave. With interleave it counts units of 16 or 32 bytes, and the
+        second outermost axis is the slice of channels, of which a box has one whatever its extent.
+        """
+        steps = self.element_strides or (1,) * self.rank
+        found = [-(-extent // step) for extent, step in zip(self.box, steps, strict=True)]
+        if self.interleave == "none":
+            found[0] = self.box[0]
+        else:
+            found[self.rank - 2] = 1
+        return tuple(found)
+
+    def _row(self, bits: int) -> int:
+        """Bytes of one row of the box: along axis 0."""
+        if self.interleave != "none":
+            return self.counts[0] * (32 if self.interleave == "32B" else 16)
+        return self.counts[0] * bits // 8
+
+    @property
+    def row_pitch(self) -> int:
+        """Bytes from one row of a box to the next in shared memory: the whole span of a swizzle, else the row."""
+        row = self._row(self.type.shared_bits)
+        if self.swizzle == "none" or self.interleave != "none":
+            return row
+        return max(row, SWIZZLES[self.swizzle].span)
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes that a box takes in shared memory."""
-        return self.box_elements * self.type.shared_bits // 8
+        """Bytes that a box takes in shared memory, up to the end of its last row's pitch."""
+        return math.prod(self.counts[1:]) * self.row_pitch
 
     @property
     def transaction_bytes(self) -> int:
         """Bytes that a copy of a box counts on its barrier, wherever parts of it lie outside: data without padding."""
-        return self.box_elements * self.type.bits // 8
+        return math.prod(self.counts[1:]) * self._row(self.type.bits)
 
 
 def breaches(tiled: TiledMap) -> Iterator[str]:
     """What cuTensorMapEncodeTiled would refuse, one sentence each with the number found and the limit."""
+    found = list(_breaches(tiled))
+    yield from found
+    if not found and tiled.shared_bytes > MAX_BOX_BYTES:
+        yield f"box is {tiled.shared_bytes} bytes, expected at most {MAX_BOX_BYTES}"
+
+
+def _breaches(tiled: TiledMap) -> Iterator[str]:
     kind, rank = tiled.type, tiled.rank
     if not 1 <= rank <= MAX_RANK:
         yield f"rank is {rank}, expected 1..{MAX_RANK}"

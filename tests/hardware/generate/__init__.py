@@ -1,0 +1,1 @@
+"""Writes the recorded programs: each module of this package has `programs()`."""
