@@ -60,7 +60,7 @@ def test_every_row_has_an_operation_and_every_rule_a_row() -> None:
 
 
 def test_an_unknown_row_names_the_nearest() -> None:
-    with pytest.raises(KeyError, match="mbarrier.init"):
+    with pytest.raises(KeyError, match=r"mbarrier\.init"):
         find("mbarrier.initt")
 
 
@@ -170,7 +170,7 @@ def fits(op: Instruction, target: str) -> bool:
 
 def chunks(target: str) -> Iterator[str]:
     """The printed lines that the rows promise for a target."""
-    made, module = every_line()
+    _, module = every_line()
     named = module.clone()
     NameRegistersPass().apply(context(), named)
     named.attributes[TARGET] = StringAttr(target)

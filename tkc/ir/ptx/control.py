@@ -179,7 +179,9 @@ def _same_types(what: str, given: Sequence[SSAValue], wanted: Sequence[SSAValue]
 
 
 def _types(values: Sequence[SSAValue]) -> list[Attribute]:
-    return [type_of(v).unnamed() for v in values]
+    """Types without names, which differ between one carried value and the next until `name-registers`."""
+    types = [v.type for v in values]
+    return [t.unnamed() if isinstance(t, RegisterType) else t for t in types]
 
 
 def _list(types: Sequence[Attribute]) -> str:

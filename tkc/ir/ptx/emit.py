@@ -98,7 +98,7 @@ def _plan(name: str, texts: tuple[str, ...], slots: Mapping[str, str]) -> _Plan:
     try:
         kind = instruction(name)
         shape = kind.SHAPE
-        modifiers = shape.modifiers("".join(texts)) if texts or not slots else {}
+        modifiers = shape.modifiers("".join(texts), slots) if texts else {}
         modifiers |= slots
         spelling = shape.spelling(tuple([modifiers.get(s) for s in shape.slots]))
     except (KeyError, ValueError) as error:

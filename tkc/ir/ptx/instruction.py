@@ -267,7 +267,10 @@ def _verify(op: Instruction, spelling: Spelling) -> None:
                 raise VerifyException(f"{name} is a {type}, not a register")
             registers += type.count or 1
             if not is_constant(value) and not _fits(
-                type, spelling.kinds[name], spelling.types.get(name, ""), wider
+                type,
+                spelling.kinds[name],
+                spelling.types.get(name, ""),
+                wider and name in spelling.types,
             ):
                 raise VerifyException(
                     f"{name} is in {type.kind}, but {spelling.mnemonic} takes {spelling.kinds[name]}"

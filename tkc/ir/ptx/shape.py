@@ -7,7 +7,7 @@ come from the row's `syntax`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -169,9 +169,12 @@ class Shape:
             self._spellings[texts] = found
         return found
 
-    def modifiers(self, text: str) -> dict[str, str]:
-        """Slots of modifiers written one after another: `".rn.bf16x2.f32"`; ValueError where they do not fit."""
-        order = self.row.slot_order
+    def modifiers(self, text: str, given: Collection[str] = ()) -> dict[str, str]:
+        """Slots of modifiers written one after another: `".rn.bf16x2"`; ValueError where they do not fit.
+
+        The slots in `given` are filled otherwise.
+        """
+        order = [(name, optional) for name, optional in self.row.slot_order if name not in given]
 
         def match(slot: int, at: int) -> dict[str, str] | None:
             if slot == len(order):
