@@ -143,7 +143,8 @@ def integer(type_text: str) -> tuple[DType, int]:
     return _INT_KINDS[type_text[0]][bits], bits
 
 
-def _mul_hi(dtype: DType, bits: int) -> Callable[[Vec, Vec], Vec]:
+def mul_high(dtype: DType, bits: int) -> Callable[[Vec, Vec], Vec]:
+    """The high half of a product."""
     if bits < 64:
         wide = (SIGNED if dtype.kind == "i" else UNSIGNED)[2 * bits]
         shift = constant(bits, wide)
@@ -179,7 +180,7 @@ def _mul(kind: str) -> Builder:
         if kind == "lo":
             return binary(i, np.multiply, UNSIGNED[bits])
         if kind == "hi":
-            return binary(i, _mul_hi(dtype, bits), dtype)
+            return binary(i, mul_high(dtype, bits), dtype)
         return binary(i, _wide(dtype, bits), dtype, UNSIGNED[2 * bits])
 
     return build
@@ -195,7 +196,7 @@ def _mad(kind: str) -> Builder:
         if kind == "lo":
             return ternary(i, lambda x, y, z: x * y + z, UNSIGNED[bits])
         if kind == "hi":
-            high = _mul_hi(dtype, bits)
+            high = mul_high(dtype, bits)
             if i.has("sat"):
                 return ternary(
                     i, lambda x, y, z: _saturate32(high(x, y).astype(S64) + z.astype(S64)), dtype

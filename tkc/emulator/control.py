@@ -58,6 +58,39 @@ def _barrier_arrive(i: Instruction) -> Semantic:
     return run
 
 
+def _barrier_red(i: Instruction) -> Semantic:
+    """A barrier that gives every thread the number of those whose predicate holds, or whether all or any does."""
+    number = i.src("id", U32)
+    count = i.src("count", U32) if i.given("count") else -1
+    p, negated = i.predicate("p")
+    op = "popc" if i.row.name.endswith("popc") else i.mod("op")
+    d = i.dst("d", 32 if op == "popc" else 1)
+
+    def make(following: int) -> Ending:
+        def run(w: Any, path: Any) -> int:
+            if path.token is not None and path.token[0] == "red":
+                _, mask, barrier = path.token
+                path.token = None
+                total = barrier.results.pop((w.index, mask))
+                if op == "popc":
+                    w.put(d, constant(total[0], U32))
+                else:
+                    holds = total[0] == total[1] if op == "and" else total[0] > 0
+                    w.put_predicate(d, FULL if holds else 0)
+                return following
+            threads = w.uniform(count) if count >= 0 else None
+            holding = ((w.R[p] ^ FULL if negated else w.R[p]) & w.mask).bit_count()
+            barrier = w.cta.named[w.uniform(number)]
+            barrier.votes.append((holding, w.mask.bit_count(), w.index, w.mask))
+            path.token = ("red", w.mask, barrier)
+            # The path comes back here when everybody has come.
+            return w.cta.barrier_sync(i, w, path, w.uniform(number), threads, following - 1)
+
+        return run
+
+    return Blocking(make)
+
+
 def _nothing(i: Instruction) -> Semantic:
     """Registers that the instruction names are read, and nothing else happens that values could show."""
     return lambda w: None
@@ -114,11 +147,14 @@ SEMANTICS: dict[str, Builder] = {
     "ret": lambda i: Leave(returns=True),
     "exit": lambda i: Leave(),
     "trap": lambda i: Leave(trap=True),
+    "brkpt": _nothing,
     "bar.warp.sync": _warp_sync,
     "barrier.cta.sync": _barrier_sync,
     "barrier.cta.arrive": _barrier_arrive,
     "bar.sync": _barrier_sync,
     "bar.arrive": _barrier_arrive,
+    "bar.red": _barrier_red,
+    "bar.red.popc": _barrier_red,
     "elect.sync": _elect,
     "elect.sync.lane": _elect,
     "setmaxnreg": _setmaxnreg,
@@ -133,7 +169,9 @@ SEMANTICS: dict[str, Builder] = {
             "fence.proxy.tensormap.release",
             "fence.mbarrier_init",
             "fence",
+            "fence.restricted",
             "membar",
+            "membar.proxy.alias",
             "griddepcontrol.launch_dependents",
             "griddepcontrol.wait",
             "prefetch",
@@ -141,7 +179,12 @@ SEMANTICS: dict[str, Builder] = {
             "prefetch.tensormap",
             "cp.async.bulk.prefetch",
             "cp.async.bulk.prefetch.tensor",
+            "cp.async.bulk.prefetch.tensor.gather4",
+            "cp.async.bulk.prefetch.tensor.keep",
+            "cp.async.bulk.prefetch.keep",
             "applypriority",
+            "applypriority.async.bulk",
+            "applypriority.async.bulk.tensor",
             "discard",
             "pmevent",
         ),
@@ -149,5 +192,3 @@ SEMANTICS: dict[str, Builder] = {
     ),
     "nanosleep": _nanosleep,
 }
-
-_ = FULL

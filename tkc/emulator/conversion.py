@@ -9,7 +9,6 @@ import numpy as np
 
 from tkc.emulator.elementwise import DType
 from tkc.emulator.float import bf16_to_f32, f32_to_bf16, flush, narrow
-from tkc.emulator.formats import FORMATS
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import (
     F16,
@@ -18,7 +17,6 @@ from tkc.emulator.lanes import (
     LANES,
     S64,
     SIGNED,
-    U8,
     U16,
     U32,
     U64,
@@ -282,83 +280,8 @@ def _cvt_tf32(i: Instruction) -> Step:
     return run
 
 
-_NARROW_BITS = {"e4m3x2": 8, "e5m2x2": 8, "e3m2x2": 8, "e2m3x2": 8, "e2m1x2": 4, "ue8m0x2": 8}
-
-
-def _join_codes(high: Vec, low: Vec, kind: str) -> Vec:
-    if _NARROW_BITS[kind] == 4:
-        return (high << np.uint8(4) | low).astype(U8)
-    return high.astype(U16) << np.uint16(8) | low
-
-
-def _halves_to_f32(x: Vec, kind: str) -> tuple[Vec, Vec]:
-    """(high, low) of a packed pair of halves as float32."""
-    bits = view(x, U32)
-    low, high = bits.astype(U16), (bits >> np.uint32(16)).astype(U16)
-    if kind.startswith("bf16"):
-        return bf16_to_f32(high), bf16_to_f32(low)
-    return high.view(F16).astype(F32), low.view(F16).astype(F32)
-
-
-def _cvt_narrow(i: Instruction) -> Step:
-    """Floats to a pair of narrow values, from two f32 or one packed pair of halves."""
-    kind = i.type
-    target = FORMATS[kind.removesuffix("x2")]
-    mode, relu = i.mod("round", "rn"), i.has("relu")
-    satfinite = "satfinite" in i.statement.mnemonic
-    d, bits = i.dst_wide("d")
-    if i.given("hi"):
-        hi, lo = i.src("hi", F32), i.src("lo", F32)
-    else:
-        hi, lo = i.src("a", U32), -1
-    source = i.mod("from")
-
-    def run(w: Any) -> None:
-        R = w.R
-        if lo >= 0:
-            high, low = view(R[hi], F32), view(R[lo], F32)
-        else:
-            high, low = _halves_to_f32(R[hi], source)
-        codes = _join_codes(
-            target.encode(high, mode, satfinite, relu),
-            target.encode(low, mode, satfinite, relu),
-            kind,
-        )
-        w.put(d, widen(codes, bits) if bits else codes)
-
-    return run
-
-
-def _cvt_from_narrow(i: Instruction) -> Step:
-    """A pair of narrow values to a packed pair of halves, exactly."""
-    kind, to = i.mod("from"), i.type
-    source = FORMATS[kind.removesuffix("x2")]
-    relu = i.has("relu")
-    d = i.dst("d", 32)
-    a, _ = i.src_wide("a", U8 if _NARROW_BITS[kind] == 4 else U16)
-    half = to.removesuffix("x2")
-
-    def run(w: Any) -> None:
-        x = w.R[a]
-        codes = x.view(UNSIGNED[8 * x.dtype.itemsize]).astype(U16)
-        if _NARROW_BITS[kind] == 4:
-            low, high = codes & np.uint16(0xF), (codes >> np.uint16(4)) & np.uint16(0xF)
-        else:
-            low, high = codes & np.uint16(0xFF), codes >> np.uint16(8)
-        parts = [
-            f32_to_half(source.decode(c.astype(U8)), half, "rn", False, relu).astype(U32)
-            for c in (low, high)
-        ]
-        w.put(d, parts[1] << np.uint32(16) | parts[0])
-
-    return run
-
-
 SEMANTICS: dict[str, Builder] = {
     "cvt": _cvt,
     "cvt.x2": _cvt_x2,
     "cvt.tf32": _cvt_tf32,
-    "cvt.fp8x2": _cvt_narrow,
-    "cvt.fp8x2.half": _cvt_narrow,
-    "cvt.half.fp8x2": _cvt_from_narrow,
 }

@@ -23,11 +23,16 @@ RANK_SHIFT = 24
 
 
 class NamedBarrier:
-    """Barrier `id` of a CTA: threads that have come, how many it waits for, and the paths that wait."""
+    """Barrier `id` of a CTA: threads that have come, how many it waits for, and the paths that wait.
 
-    __slots__ = ("arrived", "expected", "waiting")
+    `votes` are (threads whose predicate holds, threads, warp, lanes) of a reduction; `results` its sums for each path.
+    """
+
+    __slots__ = ("arrived", "expected", "results", "votes", "waiting")
 
     def __init__(self) -> None:
+        self.votes: list[tuple[int, int, int, int]] = []
+        self.results: dict[tuple[int, int], tuple[int, int]] = {}
         self.arrived = 0
         self.expected: int | None = None
         self.waiting: list[tuple[Path, int]] = []
@@ -91,6 +96,11 @@ class Cta:
         expected = self.live if barrier.expected is None else barrier.expected
         if barrier.arrived < expected:
             return False
+        if barrier.votes:
+            total = (sum(v[0] for v in barrier.votes), sum(v[1] for v in barrier.votes))
+            for _, _, warp, mask in barrier.votes:
+                barrier.results[warp, mask] = total
+            barrier.votes = []
         for path, following in barrier.waiting:
             path.pc = following
             path.waits = ""

@@ -180,7 +180,7 @@ def _directed_quotient(x: Vec, y: Vec, mode: str) -> Vec:
 _PLAIN = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 
 
-def _finish(i: Instruction, fn: Callable[..., Vec], ftz: bool) -> Callable[..., Vec]:
+def finish(i: Instruction, fn: Callable[..., Vec], ftz: bool) -> Callable[..., Vec]:
     """Adds what `.ftz`, `.sat` and `.relu` say."""
     result = fn
     if ftz:
@@ -238,7 +238,7 @@ def _arith(name: str) -> Builder:
             fn = _directed(name, mode)
         else:
             raise ValueError(f"rounding .{mode} of .{kind} is not covered")
-        dtype, whole = packed(kind, _finish(i, fn, i.has("ftz") and _base(kind) == "f32"))
+        dtype, whole = packed(kind, finish(i, fn, i.has("ftz") and _base(kind) == "f32"))
         return binary(i, whole, dtype)
 
     return build
@@ -257,7 +257,7 @@ def _fma(i: Instruction) -> Step:
         raise ValueError(f"rounding .{mode} of .{kind} is not covered")
     else:
         fn = {"f64": _fma64, "f16": f16_fma, "bf16": bf16_fma}[base]
-    dtype, whole = packed(kind, _finish(i, fn, i.has("ftz") and base == "f32"))
+    dtype, whole = packed(kind, finish(i, fn, i.has("ftz") and base == "f32"))
     return ternary(i, whole, dtype)
 
 
@@ -307,7 +307,7 @@ def _minmax(larger: bool) -> Builder:
     def build(i: Instruction) -> Step:
         fn = _extreme(larger, i.has("nan"), i.has("xorsign"))
         kind = i.type if "type" in i.modifiers else "f32"
-        dtype, whole = packed(kind, _finish(i, fn, i.has("ftz") and _base(kind) == "f32"))
+        dtype, whole = packed(kind, finish(i, fn, i.has("ftz") and _base(kind) == "f32"))
         if i.given("c"):
             return ternary(i, whole, dtype)
         return binary(i, whole, dtype)
@@ -340,7 +340,7 @@ def _approx(name: str) -> Builder:
         kind = i.type
         fn = _FUNCTIONS[name]
         ftz = i.has("ftz") and _base(kind) == "f32"
-        dtype, whole = packed(kind, _finish(i, fn, ftz))
+        dtype, whole = packed(kind, finish(i, fn, ftz))
         return unary(i, whole, dtype)
 
     return build
@@ -369,7 +369,7 @@ def _rounded(name: str) -> Builder:
                 fn = lambda x: _root(x, mode)  # noqa: E731
             else:
                 fn = lambda x: _directed_quotient(np.ones(LANES, F32), x, mode)  # noqa: E731
-        dtype, whole = packed(kind, _finish(i, fn, i.has("ftz")))
+        dtype, whole = packed(kind, finish(i, fn, i.has("ftz")))
         return unary(i, whole, dtype)
 
     return build

@@ -19,7 +19,7 @@ from tkc.emulator.reader import read
 from tkc.emulator.report import Report
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.syntax import Function, Module, Variable
-from tkc.emulator.tensormap import TensorMap
+from tkc.emulator.tensormap import TensorMap, encode
 from tkc.ir.isa.targets import TARGETS, Target
 
 Dim = Sequence[int] | int
@@ -165,7 +165,7 @@ def _encode(
                 "TK403", f"{name} is a tensor map, and the parameter has {param.size} bytes"
             )
         assert array is not None
-        return argument.at(buffers.address(array)).encode()
+        return encode(argument.at(buffers.address(array)))
     if array is not None or argument is None:
         if param.size != 8:
             raise TkcError.at(
@@ -352,7 +352,8 @@ def _local_size(function: Function, addresses: dict[int, int]) -> int:
     """Bytes of a thread's local frame; gives each local variable its place in it."""
     at = 0
     for variable in function.variables:
-        if variable.space == "local":
+        # Parameters of calls lie there too.
+        if variable.space in ("local", "param"):
             at = -(-at // variable.align) * variable.align
             addresses[id(variable)] = at
             at += variable.size

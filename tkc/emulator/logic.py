@@ -95,32 +95,39 @@ def _shf(i: Instruction) -> Step:
     return ternary(i, funnel, U32)
 
 
-def _lop3(i: Instruction) -> Step:
-    table = i.immediate("table")
+def lop3_function(table: int) -> Callable[[Vec, Vec, Vec], Vec]:
+    """The function of three bits that a table names: bit 4a + 2b + c of it is the result."""
 
     def look_up(a: Vec, b: Vec, c: Vec) -> Vec:
-        result = np.zeros(LANES, U32)
+        result = np.zeros(len(a), U32)
         na, nb, nc = ~a, ~b, ~c
         for bit in range(8):
             if table >> bit & 1:
                 result |= (a if bit & 4 else na) & (b if bit & 2 else nb) & (c if bit & 1 else nc)
         return result
 
-    known: dict[int, Callable[[Vec, Vec, Vec], Vec]] = {
-        0xC0: lambda a, b, c: a & b,
-        0xFC: lambda a, b, c: a | b,
-        0x3C: lambda a, b, c: a ^ b,
-        0x80: lambda a, b, c: a & b & c,
-        0xFE: lambda a, b, c: a | b | c,
-        0x96: lambda a, b, c: a ^ b ^ c,
-        0xEA: lambda a, b, c: (a & b) | c,
-        0xF8: lambda a, b, c: a | (b & c),
-        0xE2: lambda a, b, c: (a & b) | (c & ~b),
-        0xE8: lambda a, b, c: (a & b) | (c & (a | b)),
-        0x6A: lambda a, b, c: (a & b) ^ c,
-        0x78: lambda a, b, c: a ^ (b & c),
-    }
-    return ternary(i, known.get(table, look_up), U32)
+    return _KNOWN_TABLES.get(table, look_up)
+
+
+_KNOWN_TABLES: dict[int, Callable[[Vec, Vec, Vec], Vec]] = {
+    0xC0: lambda a, b, c: a & b,
+    0xFC: lambda a, b, c: a | b,
+    0x3C: lambda a, b, c: a ^ b,
+    0x80: lambda a, b, c: a & b & c,
+    0xFE: lambda a, b, c: a | b | c,
+    0x96: lambda a, b, c: a ^ b ^ c,
+    0xEA: lambda a, b, c: (a & b) | c,
+    0xF8: lambda a, b, c: a | (b & c),
+    0xE2: lambda a, b, c: (a & b) | (c & ~b),
+    0xE8: lambda a, b, c: (a & b) | (c & (a | b)),
+    0x6A: lambda a, b, c: (a & b) ^ c,
+    0x78: lambda a, b, c: a ^ (b & c),
+}
+"""The usual ones, spelled with fewer steps."""
+
+
+def _lop3(i: Instruction) -> Step:
+    return ternary(i, lop3_function(i.immediate("table")), U32)
 
 
 _PRMT_BYTES = {

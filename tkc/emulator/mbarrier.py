@@ -23,10 +23,24 @@ COUNT_LIMIT = (1 << 20) - 1
 """Largest arrival count, and largest magnitude of the transaction count."""
 
 
+_PENDING_SHIFT = np.array([40], U64)
+_PHASE_BITS = (1 << 40) - 1
+"""A state names the phase that was under way, and above it the arrivals that were pending."""
+
+
 class MBarrier:
     """One object: `expected` arrivals in each phase, `pending` of them left, `bytes` to come, `phase` counts up."""
 
-    __slots__ = ("address", "bytes", "cta", "expected", "pending", "phase", "waiting")
+    __slots__ = (
+        "address",
+        "bytes",
+        "conditional",
+        "cta",
+        "expected",
+        "pending",
+        "phase",
+        "waiting",
+    )
 
     def __init__(self, cta: Cta, address: int, expected: int) -> None:
         self.cta = cta
@@ -36,6 +50,8 @@ class MBarrier:
         self.bytes = 0
         self.phase = 0
         self.waiting: list[Any] = []
+        self.conditional = False
+        """Whether it has the layout that counts reports of copies (v1)."""
 
     def __str__(self) -> str:
         return f"phase {self.phase}, {self.pending} of {self.expected} arrivals and {self.bytes} bytes pending"
@@ -161,7 +177,8 @@ def _init(i: Instruction) -> Step:
             where = np.array([address], U32)
             for region, offsets, _ in shared_parts(w, origin, where, False):
                 w.machine.memory.write(w, origin, region, offsets, np.zeros(1, U64), 64)
-            w.cta.barriers[offset] = MBarrier(w.cta, address, expected)
+            made = w.cta.barriers[offset] = MBarrier(w.cta, address, expected)
+            made.conditional = i.mod("layout").endswith("v1")
             w.machine.activity += 1
 
     return run
@@ -188,6 +205,7 @@ def _inval(i: Instruction) -> Step:
 def _arrive(i: Instruction) -> Step:
     read = _addresses(i)
     state = i.dst("state", 64) if i.given("state") else -1
+    mask = i.src("mask", U32) if i.given("mask") else -1
     expects = i.given("bytes")
     count = i.src("count", U32) if i.given("count") else -1
     size = i.src("bytes", U32) if expects else -1
@@ -197,6 +215,9 @@ def _arrive(i: Instruction) -> Step:
     def run(w: Any) -> None:
         R = w.R
         addresses = read(w)
+        if mask >= 0:
+            _multicast(w, addresses)
+            return
         phases: list[int] = []
         counts = view(R[count], U32)[SELECT[w.mask]].tolist() if count >= 0 else None
         sizes = view(R[size], U32)[SELECT[w.mask]].tolist() if expects else None
@@ -206,7 +227,7 @@ def _arrive(i: Instruction) -> Step:
                 raise Stop(
                     "TK305", "an arrival on a remote mbarrier returns no state", ins=i, warp=w
                 )
-            phases.append(bar.phase)
+            phases.append(bar.phase | bar.pending << 40)
             if sizes is not None:
                 bar.expect(sizes[k], i, w)
             number = counts[k] if counts is not None else 1
@@ -217,6 +238,39 @@ def _arrive(i: Instruction) -> Step:
             bar.arrive(number, i, w)
         if state >= 0:
             w.put(state, w.spread(np.array(phases, U64)))
+
+    def _multicast(w: Any, addresses: list[int]) -> None:
+        """The same on the objects at one offset in each CTA of a mask."""
+        R, lanes = w.R, SELECT[w.mask].tolist()
+        for lane, address in zip(lanes, addresses, strict=True):
+            ranks = int(view(R[mask], U32)[lane])
+            for cta in w.cta.cluster.ctas:
+                if ranks >> cta.rank & 1:
+                    bar = find(cta, address & 0xFFFFFF, i, w)
+                    if expects:
+                        bar.expect(int(view(R[size], U32)[lane]), i, w)
+                    if "arrive" in i.row.mnemonic:
+                        bar.arrive(int(view(R[count], U32)[lane]) if count >= 0 else 1, i, w)
+
+    return run
+
+
+def _pending(i: Instruction) -> Step:
+    """The arrivals that were pending when a state was made: it holds them above its phase."""
+    d, state = i.dst("d", 32), i.src("state", U64)
+    return lambda w: w.put(d, (view(w.R[state], U64) >> _PENDING_SHIFT).astype(U32))
+
+
+def _check_layout(i: Instruction) -> Step:
+    p = i.dst("p", 1)
+    read = _addresses(i)
+    v1 = i.mod("layout").endswith("v1")
+
+    def run(w: Any) -> None:
+        result = 0
+        for lane, address in zip(SELECT[w.mask].tolist(), read(w), strict=True):
+            result |= int(barrier_at(w, address, i).conditional == v1) << lane
+        w.put_predicate(p, result)
 
     return run
 
@@ -245,6 +299,7 @@ def _wait(i: Instruction) -> Semantic:
     parity = i.given("parity")
     token, _ = i.src_wide("parity" if parity else "state", U32 if parity else U64)
     p = i.dst("p", 1)
+    q = i.dst("q", 1) if i.given("q") else -1
     suspends = "try_wait" in i.row.mnemonic
     dtype = U32 if parity else U64
 
@@ -257,7 +312,7 @@ def _wait(i: Instruction) -> Semantic:
             if bar.cta is not w.cta:
                 raise Stop("TK305", "a wait on the mbarrier of another CTA", ins=i, warp=w)
             value = int(tokens[lane])
-            over = (bar.phase & 1) != (value & 1) if parity else bar.phase != value
+            over = (bar.phase & 1) != (value & 1) if parity else bar.phase != value & _PHASE_BITS
             if over:
                 done |= 1 << lane
             else:
@@ -281,6 +336,9 @@ def _wait(i: Instruction) -> Semantic:
             path.poll = None
             path.waits = ""
             w.put_predicate(p, done)
+            if q >= 0:
+                # No copy here reports a problem.
+                w.put_predicate(q, 0)
             if w.taint:
                 w.taint_result(p, 0)
             if missing and not suspends:
@@ -299,6 +357,17 @@ _ARRIVALS = (
     "mbarrier.arrive.expect_tx",
     "mbarrier.arrive.expect_tx.state",
     "mbarrier.arrive.expect_tx.cluster",
+    "mbarrier.arrive_drop",
+    "mbarrier.arrive_drop.state",
+    "mbarrier.arrive_drop.cluster",
+    "mbarrier.arrive_drop.expect_tx",
+    "mbarrier.arrive_drop.expect_tx.state",
+    "mbarrier.arrive_drop.expect_tx.cluster",
+    "mbarrier.arrive.noComplete",
+    "mbarrier.arrive_drop.noComplete",
+    "mbarrier.arrive.multicast",
+    "mbarrier.arrive.expect_tx.multicast",
+    "mbarrier.expect_tx.multicast",
 )
 
 SEMANTICS: dict[str, Builder] = {
@@ -313,7 +382,11 @@ SEMANTICS: dict[str, Builder] = {
             "mbarrier.test_wait.parity",
             "mbarrier.try_wait",
             "mbarrier.test_wait",
+            "mbarrier.try_wait.parity.report",
+            "mbarrier.test_wait.parity.report",
         ),
         _wait,
     ),
+    "mbarrier.pending_count": _pending,
+    "mbarrier.check_layout": _check_layout,
 }

@@ -13,7 +13,6 @@ from tkc.emulator.lanes import (
     LANES,
     SELECT,
     SIGNED,
-    U8,
     U32,
     U64,
     UNSIGNED,
@@ -153,6 +152,8 @@ def _ld_param(i: Instruction) -> Step:
     variable = i.program.variable(i.statement.scope, name)
     if variable is None or variable.space != "param":
         raise ValueError(f"no parameter {name}")
+    if variable not in i.program.function.params:
+        return _ld_frame(i)
     assert isinstance(operand, Name)
     dests = i.dsts("d")
     dtype = UNSIGNED[bits]
@@ -185,6 +186,23 @@ def _ld_param(i: Instruction) -> Step:
     return run
 
 
+def _ld_frame(i: Instruction) -> Step:
+    """A parameter of a call: it lies in the thread's own memory."""
+    bits = type_bits(i.type)
+    dests = i.dsts("d")
+    origin = Origin(i)
+    resolve = resolver(i, "param", "local", origin, bits // 8 * len(dests))
+    i.follows = True
+
+    def run(w: Any) -> None:
+        values, bad = read_parts(w, origin, resolve(w), bits, len(dests))
+        for k, (slot, have) in enumerate(dests):
+            _place_result(w, slot, values if len(dests) == 1 else values[:, k], i.type[0], have)
+            w.taint_result(slot, bad)
+
+    return run
+
+
 def _value_dtype(kind: str, bits: int) -> DType:
     if kind in ("f32", "f64"):
         return np.dtype(f"float{bits}")
@@ -202,7 +220,8 @@ def _st(i: Instruction) -> Step:
             raise ValueError(f"a source has {have} bits, expected {bits} or more")
     slots = tuple(slot for slot, _ in sources)
     origin = Origin(i)
-    resolve = resolver(i, "addr", _space(i), origin, bits // 8 * count)
+    name, space = ("param", "local") if i.row.name.startswith("st.param") else ("addr", _space(i))
+    resolve = resolver(i, name, space, origin, bits // 8 * count)
     i.follows = True
     dtype = UNSIGNED[width]
 
@@ -277,9 +296,9 @@ SEMANTICS: dict[str, Builder] = {
     "ld.param.vec": _ld_param,
     "st": _st,
     "st.vec": _st,
+    "st.param": _st,
+    "st.param.vec": _st,
     "cvta": _cvta(False),
     "cvta.to": _cvta(True),
     "mapa": _mapa,
 }
-
-_ = U8

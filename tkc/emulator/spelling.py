@@ -66,6 +66,8 @@ def _unify(
                 return False
             out[want.text] = have.items
             return True
+        if isinstance(have, Vector) and len(have.items) == 1:
+            have = have.items[0]
         if isinstance(have, Vector | Address | Pair):
             return False
         out[want.text] = have

@@ -27,17 +27,15 @@ from tkc.emulator.lanes import S32, U8, U16, U64, Vec, view
 from tkc.emulator.mbarrier import MBarrier, find
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Origin, Region
-from tkc.emulator.tensormap import Map, decode
+from tkc.emulator.tensormap import decode
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.memory import Done, Proxy
-
-_PADDED = {"16U4_ALIGN16B": 8, "16U6_ALIGN16B": 12}
-"""Bytes of data in each 16-byte slot of the padded types."""
+from tkc.ir.isa.tensormap import GRANULE, MAP_ALIGN, MAP_BYTES, NAN_FILL, TiledMap
 
 decode_map = lru_cache(maxsize=256)(decode)
 
 
-def map_at(w: Any, address: int, ins: Instruction) -> Map:
+def map_at(w: Any, address: int, ins: Instruction) -> TiledMap:
     """The tensor map at a generic address."""
     region: Region | None
     if PARAM_WINDOW <= address < LOCAL_WINDOW:
@@ -45,9 +43,9 @@ def map_at(w: Any, address: int, ins: Instruction) -> Map:
     elif address >= SHARED_WINDOW:
         raise Stop("TK323", "a tensor map in shared memory", ins=ins, warp=w)
     else:
-        region, offset = global_place(w, address, ins, 128)
-    aligned(address, 64, "the address of the tensor map", ins, w)
-    raw = region.data[offset : offset + 128].tobytes()
+        region, offset = global_place(w, address, ins, MAP_BYTES)
+    aligned(address, MAP_ALIGN, "the address of the tensor map", ins, w)
+    raw = region.data[offset : offset + MAP_BYTES].tobytes()
     try:
         return decode_map(raw)
     except ValueError as error:
@@ -62,7 +60,7 @@ def _swizzled(size: int, swizzle: str, start: int, unit: int) -> Vec:
     return made
 
 
-def shared_offsets(m: Map, offset: int, size: int) -> tuple[Vec, int]:
+def shared_offsets(m: TiledMap, offset: int, size: int) -> tuple[Vec, int]:
     """(byte offset of each item of a box, bytes of an item)."""
     unit = 8 if SWIZZLES[m.swizzle].atom == 8 else 16
     low = offset % 1024
@@ -70,18 +68,24 @@ def shared_offsets(m: Map, offset: int, size: int) -> tuple[Vec, int]:
 
 
 class Box:
-    """The part of a tensor that a copy touches: `shape` in bytes with the innermost axis last, clipped at the edges."""
+    """The part of a tensor that a copy touches: `shape` in bytes with the innermost axis last, clipped at the edges.
 
-    def __init__(self, m: Map, coords: list[int]) -> None:
-        bits = m.element.bits
+    A store (`writes`) takes whole granules of 16 bytes along the innermost axis, even where a row ends inside of one.
+    """
+
+    def __init__(self, m: TiledMap, coords: list[int], writes: bool = False) -> None:
+        kind = m.type
         self.map = m
-        self.slot = _PADDED.get(m.element.name, 0)
+        # Padded types keep 16 elements in 16 bytes of shared memory, and fewer bytes of data.
+        self.slot = 2 * kind.bits if kind.shared_bits != kind.bits else 0
         # Along the inner axis bytes are counted, so that packed types are whole.
         sizes, box, first = list(m.sizes), list(m.box), list(coords)
         steps = list(m.element_strides)
-        sizes[0], box[0] = sizes[0] * bits // 8, box[0] * bits // 8
-        first[0] = first[0] * bits // 8
+        sizes[0], box[0] = sizes[0] * kind.bits // 8, box[0] * kind.bits // 8
+        first[0] = first[0] * kind.bits // 8
         steps[0] = 1
+        if writes:
+            sizes[0] = -(-sizes[0] // GRANULE) * GRANULE
         strides = (1, *m.strides)
         self.shape: list[int] = []
         self.inside: list[slice] = []
@@ -89,9 +93,7 @@ class Box:
         start = 0
         for axis in reversed(range(m.rank)):
             count = -(-box[axis] // steps[axis])
-            low = max(0, -(first[axis] // steps[axis])) if first[axis] < 0 else 0
-            while first[axis] + low * steps[axis] < 0:
-                low += 1
+            low = -(first[axis] // steps[axis]) if first[axis] < 0 else 0
             high = max(low, min(count, -(-(sizes[axis] - first[axis]) // steps[axis])))
             self.shape.append(count)
             self.inside.append(slice(low, high))
@@ -112,13 +114,11 @@ class Box:
         return self.data_bytes // self.slot * 16 if self.slot else self.data_bytes
 
 
-def _fill(m: Map, count: int) -> Vec:
-    """What stands outside of the tensor, for a whole number of elements."""
+def _fill(m: TiledMap, count: int) -> Vec:
+    """What stands outside of the tensor."""
     if m.fill == "zero":
         return np.zeros(count, U8)
-    width = m.element.bits // 8
-    pattern = {2: b"\xff\x7f", 4: b"\xff\xff\xff\x7f", 8: b"\xff" * 7 + b"\x7f"}[width]
-    return np.frombuffer(pattern * (count // width), U8).copy()
+    return np.full(count // 2, NAN_FILL, U16).view(U8)
 
 
 def _gather(
@@ -129,7 +129,7 @@ def _gather(
     data = _fill(m, box.data_bytes).reshape(box.shape)
     bad: Vec | None = None
     if not box.empty:
-        region, offset = global_place(w, m.base + box.start, ins, 1)
+        region, offset = global_place(w, m.address + box.start, ins, 1)
         inside, unwritten = w.machine.memory.read_box(
             agent, origin, region, offset, box.clipped, tuple(box.strides)
         )
@@ -146,6 +146,29 @@ def _gather(
     return flat, bad
 
 
+def _check_coordinates(
+    i: Instruction, m: TiledMap, coords: list[int], w: Any, writes: bool
+) -> None:
+    """The copy engine faults on an innermost coordinate inside of a granule, and on stores below zero."""
+    inner = coords[0] * m.type.bits
+    if inner % (8 * GRANULE):
+        raise Stop(
+            "TK322",
+            f"innermost coordinate {coords[0]} is byte {inner / 8:g}, no multiple of {GRANULE}",
+            ins=i,
+            warp=w,
+        )
+    if coords[0] % m.type.inner_multiple:
+        raise Stop(
+            "TK322",
+            f"innermost coordinate {coords[0]}, no multiple of {m.type.inner_multiple} for {m.type.name}",
+            ins=i,
+            warp=w,
+        )
+    if writes and min(coords) < 0:
+        raise Stop("TK321", f"a tensor store at negative coordinates {coords}", ins=i, warp=w)
+
+
 def _coordinates(i: Instruction) -> Any:
     slots = [slot for slot, _ in i.srcs("coords", S32)]
 
@@ -156,7 +179,7 @@ def _coordinates(i: Instruction) -> Any:
     return run
 
 
-def _check_rank(i: Instruction, m: Map, w: Any) -> None:
+def _check_rank(i: Instruction, m: TiledMap, w: Any) -> None:
     rank = int(i.mod("dim", "2d")[0])
     if rank != m.rank:
         raise Stop(
@@ -166,12 +189,19 @@ def _check_rank(i: Instruction, m: Map, w: Any) -> None:
         raise Stop("TK323", f"interleave {m.interleave} is not covered", ins=i, warp=w)
 
 
-def _check_place(i: Instruction, m: Map, offset: int, w: Any) -> None:
+def _check_place(i: Instruction, m: TiledMap, offset: int, w: Any) -> None:
     aligned(offset, 128, "the shared address of a tensor copy", i, w)
 
 
 def _write_shared(
-    w: Any, agent: str, origin: Origin, m: Map, cta: Any, offset: int, data: Vec, bad: Vec | None
+    w: Any,
+    agent: str,
+    origin: Origin,
+    m: TiledMap,
+    cta: Any,
+    offset: int,
+    data: Vec,
+    bad: Vec | None,
 ) -> None:
     offsets, unit = shared_offsets(m, offset, len(data))
     memory = w.machine.memory
@@ -199,6 +229,7 @@ def _load(i: Instruction) -> Step:
             m = map_at(w, address(w, lane), i)
             _check_rank(i, m, w)
             coords = coordinates(w, lane)
+            _check_coordinates(i, m, coords, w, False)
             boxes = _rows(m, coords) if gather else [Box(m, coords)]
             mask = int(view(w.R[mask_slot], U16)[lane]) if mask_slot >= 0 else None
             to, offset = shared_place(w, dst(w, lane), i)
@@ -227,9 +258,9 @@ def _load(i: Instruction) -> Step:
     return run
 
 
-def _rows(m: Map, coords: list[int]) -> list[Box]:
+def _rows(m: TiledMap, coords: list[int], writes: bool = False) -> list[Box]:
     """The four one-row boxes of gather4 and scatter4: a column and four rows."""
-    return [Box(m, [coords[0], row]) for row in coords[1:5]]
+    return [Box(m, [coords[0], row], writes) for row in coords[1:5]]
 
 
 def _load_steps(
@@ -267,7 +298,8 @@ def _store(kind: str) -> Builder:
                 m = map_at(w, address(w, lane), i)
                 _check_rank(i, m, w)
                 coords = coordinates(w, lane)
-                boxes = _rows(m, coords) if kind == "scatter" else [Box(m, coords)]
+                _check_coordinates(i, m, coords, w, True)
+                boxes = _rows(m, coords, True) if kind == "scatter" else [Box(m, coords, True)]
                 cta, offset = shared_place(w, src(w, lane), i)
                 if cta is not w.cta:
                     raise Stop("TK321", f"a tensor store from {cta.name}", ins=i, warp=w)
@@ -294,12 +326,13 @@ def _store(kind: str) -> Builder:
 _PTX_TYPES = {"FLOAT16": "f16", "BFLOAT16": "bf16", "FLOAT32": "f32", "FLOAT64": "f64"}
 
 
-def _element_kind(m: Map) -> str:
-    if m.element.name in _PTX_TYPES:
-        return _PTX_TYPES[m.element.name]
-    if m.element.floating:
+def _element_kind(m: TiledMap) -> str:
+    name = m.type.name
+    if name in _PTX_TYPES:
+        return _PTX_TYPES[name]
+    if m.type.floating:
         return "f32"
-    return f"{m.element.integer or 'u'}{m.element.bits}"
+    return f"{'s' if name.startswith('INT') else 'u'}{m.type.bits}"
 
 
 def _store_steps(
@@ -338,7 +371,7 @@ def _store_steps(
                     machine.found(
                         "TK320", "uninitialised shared memory is stored to global memory", i, w
                     )
-            region, start = global_place(w, m.base + box.start, i, 1)
+            region, start = global_place(w, m.address + box.start, i, 1)
             strides = tuple(box.strides)
             if op:
                 dtype, fn = reduction(op, _element_kind(m))
