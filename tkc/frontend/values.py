@@ -113,12 +113,9 @@ class Values:
         """A compile-time integer of at least `least`."""
         size = self.size(e, what)
         if not isinstance(size, int):
-            self._fail(
-                "TK117",
-                f"{what} is fixed at compile time, and `{show(size)}` is not before the launch",
-                e.span,
-                fix=f"param {size} = ..." if isinstance(size, str) else None,
-            )
+            told = f"{what} is fixed at compile time, and `{show(size)}` is not before the launch"
+            hint = f": `param {size} = ...` would fix it" if isinstance(size, str) else ""
+            self._fail("TK117", told + hint, e.span)
         if size < least:
             self._fail("TK117", f"{what} is {size}, expected at least {least}", e.span)
         return size
