@@ -187,6 +187,34 @@ def _infinite_image(t: str) -> Json:
     return buffer(f"b{ELEMENT[t]}", (64 + N) * per, "list", values=rows + columns)
 
 
+_ZEROED: dict[str, tuple[int, int, int, int]] = {
+    "f16": (0x7BFF, 0x0400, 0x1400, 1),
+    "bf16": (0x7F7F, 0x3580, 0x3580, 1),
+    "tf32": (0x7F7FE000, 0x35800000, 0x35800000, 1 << 13),
+    "e4m3": (0x7E, 0x08, 0x08, 1),
+    "e5m2": (0x7B, 0x04, 0x14, 1),
+}
+"""A large word, small words for A and B, and the lowest mantissa bit."""
+
+
+def _zeroed_image(t: str) -> Json:
+    """Zeros of A meet large numbers of B, small numbers meet small ones: does a product of 0 take part in aligning?"""
+    large, left, right, unit = _ZEROED[t]
+    per, kinds = 256 // ELEMENT[t], (2 if t == "e5m2" else 3)
+    mantissas = [(7 * i * i + 3 * i + 1) % (1 << kinds) * unit for i in range(997)]
+    rows = [
+        0 if k % 2 == 0 else left | mantissas[(r * 31 + k) % 997]
+        for r in range(64)
+        for k in range(per)
+    ]
+    columns = [
+        large if k % 2 == 0 and n % 4 else right | mantissas[(n * 29 + k) % 997]
+        for n in range(N)
+        for k in range(per)
+    ]
+    return buffer(f"b{ELEMENT[t]}", (64 + N) * per, "list", values=rows + columns)
+
+
 def _c(d: str, low: int, high: int, seed: int) -> Json:
     count = registers_of(d, N) * 128
     if d == "f16":
@@ -254,6 +282,7 @@ def _wgmma() -> Program:
             scale=1,
         )
         if a == b:
+            multiply(p, f"{name}_zeroed", name, count, _zeroed_image(a), da, db, scale=0)
             tiny = _c(d, -14 if d == "f16" else -40, -10, 1057)
             multiply(
                 p,

@@ -94,7 +94,7 @@ def _lengths(t: MapTrials) -> None:
     t.add("row_longer_than_stride", sizes=[128, 8], strides=[128])
     t.add("box_larger_than_tensor", sizes=[8, 2], strides=[16], box=[64, 64])
     t.add("smaller_outer_stride", THREE, strides=[2048, 256])
-    for rows in (128, 129, 192, 224, 226, 227, 228, 240, 255):
+    for rows in (128, 129, 192, 224, 226, 227, 228, 229, 230, 240, 255):
         t.add(
             f"box_kilobytes_{rows}",
             type="FLOAT64",
