@@ -56,6 +56,22 @@ class LowerStageToPtxPass(ModulePass):
             source.erase()
 
 
+SCALAR_PARAMS = {f32: ("f32", "f32"), i32: ("s32", "i32"), i64: ("s64", "i64")}
+"""Scalar arguments: the kind of PTX parameter, and the dtype in the contract."""
+
+
+def _scalar_arguments(k: Kernel) -> None:
+    """Each scalar that the user passes becomes a parameter, read once."""
+    for name, arg in zip(k.source.arg_names, k.source.body.block.args, strict=True):
+        if arg.type in SCALAR_PARAMS:
+            kind, dtype = SCALAR_PARAMS[arg.type]
+            k.params.append((name.data, kind))
+            k.args.append(
+                {"kind": "scalar", "dtype": dtype, "argument": name.data, "name": name.data}
+            )
+            k.values[arg] = k.emit.param(name.data, kind)
+
+
 def _number(attribute: IntegerAttr | None) -> int:
     return attribute.value.data if attribute is not None else 0
 
@@ -73,6 +89,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     k.lane = emit.special("%laneid")
     k.warp = emit("shr", ".u32", k.thread, 5)
     k.base = emit.shared_base()
+    _scalar_arguments(k)
     for op in source.body.block.ops:
         match op:
             case s.BufferOp() | s.BarriersOp():
