@@ -193,6 +193,8 @@ def _remote() -> Program:
         mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];
         """,
         wait_parity("%r10", "0", "FIRST"),
+        # the other barrier has finished its phase too
+        _END,
         """
         setp.ge.u32 %p2, %r1, 2;
         @%p2 bra SKIP;

@@ -46,6 +46,8 @@ def _low_word(ops: list[Op], bits: int) -> list[Op]:
 
 
 def _bits32() -> list[Op]:
+    # places and lengths beyond 255 are not defined
+    place = "and.b32 {w}, {b}, 255;\nand.b32 {x}, {c}, 255;\n"
     ops: list[Op] = []
     for name in (
         "popc.b32",
@@ -58,14 +60,14 @@ def _bits32() -> list[Op]:
     ):
         ops.append((name, f"{name} {{d}}, {{a}};"))
     for t in ("u32", "s32"):
-        ops.append((f"bfe.{t}", f"bfe.{t} {{d}}, {{a}}, {{b}}, {{c}};"))
+        ops.append((f"bfe.{t}", f"{place}bfe.{t} {{d}}, {{a}}, {{w}}, {{x}};"))
         for mode in ("clamp", "wrap"):
             ops.append((f"szext.{mode}.{t}", f"szext.{mode}.{t} {{d}}, {{a}}, {{b}};"))
         for part in ("lo", "hi"):
             ops.append((f"mul24.{part}.{t}", f"mul24.{part}.{t} {{d}}, {{a}}, {{b}};"))
             ops.append((f"mad24.{part}.{t}", f"mad24.{part}.{t} {{d}}, {{a}}, {{b}}, {{c}};"))
-    ops.append(("bfi.b32", "bfi.b32 {d}, {a}, {b}, {c}, 9;"))
-    ops.append(("bfi.b32.place", "bfi.b32 {d}, {a}, {b}, {c}, {b};"))
+    ops.append(("bfi.b32", f"{place}bfi.b32 {{d}}, {{a}}, {{b}}, {{x}}, 9;"))
+    ops.append(("bfi.b32.place", f"{place}bfi.b32 {{d}}, {{a}}, {{b}}, {{x}}, {{w}};"))
     for mode in ("clamp", "wrap"):
         ops.append((f"bmsk.{mode}.b32", f"bmsk.{mode}.b32 {{d}}, {{a}}, {{b}};"))
         for way in "lr":
@@ -231,14 +233,17 @@ def _bits64() -> list[Op]:
     ):
         ops.append((name, f"{name} {{w}}, {{a}};\ncvt.u64.u32 {{d}}, {{w}};"))
     ops.append(("brev.b64", "brev.b64 {d}, {a};"))
+    # places and lengths beyond 255 are not defined
+    place = "cvt.u32.u64 {w}, {b};\nand.b32 {w}, {w}, 255;\n"
+    length = "cvt.u32.u64 {x}, {c};\nand.b32 {x}, {x}, 255;\n"
     for t in ("u64", "s64"):
         ops.append(
             (
                 f"bfe.{t}",
-                f"cvt.u32.u64 {{w}}, {{b}};\ncvt.u32.u64 {{x}}, {{c}};\nbfe.{t} {{d}}, {{a}}, {{w}}, {{x}};",
+                f"{place}{length}bfe.{t} {{d}}, {{a}}, {{w}}, {{x}};",
             )
         )
-    ops.append(("bfi.b64", "cvt.u32.u64 {x}, {c};\nbfi.b64 {d}, {a}, {b}, {x}, 11;"))
+    ops.append(("bfi.b64", f"{length}bfi.b64 {{d}}, {{a}}, {{b}}, {{x}}, 11;"))
     ops.append(("slct.b64.s32", "cvt.u32.u64 {w}, {c};\nslct.b64.s32 {d}, {a}, {b}, {w};"))
     return ops
 

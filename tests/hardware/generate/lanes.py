@@ -165,7 +165,6 @@ _CONTROL = """
     setp.ne.u32 %p1, %r21, 0;
     @%p1 bra LOOP;
     SKIP:
-    activemask.b32 %r22;
     // a switch of four ways
     and.b32 %r23, %r11, 3;
     mov.u32 %r24, 1000;
@@ -198,18 +197,10 @@ _CONTROL = """
     @%p3 bra MEET;
     add.u32 %r25, %r25, 8;
     MEET:
-    // a call
-    {
-    .param .b32 given;
-    .param .b32 answer;
-    st.param.b32 [given], %r10;
-    call.uni (answer), triple, (given);
-    ld.param.b32 %r26, [answer];
-    }
     st.global.b32 [%d5], %r20;
     st.global.b32 [%d5+512], %r24;
     st.global.b32 [%d5+1024], %r25;
-    st.global.b32 [%d5+1536], %r26;
+    st.global.b32 [%d5+1536], %r23;
     // some lanes leave before the barrier
     setp.gt.u32 %p4, %r0, 99;
     @%p4 exit;
@@ -217,11 +208,47 @@ _CONTROL = """
 """
 
 
-def _control() -> Program:
-    p = Program(
-        "control", "Divergent loops, switches, nested branches, a call, lanes that leave early."
-    )
-    p.text("""
+_START = """
+    ld.param.u64 %d0, [a];
+    ld.param.u64 %d1, [b];
+    ld.param.u64 %d2, [out];
+    mul.wide.u32 %d9, %r0, 4;
+    add.u64 %d5, %d2, %d9;
+    add.u64 %d10, %d0, %d9;
+    ld.global.b32 %r10, [%d10];
+    add.u64 %d10, %d1, %d9;
+    ld.global.b32 %r11, [%d10];
+"""
+_CALL = """
+    {
+    .param .b32 given;
+    .param .b32 answer;
+    st.param.b32 [given], %r10;
+    call.uni (answer), triple, (given);
+    ld.param.b32 %r26, [answer];
+    }
+    setp.lt.s32 %p2, %r11, 0;
+    @%p2 bra SKIP;
+    {
+    .param .b32 given;
+    .param .b32 answer;
+    st.param.b32 [given], %r26;
+    call (answer), triple, (given);
+    ld.param.b32 %r26, [answer];
+    }
+    SKIP:
+    st.global.b32 [%d5], %r26;
+"""
+
+
+def _control() -> list[Program]:
+    params = {"a": "u64", "b": "u64", "out": "u64"}
+    data = {"a": buffer("b32", 128, "bits", seed=860), "b": buffer("b32", 128, "bits", seed=861)}
+    p = Program("control", "Divergent loops, switches, nested branches, lanes that leave early.")
+    p.entry("control", params, joined(GLOBAL_INDEX, _START, _CONTROL))
+    p.launch("control", "control", ["a", "b", "out"], {**data, "out": out("b32", 640)})
+    called = Program("call", "A function called by all threads, then by some.")
+    called.text("""
         .func (.param .b32 answer) triple(.param .b32 given)
         {
             .reg .b32 %a;
@@ -231,25 +258,9 @@ def _control() -> Program:
             ret;
         }
     """)
-    body = joined(
-        GLOBAL_INDEX,
-        """
-        ld.param.u64 %d0, [a];
-        ld.param.u64 %d1, [b];
-        ld.param.u64 %d2, [out];
-        mul.wide.u32 %d9, %r0, 4;
-        add.u64 %d5, %d2, %d9;
-        add.u64 %d10, %d0, %d9;
-        ld.global.b32 %r10, [%d10];
-        add.u64 %d10, %d1, %d9;
-        ld.global.b32 %r11, [%d10];
-        """,
-        _CONTROL,
-    )
-    p.entry("control", {"a": "u64", "b": "u64", "out": "u64"}, body)
-    data = {"a": buffer("b32", 128, "bits", seed=860), "b": buffer("b32", 128, "bits", seed=861)}
-    p.launch("control", "control", ["a", "b", "out"], {**data, "out": out("b32", 640)})
-    return p
+    called.entry("call", params, joined(GLOBAL_INDEX, _START, _CALL))
+    called.launch("call", "call", ["a", "b", "out"], {**data, "out": out("b32", 128)})
+    return [p, called]
 
 
 def _barriers() -> Program:
@@ -412,4 +423,4 @@ def _special() -> Program:
 
 
 def programs() -> list[Program]:
-    return [_lanes(), _control(), _barriers(), _special()]
+    return [_lanes(), *_control(), _barriers(), _special()]
