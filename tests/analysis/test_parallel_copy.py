@@ -31,7 +31,9 @@ def at_once(copies: list[Copy], state: dict[str, tuple[str, ...]]) -> dict[str, 
     made = dict(state)
     for index, copy in enumerate(copies):
         whole = ("constant", str(index)) if copy.source is None else state[str(copy.source)]
-        made[str(copy.target)] = whole if copy.exact or copy.source is None else (whole[0], whole[0])
+        made[str(copy.target)] = (
+            whole if copy.exact or copy.source is None else (whole[0], whole[0])
+        )
     return made
 
 

@@ -115,7 +115,9 @@ def test_a_value_that_one_side_reads_is_dead_on_the_other() -> None:
 def test_inner_loops_come_first() -> None:
     op, emit = kernel("k", reqntid=32)
     p = emit.undef("pred")
-    emit.for_(0, 4, 1, lambda i: emit.if_(p, lambda: emit.for_(0, 4, 1, lambda j: None) and None) and None)
+    emit.for_(
+        0, 4, 1, lambda i: emit.if_(p, lambda: emit.for_(0, 4, 1, lambda j: None) and None) and None
+    )
     structured = Liveness(op.body.block).structured
     assert [type(o) for o in structured] == [ForOp, IfOp, ForOp]
     assert structured[2].parent_op() is op

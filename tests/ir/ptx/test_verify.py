@@ -137,7 +137,7 @@ REFUSED = {
     "ptx.repeat %b32 : (<b32>) -> (<b32>) do {\n^bb0(%x : <b32>):\nptx.until %p : (<pred>)\n}": "the body yields ()",
     "ptx.while () do {\n}, {\n}": "ends in ptx.proceed",
     "ptx.while () do {\nptx.proceed %b32 : (<b32>)\n}, {\n}": "the condition is a predicate",
-    "ptx.while %b32 : (<b32>) -> (<b32>) do {\nptx.proceed %p : (<pred>)\n}, {\n^bb0(%x : <b32>):\nEND": "first region takes ()",
+    "ptx.while %b32 : (<b32>) -> (<b32>) do {\nptx.proceed %p : (<pred>)\n}, {\n^bb0(%x : <b32>):\nEND": "takes ()",
 }
 
 
