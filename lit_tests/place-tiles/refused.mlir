@@ -1,0 +1,175 @@
+// What `place-tiles` refuses, each at the statement that asks for it.
+// RUN: tkc-opt %s -p 'place-tiles' --split-input-file --expect-errors
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<f32, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [100, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [100, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [100 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store"} do {
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<100, M>, %n : !tile.block<32, N>):
+        tile.get %p : (!tile.pipe_ring) do {
+        ^bb0(%s : !tile.shared<f32, [100, 32], 2, "128B">):
+          %r = tile.read %s : (!tile.shared<f32, [100, 32], 2, "128B">) -> (!tile.regs<f32, [100, 32]>)
+          %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<100, M>, !tile.block<32, N>) -> (!tile.slice<f32, [100, 32]>)
+          tile.copy %r, %c : (!tile.regs<f32, [100, 32]>, !tile.slice<f32, [100, 32]>) // error: a register tile of 100 rows over 128 threads is not supported yet; rows and threads must divide one another [TK110]
+          tile.yield ()
+        }
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<f32, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [64, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [64, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [64 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store"} do {
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<64, M>, %n : !tile.block<32, N>):
+        tile.get %p : (!tile.pipe_ring) do {
+        ^bb0(%s : !tile.shared<f32, [64, 32], 2, "128B">):
+          %r = tile.read %s : (!tile.shared<f32, [64, 32], 2, "128B">) -> (!tile.regs<f32, [64, 32]>)
+          %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<64, M>, !tile.block<32, N>) -> (!tile.slice<f32, [64, 32]>)
+          tile.copy %r, %c : (!tile.regs<f32, [64, 32]>, !tile.slice<f32, [64, 32]>) // error: a register tile of 64 rows leaves threads of a role of 128 idle; tiles of 128 rows fit [TK110]
+          tile.yield ()
+        }
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<f32, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [512, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [512, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [512 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store"} do {
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<512, M>, %n : !tile.block<32, N>):
+        tile.get %p : (!tile.pipe_ring) do {
+        ^bb0(%s : !tile.shared<f32, [512, 32], 2, "128B">):
+          %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<512, M>, !tile.block<32, N>) -> (!tile.slice<f32, [512, 32]>)
+          tile.copy %s, %c : (!tile.shared<f32, [512, 32], 2, "128B">, !tile.slice<f32, [512, 32]>) // error: a tile of shape [512, 32] has an extent of 512; the tensor copy engine takes boxes of at most 256 on each axis but the last [TK207]
+          tile.yield ()
+        }
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<bf16, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<bf16, [7, 24], 2, "none">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<bf16, [7, 24], 2, "none">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [7 : i32, 24 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store"} do {
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<7, M>, %n : !tile.block<24, N>):
+        tile.get %p : (!tile.pipe_ring) do {
+        ^bb0(%s : !tile.shared<bf16, [7, 24], 2, "none">):
+          %c = tile.slice %C, %m, %n : (!tile.tensor<bf16, [M, N]>, !tile.block<7, M>, !tile.block<24, N>) -> (!tile.slice<bf16, [7, 24]>)
+          tile.copy %s, %c : (!tile.shared<bf16, [7, 24], 2, "none">, !tile.slice<bf16, [7, 24]>) // error: a tile of shape [7, 24] is copied in spans of 16 bytes of 7 rows; the tensor copy engine writes at multiples of 128 bytes, so rows must be a multiple of 8 [TK207]
+          tile.yield ()
+        }
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<f32, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [128, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [128 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store"} do {
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<128, M>, %n : !tile.block<32, N>):
+        %v = tile.get %p : (!tile.pipe_ring) -> (!tile.regs<f32, [128, 32]>) do { // error: a register tile that outlives its get is not supported yet; use it inside [TK110]
+        ^bb0(%s : !tile.shared<f32, [128, 32], 2, "128B">):
+          %r = tile.read %s : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.regs<f32, [128, 32]>)
+          tile.yield %r : (!tile.regs<f32, [128, 32]>)
+        }
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<f32, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [128, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [128 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store"} do {
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<128, M>, %n : !tile.block<32, N>):
+        tile.get %p : (!tile.pipe_ring) do {
+        ^bb0(%s : !tile.shared<f32, [128, 32], 2, "128B">):
+          %r = tile.read %s : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.regs<f32, [128, 32]>)
+          %v = tile.for_blocks %M, %r {size = 64 : i32} : (i32, !tile.regs<f32, [128, 32]>) -> (!tile.regs<f32, [128, 32]>) do { // error: a register tile carried round a loop is not supported yet [TK110]
+          ^bb0(%k : !tile.block<64, M>, %x : !tile.regs<f32, [128, 32]>):
+            tile.yield %x : (!tile.regs<f32, [128, 32]>)
+          }
+          tile.yield ()
+        }
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_90a"} {
+  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
+  ^bb0(%C : !tile.tensor<f32, [M, N]>):
+    %M = stage.size {symbol = "M"} : () -> (i32)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [128, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [128 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    tile.role {sym_name = "store", warps = 0 : i32} do { // error: role store asks for 0 warps; what it does takes 1 [TK208]
+      tile.for_tiles %w : (!tile.work) do {
+      ^bb0(%m : !tile.block<128, M>, %n : !tile.block<32, N>):
+
+        tile.yield ()
+      }
+    }
+  }
+}
+
+// -----
+
+builtin.module attributes {tkc.target = "sm_120a"} {
+  tile.kernel {sym_name = "k", arg_names = [], params = {}, launch = {persistent}} do {
+    %d = tile.accum {sym_name = "d"} : () -> (!tile.accum<f32, [128, 256], 1>) // error: accumulator d needs tcgen05 or wgmma; sm_120a has neither [TK202]
+  }
+}
