@@ -8,9 +8,10 @@ builtin.module attributes {tkc.target = "sm_90a"} {
     %zero = ptx.imm {value = 0} : () -> (!ptx.reg<b32>)
     %one = ptx.imm {value = 1} : () -> (!ptx.reg<b32>)
     %eight = ptx.imm {value = 8} : () -> (!ptx.reg<b32>)
-    // CHECK: %[[A0:.*]] = ptx.mov %{{.*}} : (!ptx.reg<b32>) -> (!ptx.reg<b32, [[A:[0-9]+]]>)
-    // CHECK: %[[B0:.*]] = ptx.mov %{{.*}} : (!ptx.reg<b32>) -> (!ptx.reg<b32, [[B:[0-9]+]]>)
-    // CHECK: %[[C0:.*]] = ptx.mov %{{.*}} : (!ptx.reg<b32>) -> (!ptx.reg<b32, [[C:[0-9]+]]>)
+    // CHECK: ptx.mov %{{.*}} -> (!ptx.reg<b32, 0>)
+    // CHECK-NEXT: %[[A0:.*]] = ptx.mov %{{.*}} : (!ptx.reg<b32>) -> (!ptx.reg<b32, [[A:[0-9]+]]>)
+    // CHECK-NEXT: %[[B0:.*]] = ptx.mov %{{.*}} : (!ptx.reg<b32>) -> (!ptx.reg<b32, [[B:[0-9]+]]>)
+    // CHECK-NEXT: %[[C0:.*]] = ptx.mov %{{.*}} : (!ptx.reg<b32>) -> (!ptx.reg<b32, [[C:[0-9]+]]>)
     %a, %b, %c = ptx.for %zero, %eight, %one, %zero, %one, %eight {type = ".s32", nonempty} : (!ptx.reg<b32>, !ptx.reg<b32>, !ptx.reg<b32>, !ptx.reg<b32>, !ptx.reg<b32>, !ptx.reg<b32>) -> (!ptx.reg<b32>, !ptx.reg<b32>, !ptx.reg<b32>) do {
     ^bb0(%i : !ptx.reg<b32>, %x : !ptx.reg<b32>, %y : !ptx.reg<b32>, %count : !ptx.reg<b32>):
       // CHECK: %[[NEXT:.*]] = ptx.add %{{.*}} : (!ptx.reg<b32, [[C]]>, !ptx.reg<b32>) -> (!ptx.reg<b32, [[C]]>)
