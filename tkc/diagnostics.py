@@ -119,6 +119,7 @@ CODES: Mapping[str, str] = {
     "TK416": "instruction that the emulator does not cover",
     "TK417": "PTX text cannot be read",
     "TK418": "impossible launch",
+    "TK419": "emulation interrupted",
     # TK5xx numerics
     "TK501": "value does not fit the dtype",
     # TK9xx ours

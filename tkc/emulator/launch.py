@@ -20,6 +20,7 @@ from tkc.emulator.report import Report
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.syntax import Function, Module, Variable
 from tkc.emulator.tensormap import TensorMap, encode
+from tkc.emulator.watch import Watch
 from tkc.ir.isa.targets import TARGETS, Target
 
 Dim = Sequence[int] | int
@@ -266,13 +267,15 @@ def emulate(
     model: str = "practice",
     max_steps: int | None = None,
     file: str = "<ptx>",
-    progress: Any = None,
+    sm_count: int | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Runs a kernel of a PTX text on the CPU and reports what it found.
 
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, or bytes.
-    `shared_bytes` is dynamic shared memory. Raises TkcError where the text, the launch or an argument is wrong; what
+    `shared_bytes` is dynamic shared memory; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on and
+    turns Ctrl-C into a finding. Raises TkcError where the text, the launch or an argument is wrong; what
     the kernel does wrong is in the report.
     """
     if schedule not in SCHEDULES:
@@ -323,7 +326,9 @@ def emulate(
             "TK204",
             f"{total} bytes of shared memory in a CTA, {target.name} has {target.shared_per_cta}",
         )
-    machine.on_progress = progress
+    machine.watch = watch
+    if sm_count is not None:
+        machine.sm_count = sm_count
     return machine.run()
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,9 +24,13 @@ from tkc.emulator.program import Program
 from tkc.emulator.report import Finding, Report, Stop
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.special import CLOCKS, special_value
+from tkc.emulator.statistics import count_instructions
 from tkc.emulator.syntax import Variable
 from tkc.emulator.warp import Path, Warp
 from tkc.ir.isa.targets import Target
+
+if TYPE_CHECKING:
+    from tkc.emulator.watch import Watch
 
 SCHEDULES = ("eager", "lazy", "random")
 MODELS = ("strict", "practice")
@@ -97,7 +101,8 @@ class Machine:
         self.shared_layout = SharedLayout(RESERVED_SHARED, RESERVED_SHARED, {})
         self.variables: dict[int, int] = {}
         self.local_size = 0
-        self.on_progress: Callable[[Machine], None] | None = None
+        self.watch: Watch | None = None
+        self.running: Path | None = None
         self.done_ctas = 0
         self.cancelled: set[int] = set()
         self._seen: set[tuple[str, int]] = set()
@@ -219,6 +224,8 @@ class Machine:
         self, name: str, steps: Iterator[None], ins: Instruction, cluster: Cluster, pipe: Any = None
     ) -> None:
         """Starts an asynchronous operation; those of one `pipe` keep their order."""
+        if self.watch is not None and self.running is not None:
+            steps = self.watch.issued(steps, ins, self.running.warp)
         if self.schedule == "eager":
             for _ in steps:
                 pass
@@ -252,9 +259,16 @@ class Machine:
         self._clusters = (
             (x, y, z) for z in range(0, gz, cz) for y in range(0, gy, cy) for x in range(0, gx, cx)
         )
+        if self.watch is not None:
+            self.watch.begin(self)
         try:
             with np.errstate(all="ignore"), one_thread():
                 self._loop()
+            self.report.ended = self.report.hang is None
+        except KeyboardInterrupt:
+            if self.watch is None:
+                raise
+            self.report.faults.append(self.watch.interrupted(self))
         except Stop as stop:
             ins, agent = stop.more.get("ins"), stop.more.get("warp")
             finding = self.finding(
@@ -270,7 +284,10 @@ class Machine:
                 self.report.hang = finding
             else:
                 self.report.faults.append(finding)
-        self._statistics()
+        self.report.steps = self.steps
+        count_instructions(self.report, self.program.segments, self._hits)
+        if self.watch is not None:
+            self.watch.end(self)
         return self.report
 
     def _loop(self) -> None:
@@ -322,8 +339,6 @@ class Machine:
         for cta in cluster.ctas:
             for warp in cta.warps:
                 self.ready.append(Path(warp, warp.alive, 0, None))
-        if self.on_progress is not None:
-            self.on_progress(self)
         return True
 
     def _number(self, base: tuple[int, int, int]) -> int:
@@ -343,6 +358,7 @@ class Machine:
 
     def _run(self, path: Path, budget: int) -> None:
         """Runs a path until it parks, ends, or has used its budget."""
+        self.running = path
         warp = path.warp
         warp.enter(path)
         segments, taint, hits = self.program.segments, warp.taint, self._hits
@@ -373,6 +389,11 @@ class Machine:
             raise Stop("TK415", f"the launch has not ended after {self.max_steps} steps", warp=warp)
 
     # The end
+
+    @property
+    def live_clusters(self) -> list[Cluster]:
+        """The clusters that have started and not ended."""
+        return self._live
 
     def _hang(self) -> None:
         blocked: list[str] = []
@@ -412,16 +433,6 @@ class Machine:
             (),
             finding.notes,
         )
-
-    def _statistics(self) -> None:
-        report = self.report
-        report.steps = self.steps
-        for segment, hits in zip(self.program.segments, self._hits, strict=True):
-            if hits:
-                for ins in segment.instructions:
-                    report.count(f"instructions.{ins.family}", hits)
-                if segment.last is not None:
-                    report.count(f"instructions.{segment.last.family}", hits)
 
 
 def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:

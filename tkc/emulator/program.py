@@ -29,6 +29,7 @@ from tkc.emulator.reader import find_register
 from tkc.emulator.semantics import semantic
 from tkc.emulator.special import SPECIAL_BITS
 from tkc.emulator.spelling import spell
+from tkc.emulator.statistics import counting, is_fence
 from tkc.emulator.syntax import Function, Module, Name, Register, Scope, Statement, Variable
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Segment:
     instructions: list[Instruction] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
     last: Instruction | None = None
+    guards: bool = False
 
     @property
     def count(self) -> int:
@@ -267,7 +269,10 @@ class _Decoder:
         )
         try:
             builder, instruction.family = semantic(spelled.row.name)
-            return instruction, builder(instruction)
+            what = builder(instruction)
+            if is_fence(spelled.row):
+                what = counting(what, f"fences.{spelled.row.name}")
+            return instruction, what
         except (ValueError, KeyError) as error:
             text = error.args[0] if error.args else str(error)
             self.refuse(statement, "TK416", f"{statement.mnemonic}: {text}")
@@ -292,6 +297,7 @@ class _Decoder:
                 here = self.here
                 ending = flow.branch(guard[0], guard[1], here + 1, here + 2, here, instruction)
                 self.close(ending, [here + 1, here + 2], instruction)
+                program.segments[here].guards = True
             self._put(instruction, what)
             return
         follow = (

@@ -50,6 +50,8 @@ class Report:
     hang: Finding | None = None
     steps: int = 0
     stats: dict[str, int] = field(default_factory=dict)
+    ended: bool = False
+    """Whether every CTA ran to its end; else a finding stopped the launch, and its outputs are not whole."""
 
     @property
     def findings(self) -> list[Finding]:

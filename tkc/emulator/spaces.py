@@ -46,6 +46,19 @@ class Observer(Protocol):
         self, agent: Any, origin: Origin, kind: Kind, region: Region, offsets: Vec, size: int
     ) -> None: ...
 
+    def tensor_access(
+        self,
+        agent: Any,
+        origin: Origin,
+        kind: Kind,
+        memory: Any,
+        lanes: Any,
+        start: int,
+        stop: int,
+    ) -> None:
+        """Of tensor memory: `lanes` are a slice or a vector of numbers, in columns start .. stop - 1."""
+        ...
+
 
 class Region:
     """Bytes at consecutive addresses from `base`; `shadow` is None where every byte counts as written."""
