@@ -277,18 +277,3 @@ def test_what_is_deep_but_not_too_deep_compiles() -> None:
     deep = "(" * (MAX_DEPTH - 1) + "128" + ")" * (MAX_DEPTH - 1)
     sum_ = " + ".join(["1"] * MAX_DEPTH)
     compiled(changed(GEMM, ("BM = 128", f"BM = {deep}"), ("group = 8", f"group = {sum_}")))
-
-
-def test_a_long_program_takes_time_in_proportion() -> None:
-    """Ten times the kernels take not much more than ten times as long."""
-    from time import process_time
-
-    def seconds(copies: int) -> float:
-        text = "".join(GEMM.replace("gemm(", f"gemm{i}(") for i in range(copies))
-        began = process_time()
-        compiled_kernels = len(compiled(text).ops)
-        assert compiled_kernels == copies
-        return process_time() - began
-
-    seconds(1)
-    assert seconds(20) < 40 * max(seconds(2) / 2, 0.002)
