@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tkc.diagnostics import TkcError, nearest
+from tkc.diagnostics import Location, TkcError, nearest
 from tkc.emulator.lanes import U8, Vec
 from tkc.emulator.machine import MODELS, SCHEDULES, Machine
 from tkc.emulator.program import Program
@@ -24,6 +24,10 @@ from tkc.emulator.watch import Watch
 from tkc.ir.isa.targets import TARGETS, Target
 
 Dim = Sequence[int] | int
+
+BLOCK_LIMITS = (1024, 1024, 64)
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+"""Most threads and CTAs along each axis (CUDA C++ programming guide, technical specifications)."""
 
 
 class Poisoned:
@@ -113,6 +117,13 @@ class Buffers:
         region = self.memory.add(Region(names, "global", base, data, shadow))
         self.regions.append((low, high, region))
 
+    def hold(self, name: str, raw: bytes) -> int:
+        """The address of a tensor map that is put in global memory."""
+        data = np.frombuffer(raw, U8).copy()
+        base = self.memory.place(len(data), 128)
+        self.memory.add(Region(f"the tensor map {name}", "global", base, data))
+        return base
+
     def address(self, array: np.ndarray[Any, Any]) -> int:
         """The device address of an array's first element; 0 for an empty array."""
         if not array.size:
@@ -161,12 +172,17 @@ def _encode(
     name = f"argument {number} ({param.name})"
     array, _ = _array_of(argument)
     if isinstance(argument, TensorMap):
+        if array is None:
+            raise TkcError.at("TK403", f"{name} is a tensor map over no array")
+        raw = encode(argument.at(buffers.address(array)))
+        if param.size == 8:
+            # A pointer to a tensor map: the map lies in global memory.
+            return buffers.hold(param.name, raw).to_bytes(8, "little")
         if param.size != 128:
             raise TkcError.at(
                 "TK403", f"{name} is a tensor map, and the parameter has {param.size} bytes"
             )
-        assert array is not None
-        return encode(argument.at(buffers.address(array)))
+        return raw
     if array is not None or argument is None:
         if param.size != 8:
             raise TkcError.at(
@@ -234,6 +250,10 @@ def _check_launch(
     threads = block[0] * block[1] * block[2]
     if threads > target.max_threads:
         raise TkcError.at("TK208", f"{threads} threads in a CTA, at most {target.max_threads}")
+    for name, sizes, limits in (("block", block, BLOCK_LIMITS), ("grid", grid, GRID_LIMITS)):
+        for axis, size, limit in zip("xyz", sizes, limits, strict=True):
+            if size > limit:
+                raise TkcError.at("TK418", f"{name} {sizes}: at most {limit} along {axis}")
     required = directives.get("reqntid")
     if required and (*required, 1, 1)[:3] != block:
         raise TkcError.at(
@@ -248,6 +268,12 @@ def _check_launch(
             )
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
         raise TkcError.at("TK418", f"grid {grid} is no multiple of cluster {cluster}")
+    required = directives.get("reqnctapercluster")
+    if required and (*required, 1, 1)[:3] != cluster:
+        raise TkcError.at(
+            "TK418",
+            f"cluster {cluster}, and the kernel says .reqnctapercluster {', '.join(map(str, required))}",
+        )
     size = cluster[0] * cluster[1] * cluster[2]
     if size > target.max_cluster:
         raise TkcError.at("TK418", f"{size} CTAs in a cluster, at most {target.max_cluster}")
@@ -275,8 +301,8 @@ def emulate(
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, or bytes.
     `shared_bytes` is dynamic shared memory; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on and
-    turns Ctrl-C into a finding. Raises TkcError where the text, the launch or an argument is wrong; what
-    the kernel does wrong is in the report.
+    turns Ctrl-C into a finding. Raises TkcError where the text, the launch or an argument is wrong; what the kernel
+    does wrong is in the report.
     """
     if schedule not in SCHEDULES:
         raise TkcError.at("TK120", f"no schedule {schedule}: one of {', '.join(SCHEDULES)}")
@@ -285,12 +311,17 @@ def emulate(
     program = load(ptx, entry, file)
     target = TARGETS.get(program.module.target)
     if target is None:
-        near = nearest(program.module.target, list(TARGETS))
-        raise TkcError.at("TK201", f"no target {program.module.target}; nearest is {near}")
+        raise TkcError.at(
+            "TK201",
+            f"the PTX is for {program.module.target}; expected one of {', '.join(TARGETS)}",
+            Location(file),
+        )
     cluster_size = _three(cluster, "cluster")
     required = program.function.directives.get("reqnctapercluster")
     if required and cluster_size == (1, 1, 1):
         cluster_size = _three(required, "cluster")
+    if shared_bytes < 0:
+        raise TkcError.at("TK418", f"{shared_bytes} bytes of shared memory")
     grid3, block3 = _three(grid, "grid"), _three(block, "block")
     _check_launch(program, target, block3, grid3, cluster_size)
     memory = Memory()
