@@ -101,6 +101,7 @@ def _in_tensor_memory(value: SSAValue) -> bool:
 
 
 Fence = s.ProxyFenceOp | s.Tcgen05FenceOp
+Key = tuple[Operation, Block, str, bool]
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,10 @@ class Place:
     block: Block
     following: Operation | None
 
+    def key(self, kind: str, after: bool) -> Key:
+        """The same for accesses that share a fence; at a loop's edge and beside the loop are different places."""
+        return self.anchor, self.block, kind, after
+
 
 @dataclass
 class RoleFences:
@@ -122,9 +127,7 @@ class RoleFences:
 
     role: s.RoleOp
     crossing: set[SSAValue]
-    made: dict[tuple[Operation, str, bool], Fence] = field(
-        default_factory=dict[tuple[Operation, str, bool], Fence]
-    )
+    made: dict[Key, Fence] = field(default_factory=dict[Key, Fence])
 
     def run(self) -> None:
         for op in list(self.role.walk()):
@@ -185,7 +188,7 @@ class RoleFences:
         return Place(sync, block, sync if after else sync.next_op)
 
     def _add(self, fence: Fence, place: Place, kind: str, op: Operation, after: bool) -> None:
-        self.made[place.anchor, kind, after] = fence
+        self.made[place.key(kind, after)] = fence
         fence.location = op.location
         if place.following is None:
             place.block.add_op(fence)
@@ -199,7 +202,7 @@ class RoleFences:
         declared = buffer.owner
         assert isinstance(declared, s.BufferOp)
         place = self._place(op, buffer, after)
-        known = self.made.get((place.anchor, "proxy", after))
+        known = self.made.get(place.key("proxy", after))
         if isinstance(known, s.ProxyFenceOp):
             if declared.sym_name not in known.guards:
                 known.guards = ArrayAttr([*known.guards, declared.sym_name])
@@ -216,7 +219,7 @@ class RoleFences:
     def _tensor(self, op: Operation, accumulator: SSAValue, after: bool) -> None:
         by = StringAttr((executed_by(op) or By.ALL).value)
         place = self._place(op, accumulator, after)
-        known = self.made.get((place.anchor, "tcgen05", after))
+        known = self.made.get(place.key("tcgen05", after))
         if isinstance(known, s.Tcgen05FenceOp):
             if known.by != by:
                 known.by = StringAttr(By.ALL.value)
