@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import ModuleOp
 
 from tkc.ir import context
@@ -77,16 +75,20 @@ def gemm(
         else ""
     )
     return f"""builtin.module {{
-tile.kernel {{sym_name = "{kernel}", arg_names = ["A", "B", "C"], params = {{BM = {bm} : i64}}, launch = {{persistent}}}} do {{
+tile.kernel {{
+  sym_name = "{kernel}", arg_names = ["A", "B", "C"], params = {{BM = {bm} : i64}}, launch = {{persistent}}
+}} do {{
 ^bb0(%A : !tile.tensor<{dtype}, [M, K]>, %B : !tile.tensor<{dtype}, [N, K]>, %C : !tile.tensor<{out}, [M, N]>):
   %M = stage.size {{symbol = "M"}} : () -> (i32)
   %N = stage.size {{symbol = "N"}} : () -> (i32)
   %K = stage.size {{symbol = "K"}} : () -> (i32)
-  %w = tile.schedule %M, %N {{sym_name = "work", sizes = [{bm} : i32, {bn} : i32], group = {group} : i32}} : (i32, i32) -> (!tile.work)
+  %w = tile.schedule %M, %N {{sym_name = "work", sizes = [{bm} : i32, {bn} : i32], group = {group} : i32}}
+    : (i32, i32) -> (!tile.work)
   %a = tile.shared {{sym_name = "a"}} : () -> ({a})
   %b = tile.shared {{sym_name = "b"}} : () -> ({b})
   %d = tile.accum {{sym_name = "d"}} : () -> ({d})
-  %p = tile.pipe %a, %b {{sym_name = "inputs", producers = ["load"], consumers = ["math"]}} : ({a}, {b}) -> (!tile.pipe_ring)
+  %p = tile.pipe %a, %b {{sym_name = "inputs", producers = ["load"], consumers = ["math"]}}
+    : ({a}, {b}) -> (!tile.pipe_ring)
   %q = tile.pipe %d {{sym_name = "result", producers = ["math"], consumers = ["store"]}} : ({d}) -> (!tile.pipe_ring)
   tile.role {{sym_name = "load"}} do {{
     tile.for_tiles %w : (!tile.work) do {{
@@ -95,9 +97,11 @@ tile.kernel {{sym_name = "{kernel}", arg_names = ["A", "B", "C"], params = {{BM 
       ^bb0(%k : {k}):
         tile.put %p : (!tile.pipe_ring) do {{
         ^bb0(%as : {a}, %bs : {b}):
-          %sa = tile.slice %A, %m, %k : (!tile.tensor<{dtype}, [M, K]>, {m}, {k}) -> (!tile.slice<{dtype}, [{bm}, {bk}]>)
+          %sa = tile.slice %A, %m, %k
+            : (!tile.tensor<{dtype}, [M, K]>, {m}, {k}) -> (!tile.slice<{dtype}, [{bm}, {bk}]>)
           tile.copy %sa, %as : (!tile.slice<{dtype}, [{bm}, {bk}]>, {a})
-          %sb = tile.slice %B, %n, %k : (!tile.tensor<{dtype}, [N, K]>, {n}, {k}) -> (!tile.slice<{dtype}, [{bn}, {bk}]>)
+          %sb = tile.slice %B, %n, %k
+            : (!tile.tensor<{dtype}, [N, K]>, {n}, {k}) -> (!tile.slice<{dtype}, [{bn}, {bk}]>)
           tile.copy %sb, %bs : (!tile.slice<{dtype}, [{bn}, {bk}]>, {b})
           tile.yield ()
         }}
@@ -144,6 +148,3 @@ tile.kernel {{sym_name = "{kernel}", arg_names = ["A", "B", "C"], params = {{BM 
 }}
 }}
 """
-
-
-Program = Callable[[], str]

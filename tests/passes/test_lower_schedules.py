@@ -1,0 +1,103 @@
+"""Schedules: every item is exactly one block, in bands; units share the items; the grid of the launch."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from passes.programs import gemm, lowered, operations
+from passes.stage_machine import Machine
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block
+
+from tkc.ir.contract import from_attribute
+from tkc.ir.emit import Emitter
+from tkc.ir.stage import ops as s
+from tkc.passes.lower_schedules import block_numbers, grid
+
+shapes = st.lists(st.integers(1, 7), min_size=1, max_size=4)
+
+
+def blocks(shape: list[int], group: int) -> list[tuple[int, ...]]:
+    """The block numbers of items 0 up, by the emitted arithmetic."""
+    block = Block(arg_types=[i32] * (len(shape) + 1))
+    item, *extents = block.args
+    numbers = block_numbers(Emitter(block), item, list(extents), group)
+    found: list[tuple[int, ...]] = []
+    for i in range(prod(shape)):
+        machine = Machine(values=dict(zip(block.args, [i, *shape], strict=True)))
+        list(machine.block(block, ()))
+        found.append(tuple(machine.values[n] for n in numbers))
+    return found
+
+
+@given(shapes, st.integers(1, 10))
+@example([5, 3], 8)  # a group of more rows than there are
+@example([3, 5, 2], 2)
+def test_items_are_the_blocks_each_once(shape: list[int], group: int) -> None:
+    found = blocks(shape, group)
+    assert sorted(found) == sorted(itertools.product(*map(range, shape)))
+
+
+@given(shapes)
+def test_without_bands_the_last_axis_is_fastest(shape: list[int]) -> None:
+    assert blocks(shape, 1) == list(itertools.product(*map(range, shape)))
+
+
+@given(shapes, st.integers(2, 10))
+def test_a_band_is_walked_column_by_column(shape: list[int], group: int) -> None:
+    """All items of a band of `group` rows come before those of the next; within it the column changes last."""
+    if len(shape) == 1:
+        assert blocks(shape, group) == [(i,) for i in range(shape[0])]
+        return
+    found = blocks(shape, group)
+    keys = [(*outer, row // group, column, row) for *outer, row, column in found]
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("units", [1, 2, 7, 40])
+def test_units_share_the_items(units: int) -> None:
+    module = lowered(gemm(bm=64, bn=64, group=4), "sm_100a", "lower-schedules")
+    (kernel,) = operations(module, s.KernelOp)
+    sizes = {"M": 500, "N": 300, "K": 64}
+    found: list[tuple[int, int]] = []
+    for unit in range(units):
+        roles = Machine(sizes, unit, units).kernel(kernel)
+        copies = [e for e in roles["load"] if isinstance(e.op, s.TmaLoadOp)]
+        found += [
+            (a.operands[3], b.operands[3]) for a, b in zip(copies[::2], copies[1::2], strict=True)
+        ]
+    assert sorted(found) == sorted(itertools.product(range(0, 500, 64), range(0, 300, 64)))
+
+
+def test_nothing_is_done_where_there_are_no_items() -> None:
+    module = lowered(gemm(), "sm_100a", "lower-schedules")
+    (kernel,) = operations(module, s.KernelOp)
+    for sizes in ({"M": 0, "N": 64, "K": 64}, {"M": 64, "N": 0, "K": 64}):
+        roles = Machine(sizes).kernel(kernel)
+        assert not [e for e in roles["load"] if not isinstance(e.op, s.BulkWaitOp)]
+
+
+def test_the_grid_is_one_unit_a_multiprocessor_and_no_more_than_items() -> None:
+    module = lowered(gemm(bm=128, bn=256), "sm_100a", "lower-schedules")
+    (kernel,) = operations(module, s.KernelOp)
+    items = {
+        "op": "mul",
+        "of": [
+            {"op": "ceildiv", "of": [{"sym": "M"}, 128]},
+            {"op": "ceildiv", "of": [{"sym": "N"}, 256]},
+        ],
+    }
+    wanted = {"op": "min", "of": [{"sym": "sm_count"}, items]}
+    assert from_attribute(kernel.contract)["grid"] == [wanted, 1, 1]
+
+
+def test_the_grid_covers_the_longest_of_several_schedules() -> None:
+    assert grid([]) == 1
+    assert grid([{"sym": "M"}, 4]) == {
+        "op": "min",
+        "of": [{"sym": "sm_count"}, {"op": "max", "of": [{"sym": "M"}, 4]}],
+    }
