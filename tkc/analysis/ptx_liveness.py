@@ -15,6 +15,7 @@ Segment = tuple[int, int]
 """First and last position, both inside. Operation number n reads at 2n and writes at 2n + 1."""
 
 Loop = ForOp | RepeatOp | WhileOp
+Structured = Loop | IfOp
 
 _SILENT = frozenset({ImmOp, SliceOp, UndefOp})
 _WITHOUT_SEGMENTS = frozenset({ImmOp, UndefOp})
@@ -48,7 +49,7 @@ class Liveness:
 
     def __init__(self, body: Block) -> None:
         self.segments: dict[SSAValue, list[Segment]] = {}
-        self.structured: list[Loop | IfOp] = []
+        self.structured: list[Structured] = []
         """Loops and branches, inner ones before those round them."""
         self._place: dict[Operation, int] = {}
         self._end: dict[Operation, int] = {}
@@ -102,7 +103,7 @@ class Liveness:
         # Results are born after the regions.
         for result in op.results:
             self._born[result] = self._now
-        if isinstance(op, Loop | IfOp):
+        if isinstance(op, Structured):
             self.structured.append(op)
 
     def _note_free(self, value: SSAValue) -> None:

@@ -161,10 +161,10 @@ class _KernelPrinter:
     def _declare(self, values: Sequence[SSAValue]) -> None:
         """Counts the registers of values, which must have names unless they are constants."""
         for value in values:
-            type = value.type
-            if type.named:  # pyright: ignore[reportAttributeAccessIssue]
-                if type.top > self.tops[type.kind]:  # pyright: ignore[reportAttributeAccessIssue]
-                    self.tops[type.kind] = type.top  # pyright: ignore[reportAttributeAccessIssue]
+            type = type_of(value)
+            if type.named:
+                if type.top > self.tops[type.kind]:
+                    self.tops[type.kind] = type.top
             elif not is_constant(value):
                 raise Bug("ptx text", f"a register of type {type} has no name")
 

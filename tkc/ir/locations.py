@@ -64,8 +64,9 @@ def places(location: LocationAttr) -> Iterator[FileLineColLoc]:
             yield from places(location.callee)  # pyright: ignore[reportArgumentType]
             yield from places(location.caller)  # pyright: ignore[reportArgumentType]
         case FusedLoc():
-            for part in location.locations:
-                yield from places(part)  # pyright: ignore[reportArgumentType]
+            parts: Any = location.locations
+            for part in parts:
+                yield from places(part)
         case _:
             return
 

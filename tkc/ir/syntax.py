@@ -15,7 +15,7 @@ from xdsl.irdl import IRDLOperation
 
 if TYPE_CHECKING:
     # The parser costs 12 ms to import, and compiling needs none.
-    from xdsl.parser import Parser
+    from xdsl.parser import Parser, UnresolvedOperand
     from xdsl.printer import Printer
 
 T = TypeVar("T", bound=IRDLOperation)
@@ -55,7 +55,7 @@ class Operation(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         start = parser.pos
-        unresolved = []
+        unresolved: list[UnresolvedOperand] = []
         # An operation that never has operands must not look for them: the next `%` may open the next operation.
         if cls.takes_operands():
             if parser.parse_optional_punctuation("(") is not None:

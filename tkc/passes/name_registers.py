@@ -24,7 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.parallel_copy import Copy, in_order
-from tkc.analysis.ptx_liveness import Liveness, Segment, loop_parts, terminator_values
+from tkc.analysis.ptx_liveness import Liveness, Segment, Structured, loop_parts, terminator_values
 from tkc.diagnostics import Bug
 from tkc.ir.isa.memory import Done, Effect, Space, Touch
 from tkc.ir.locations import location_of
@@ -161,12 +161,12 @@ class Naming:
     def _prepare(self, block: Block) -> None:
         """Takes names away that an earlier run gave, and finds what the joining looks at."""
         for argument in block.args:
-            if argument.type.named:  # pyright: ignore[reportAttributeAccessIssue]
+            if type_of(argument).named:
                 retype(argument, type_of(argument).unnamed())
         op = block.first_op
         while op is not None:
             for result in op.results:
-                if result.type.named:  # pyright: ignore[reportAttributeAccessIssue]
+                if type_of(result).named:
                     retype(result, type_of(result).unnamed())
             kind = type(op)
             if kind is UndefOp:
@@ -231,14 +231,14 @@ class Naming:
                     for value in op.group(effect.operand):
                         self.web(root(value)).pinned = True
 
-    def _join_arguments(self, op: Operation) -> None:
+    def _join_arguments(self, op: Structured) -> None:
         if not isinstance(op, IfOp):
             _, rows, _ = loop_parts(op)
             for arguments in (*rows[1:], op.carried):
                 for first, second in zip(rows[0], arguments, strict=True):
                     self._must_join(op, first, second)
 
-    def _join_next_values(self, op: Operation) -> None:
+    def _join_next_values(self, op: Structured) -> None:
         rows = [op.out] * 2 if isinstance(op, IfOp) else [loop_parts(op)[1][0]]
         regions = op.regions[-1:] if isinstance(op, WhileOp) else op.regions
         for targets, region in zip(rows, regions, strict=False):
@@ -249,7 +249,7 @@ class Naming:
                 indices = range(first, first + len(values))
                 self._join_or_copy(op, targets, values, last, indices, inside=True)
 
-    def _join_initial_values(self, op: Operation) -> None:
+    def _join_initial_values(self, op: Structured) -> None:
         if isinstance(op, IfOp):
             return
         inits, rows, _ = loop_parts(op)
@@ -349,10 +349,9 @@ def _for_each_value(block: Block, name: Callable[[SSAValue], None]) -> None:
         name(argument)
     op = block.first_op
     while op is not None:
-        kind = type(op)
-        if kind is SliceOp:
+        if type(op) is SliceOp:
             retype(op.result, op.part_of(type_of(op.whole)))
-        elif kind is not ImmOp:
+        elif type(op) is not ImmOp:
             for result in op.results:
                 name(result)
         for region in op.regions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -164,7 +164,8 @@ class Emit:
             key = (*key, *slots.items())
         plan = _plans.get(key)
         if plan is None:
-            plan = _plans[key] = _plan(name, key[1 : count + 1], slots)
+            texts = tuple([str(text) for text in arguments[:count]])
+            plan = _plans[key] = _plan(name, texts, slots)
         shape = plan.shape
         properties = dict(plan.properties)
         operands: list[SSAValue] = []
@@ -353,7 +354,7 @@ class Emit:
         return op
 
     @contextmanager
-    def into(self, block: Block) -> Iterator[Block]:
+    def into(self, block: Block) -> Generator[Block]:
         """Appends to another block for a while."""
         outer, self.block = self.block, block
         try:
@@ -420,13 +421,15 @@ class Emit:
         return tuple(self.insert(op).results)
 
     def repeat(
-        self, body: Callable[..., Any], inits: Sequence[SSAValue] = ()
+        self,
+        body: Callable[..., SSAValue | tuple[SSAValue, ...]],
+        inits: Sequence[SSAValue] = (),
     ) -> tuple[SSAValue, ...]:
         """Turns until `body(*carried)` says so: it returns the condition, or that and the next values."""
 
-        def finish(found: Any) -> None:
-            condition, *values = found if isinstance(found, tuple) else (found,)
-            self.insert(construct(UntilOp, (condition, *values), (), {}, self.location))
+        def finish(found: SSAValue | tuple[SSAValue, ...]) -> None:
+            values = (found,) if isinstance(found, SSAValue) else found
+            self.insert(construct(UntilOp, values, (), {}, self.location))
 
         location, types = self.location, [type_of(v).unnamed() for v in inits]
         region = self._region(types, body, finish)

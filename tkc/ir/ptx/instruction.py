@@ -67,7 +67,7 @@ class Instruction(Operation):
             return group[0] if group else None
         if name in shape.results:
             if name in shape.lists and len(self.results) != len(shape.results):
-                return tuple(self.results)
+                return self.results
             return self.results[shape.results.index(name)]
         if name in shape.slots or name in shape.immediates:
             return self.properties.get(name)
@@ -76,12 +76,9 @@ class Instruction(Operation):
     @property
     def modifiers(self) -> dict[str, str]:
         """The texts of the slots that are filled."""
-        properties = self.properties
-        return {
-            slot: properties[slot].data  # pyright: ignore[reportAttributeAccessIssue]
-            for slot in self.SHAPE.slots
-            if slot in properties
-        }
+        get = self.properties.get
+        found = ((slot, get(slot)) for slot in self.SHAPE.slots)
+        return {slot: text.data for slot, text in found if isinstance(text, StringAttr)}
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -118,7 +115,7 @@ class Instruction(Operation):
         """Each operand name with its values."""
         start, operands = 0, self._operands
         for name, size in zip(self.SHAPE.operands, self.sizes(), strict=True):
-            yield name, tuple(operands[start : start + size])
+            yield name, operands[start : start + size]
             start += size
 
     def group(self, name: str) -> tuple[SSAValue, ...]:
@@ -129,7 +126,7 @@ class Instruction(Operation):
         """Each result name and each operand name with its values, results first."""
         shape = self.SHAPE
         if len(shape.results) == 1:
-            yield shape.results[0], tuple(self.results)
+            yield shape.results[0], self.results
         else:
             yield from ((n, (v,)) for n, v in zip(shape.results, self.results, strict=True))
         yield from self.groups()
@@ -330,16 +327,16 @@ def _definition(cls: type[Instruction]) -> OpDef:
             if name in shape.optional
             else operand_def
         )
-        fields[f"operand_{name}"] = define(RegisterType)
+        fields[name] = define(RegisterType)
     for name in shape.results:
         define = var_result_def if name in shape.lists else result_def
-        fields[f"result_{name}"] = define(RegisterType)
+        fields[name] = define(RegisterType)
     for slot in shape.slots:
-        fields[f"slot_{slot}"] = opt_prop_def(StringAttr, prop_name=slot)
+        fields[slot] = opt_prop_def(StringAttr)
     for name in sorted({*shape.immediates} - shape.offsets):
-        fields[f"immediate_{name}"] = opt_prop_def(Attribute, prop_name=name)
+        fields[name] = opt_prop_def(Attribute)
     for name in sorted(shape.offsets):
-        fields[f"offset_{name}"] = opt_prop_def(IntegerAttr, prop_name=name)
+        fields[name] = opt_prop_def(IntegerAttr)
     if shape.segmented:
         fields["irdl_options"] = (AttrSizedOperandSegments(as_property=True),)
     definition = OpDef.from_pyrdl(type(cls.__name__, (Operation,), fields))

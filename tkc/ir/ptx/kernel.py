@@ -90,9 +90,11 @@ class KernelOp(Operation):
 
     def param_kinds(self) -> dict[str, str]:
         """Kinds of the parameters by name, in order."""
+        found = [(p.data["name"], p.data["kind"]) for p in self.params]
         return {
-            p.data["name"].data: p.data["kind"].data  # pyright: ignore[reportAttributeAccessIssue]
-            for p in self.params
+            name.data: kind.data
+            for name, kind in found
+            if isinstance(name, StringAttr) and isinstance(kind, StringAttr)
         }
 
     def verify_(self) -> None:

@@ -30,10 +30,10 @@ WIDTHS = {"pred": 1, "b8": 8, "b16": 16, "b32": 32, "b64": 64, "b128": 128, "f32
 
 
 class Registers(NamedTuple):
-    """`count` registers of a class, 0 for a single one; `base` is the first name, -1 before names are given."""
+    """`size` registers of a class, 0 for a single one; `base` is the first name, -1 before names are given."""
 
     kind: str
-    count: int = 0
+    size: int = 0
     base: int = -1
     step: int = 1
 
@@ -57,12 +57,9 @@ class RegisterType(Data[Registers], TypeAttribute):
         """What is read for every operand is worked out once and laid beside the one field."""
         super().__post_init__()
         kind, count, base, _ = self.data
-        self.__dict__.update(
-            kind=kind,
-            count=count,
-            named=base >= 0,
-            text=f"%{PREFIXES[kind]}{base}" if base >= 0 and not count else None,
-        )
+        text = f"%{PREFIXES[kind]}{base}" if base >= 0 and not count else None
+        for name, value in (("kind", kind), ("count", count), ("named", base >= 0), ("text", text)):
+            object.__setattr__(self, name, value)
         _types.setdefault(self.data, self)
 
     @classmethod
@@ -111,14 +108,26 @@ class RegisterType(Data[Registers], TypeAttribute):
         printer.print_string(f"<{text}>")
 
     if TYPE_CHECKING:
-        kind: str
-        """The register class: `b32`."""
-        count: int
-        """Registers in the tuple; 0 where this is one register and no tuple."""
-        named: bool
-        """Whether the registers have names."""
-        text: str | None
-        """The name of a single register; None for a tuple and before names are given."""
+
+        @property
+        def kind(self) -> str:
+            """The register class: `b32`."""
+            ...
+
+        @property
+        def count(self) -> int:
+            """Registers in the tuple; 0 where this is one register and no tuple."""
+            ...
+
+        @property
+        def named(self) -> bool:
+            """Whether the registers have names."""
+            ...
+
+        @property
+        def text(self) -> str | None:
+            """The name of a single register; None for a tuple and before names are given."""
+            ...
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -142,10 +151,10 @@ class RegisterType(Data[Registers], TypeAttribute):
 
     def with_base(self, base: int) -> RegisterType:
         """The same registers under the names that start at `base`."""
-        return reg(self.data.kind, self.data.count, base)
+        return reg(self.data.kind, self.data.size, base)
 
     def unnamed(self) -> RegisterType:
-        return reg(self.data.kind, self.data.count)
+        return reg(self.data.kind, self.data.size)
 
 
 _types: dict[tuple[str, int, int, int], RegisterType] = {}
