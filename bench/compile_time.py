@@ -34,7 +34,7 @@ def gemm(a_desc, b_desc, c_desc, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK
     start = tl.program_id(0)
     rows, columns = tl.cdiv(M, BM), tl.cdiv(N, BN)
     width = GROUP * columns
-    for tile in tl.range(start, rows * columns, UNITS, flatten=True, warp_specialize=False):
+    for tile in tl.range(start, rows * columns, UNITS, flatten=True):
         band = tile // width
         height = min(rows - band * GROUP, GROUP)
         m = (band * GROUP + (tile % width) % height) * BM
@@ -59,7 +59,7 @@ def build():
         "M": "i32", "N": "i32", "K": "i32", **{k: "constexpr" for k in constants},
     }
     source = ASTSource(fn=gemm, signature=signature, constexprs={(i,): v for i, v in zip(range(6, 11), constants.values())})
-    found = triton.compile(source, target=GPUTarget("cuda", 100, 32), options={"num_warps": 4, "num_stages": 4})
+    found = triton.compile(source, target=GPUTarget("cuda", 100, 32), options={"num_warps": 8, "num_stages": 4})
     return found.asm["ptx"]
 
 
