@@ -195,7 +195,7 @@ def programs(draw) -> Case:
 CONTEXT = context()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_a_named_program_stores_what_the_unnamed_one_does(case: Case) -> None:
     module = case.module
