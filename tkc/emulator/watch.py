@@ -1,8 +1,9 @@
 """Looks on while a launch runs: which warp ran what, who waited how long for what, which engine was busy when.
 
-A watch stands between a program and its machine: it gives the machine a program whose segments report their end, sees
-every access of memory as an observer, and wraps each asynchronous operation. A launch that nobody watches has none of
-this in its way. Time is counted in steps, one for each instruction of a warp.
+A `Watch` costs nothing: it knows the machine, so that another thread can show how far it is, and turns Ctrl-C into a
+finding. A `Counter` stands between a program and its machine: it gives the machine a program whose segments report
+their end, sees every access of memory as an observer, and wraps each asynchronous operation. Time is counted in steps,
+one for each instruction of a warp.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class WarpCounts:
-    """What warp `index` of every CTA did: instructions by source place (None where `.loc` tells none), and its waits."""
+    """What warp `index` of every CTA did: its waits, and instructions by place (None where no `.loc` tells it)."""
 
     index: int
     instructions: int
@@ -50,52 +51,21 @@ class WarpCounts:
 
 
 class Watch:
-    """Counts one launch, and writes a trace of it where one is given. Of one launch only."""
+    """Looks on at one launch. `machine` is None until it begins."""
 
-    def __init__(self, trace: Trace | None = None) -> None:
-        self.trace = trace
+    def __init__(self) -> None:
         self.machine: Machine | None = None
-        self.clock = 0
-        self.bytes: dict[str, int] = {}
-        self._hits: dict[int, list[int]] = {}
-        self._parked: dict[Path, tuple[int, int]] = {}
-        self._waits: dict[tuple[int, str], Waits] = {}
-        self._position: dict[int, int] = {}
-        self._in_flight: dict[int, tuple[Instruction, Warp, int]] = {}
-        self._before: Observer | None = None
-
-    # What the machine calls
 
     def begin(self, machine: Machine) -> None:
-        """Puts the watch between the machine and its program."""
+        """The launch begins."""
         self.machine = machine
-        machine.program = self._watched(machine.program)
-        self._before = machine.memory.observer
-        machine.memory.observer = self
 
     def issued(self, steps: Iterator[None], ins: Instruction, warp: Warp) -> Iterator[None]:
-        """The steps of an operation that `warp` has just issued, with its begin and end noted."""
-        if self.trace is None:
-            return steps
-        return self._noted(steps, ins, warp, self.clock + self._position.get(id(ins), 0))
+        """What the machine is to do for an asynchronous operation of `steps` that `warp` has just issued."""
+        return steps
 
     def end(self, machine: Machine) -> None:
-        """Adds what was counted to the report, and closes what is still open in the trace."""
-        report = machine.report
-        for path, (since, pc) in self._parked.items():
-            last = machine.program.segments[pc].last
-            assert last is not None
-            self._waits[path.warp.index, last.row.name].steps += self.clock - since
-        for (_, name), waits in self._waits.items():
-            report.count(f"waits.{name}", waits.times)
-            report.count(f"waits_blocked.{name}", waits.blocked)
-            report.count(f"wait_steps.{name}", waits.steps)
-        for name, count in self.bytes.items():
-            report.count(f"bytes.{name}", count)
-        if self.trace is not None:
-            for ins, warp, began in self._in_flight.values():
-                self.trace.operation(warp.cta, ins, warp, began, self.clock, finished=False)
-            self.trace.end(self.clock, machine.report)
+        """The launch is over, one way or another; the report may be added to."""
 
     def interrupted(self, machine: Machine) -> Finding:
         """The finding for a launch that the user has stopped: where every warp is."""
@@ -129,6 +99,52 @@ class Watch:
     def _line(self, path: Path) -> int:
         ins = self._first(path.pc)
         return ins.line if ins is not None else 0
+
+
+class Counter(Watch):
+    """Counts a launch, and writes a trace of it where one is given."""
+
+    def __init__(self, trace: Trace | None = None) -> None:
+        super().__init__()
+        self.trace = trace
+        self.clock = 0
+        self.bytes: dict[str, int] = {}
+        self._hits: dict[int, list[int]] = {}
+        self._parked: dict[Path, tuple[int, int]] = {}
+        self._waits: dict[tuple[int, str], Waits] = {}
+        self._position: dict[int, int] = {}
+        self._in_flight: dict[int, tuple[Instruction, Warp, int]] = {}
+        self._before: Observer | None = None
+
+    def begin(self, machine: Machine) -> None:
+        super().begin(machine)
+        machine.program = self._watched(machine.program)
+        self._before = machine.memory.observer
+        machine.memory.observer = self
+
+    def issued(self, steps: Iterator[None], ins: Instruction, warp: Warp) -> Iterator[None]:
+        if self.trace is None:
+            return steps
+        return self._noted(steps, ins, warp, self.clock + self._position.get(id(ins), 0))
+
+    def end(self, machine: Machine) -> None:
+        report = machine.report
+        for path, (since, pc) in self._parked.items():
+            last = machine.program.segments[pc].last
+            assert last is not None
+            self._waits[path.warp.index, last.row.name].steps += self.clock - since
+        for (_, name), waits in self._waits.items():
+            for word, count in zip(
+                ("waits", "waits_blocked", "wait_steps"), astuple(waits), strict=True
+            ):
+                if count:
+                    report.count(f"{word}.{name}", count)
+        for name, count in self.bytes.items():
+            report.count(f"bytes.{name}", count)
+        if self.trace is not None:
+            for ins, warp, began in self._in_flight.values():
+                self.trace.operation(warp.cta, ins, warp, began, self.clock, finished=False)
+            self.trace.end(self.clock, machine.report)
 
     # Accesses of memory
 
