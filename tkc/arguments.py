@@ -46,10 +46,42 @@ NUMPY = {
     "u32": "uint32",
     "i64": "int64",
     "bool": "bool",
+    # Those that the language does not have, for kernels of other compilers.
+    "f64": "float64",
+    "s16": "int16",
+    "u16": "uint16",
+    "u64": "uint64",
 }
-"""Our dtype → the name of its values in NumPy or ml_dtypes."""
+"""dtype → the name of its values in NumPy or ml_dtypes."""
+
+_MORE_NAMES = {
+    "i8": "s8",
+    "i16": "s16",
+    "s32": "i32",
+    "s64": "i64",
+    **{f"b{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{numpy: dtype for dtype, numpy in reversed(NUMPY.items())},
+}
 
 _UNSIGNED = ("ue8m0", "ue4m3")
+
+
+def dtype_named(name: str) -> str:
+    """Our name of a dtype that is called as in the language, in PTX or in NumPy; ValueError where there is none."""
+    dtype = name if name in NUMPY else _MORE_NAMES.get(name)
+    if dtype is None:
+        near = nearest(name, (*NUMPY, *_MORE_NAMES))
+        raise ValueError(f"no dtype {name}{f'; did you mean {near}?' if near else ''}")
+    return dtype
+
+
+def bits_of(dtype: str) -> int:
+    """Bits of one element."""
+    return DTYPES[dtype].bits if dtype in DTYPES else 8 * numpy_dtype(dtype).itemsize
+
+
+def _is_floating(dtype: str) -> bool:
+    return DTYPES[dtype].floating if dtype in DTYPES else dtype[0] == "f"
 
 
 @dataclass(frozen=True)
@@ -106,7 +138,7 @@ def parse(words: Sequence[str]) -> dict[str, Spec]:
             found.error("TK412", f"{match[1]} is given twice")
         else:
             try:
-                specs[match[1]] = _spec(match[2])
+                specs[match[1]] = parse_value(match[2])
             except ValueError as error:
                 found.error("TK412", f"{word}: {error}")
     found.stop_on_errors()
@@ -126,7 +158,8 @@ def parse_files(words: Sequence[str], option: str) -> dict[str, str]:
     return found
 
 
-def _spec(text: str) -> Spec:
+def parse_value(text: str) -> Spec:
+    """What stands after `NAME=`; ValueError where it cannot be read."""
     number = _number(text)
     if number is not None:
         return Number(number)
@@ -228,9 +261,14 @@ def _value(spec: Spec, argument: Mapping[str, Any]) -> Value:
     if argument.get("scalar"):
         if not isinstance(spec, Number):
             raise ValueError(f"it is a scalar of {dtype}, expected a number")
-        if isinstance(spec.value, float) and not DTYPES[dtype].floating:
+        if isinstance(spec.value, float) and not _is_floating(dtype):
             raise ValueError(f"it is a scalar of {dtype}, found {spec.value}")
         return spec.value
+    return make_array(spec, dtype, name)
+
+
+def make_array(spec: Spec, dtype: str, name: str) -> Array:
+    """The array of an argument called `name`; ValueError where the spec gives none, TkcError for a file."""
     match spec:
         case Number():
             raise ValueError(f"it is an array of {dtype}, found the number {spec.value}")
@@ -260,7 +298,7 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
 def _filled(shape: tuple[int, ...], dtype: str, byte: int) -> Array:
     import numpy as np
 
-    storage = np.dtype(np.uint8) if DTYPES[dtype].bits % 8 else numpy_dtype(dtype)
+    storage = np.dtype(np.uint8) if bits_of(dtype) % 8 else numpy_dtype(dtype)
     made = np.empty(_stored_shape(shape, dtype), storage)
     if made.size:
         made.reshape(-1).view(np.uint8)[:] = byte if dtype != "bool" else byte & 1
@@ -272,7 +310,7 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    if not DTYPES[dtype].floating:
+    if not _is_floating(dtype):
         if dtype == "bool":
             return rng.integers(0, 2, shape).astype(np.bool_)
         low = 0 if dtype.startswith("u") else -8
@@ -286,11 +324,11 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     if dtype == "tf32":
         return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     typed = values.astype(numpy_dtype(dtype))
-    return pack(typed, dtype) if DTYPES[dtype].bits % 8 else typed
+    return pack(typed, dtype) if bits_of(dtype) % 8 else typed
 
 
 def _stored_shape(shape: tuple[int, ...], dtype: str) -> tuple[int, ...]:
-    bits = DTYPES[dtype].bits
+    bits = bits_of(dtype)
     if bits % 8 == 0:
         return shape
     if not shape or shape[-1] * bits % 8:
@@ -304,7 +342,7 @@ def pack(values: Array, dtype: str) -> Array:
     """Values of a sub-byte dtype (a byte each, as ml_dtypes has them) as packed uint8, low element first."""
     import numpy as np
 
-    bits = DTYPES[dtype].bits
+    bits = bits_of(dtype)
     packed_shape = _stored_shape(values.shape, dtype)
     unpacked = np.unpackbits(
         values.view(np.uint8)[..., np.newaxis], axis=-1, count=bits, bitorder="little"
@@ -317,7 +355,7 @@ def unpack(packed: Array, dtype: str) -> Array:
     """The values in a packed array, in the dtype of ml_dtypes."""
     import numpy as np
 
-    bits = DTYPES[dtype].bits
+    bits = bits_of(dtype)
     flat = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=-1, bitorder="little")
     count = packed.shape[-1] * 8 // bits
     split = flat[..., : count * bits].reshape(*packed.shape[:-1], count, bits)
@@ -402,7 +440,7 @@ def compare(found: Array, expected: Array) -> Comparison:
 
 def values_of(array: Array, dtype: str) -> Array:
     """An argument's values as numbers: unpacked where it is packed."""
-    return unpack(array, dtype) if DTYPES[dtype].bits % 8 else array
+    return unpack(array, dtype) if bits_of(dtype) % 8 else array
 
 
 def check_expected(
@@ -414,7 +452,7 @@ def check_expected(
     for name, path in expected.items():
         array, dtype = outputs[name]
         values, wanted = values_of(array, dtype), load(path, dtype)
-        if DTYPES[dtype].bits % 8 and wanted.dtype.name == "uint8":
+        if bits_of(dtype) % 8 and wanted.dtype.name == "uint8":
             wanted = unpack(wanted, dtype)
         if values.shape != wanted.shape:
             found.error("TK413", f"{name} has shape {values.shape}, {path} has {wanted.shape}")

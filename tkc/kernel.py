@@ -157,37 +157,55 @@ class Kernel:
     ) -> Any:
         """Runs on the CPU, on NumPy arrays, and returns the emulator's Report.
 
-        `sm_count` is what the launch grid is made for. Raises TkcError TK401..TK407, TK414.
+        An array wrapped in `tkc.emulator.Poisoned` counts as never written. `sm_count` is what the launch grid is made
+        for. Raises TkcError TK401..TK407, TK414.
+        """
+        launch = self.emulation(*arrays, sm_count=sm_count, **symbols)
+        if launch is None:
+            from tkc.emulator import Report
+
+            return Report(ended=True)
+        return _public().emulate(
+            self.ptx, **launch, schedule=schedule, seed=seed, model=model, max_steps=max_steps
+        )
+
+    def emulation(
+        self, *arrays: Any, sm_count: int = EMULATED_SMS, **symbols: Any
+    ) -> dict[str, Any] | None:
+        """What `tkc.emulate` is to be called with beside the text; None where a size of 0 leaves nothing to launch.
+
+        Outputs are then already as a launch leaves them. Raises as `emulate`.
         """
         from tkc.backend.arrays import view
         from tkc.backend.bind import bind, gather, number
+        from tkc.emulator import Poisoned
 
         values, sizes = gather(self.contract, arrays, symbols)
         arguments = self.contract["arguments"]
+        plain = [v.array if isinstance(v, Poisoned) else v for v in values]
         views = [
             number(a["dtype"], v, a["name"]) if a.get("scalar") else view(v, a["name"])
-            for a, v in zip(arguments, values, strict=True)
+            for a, v in zip(arguments, plain, strict=True)
         ]
         x, y, z = self.contract["cluster"]["size"]
         facts = {"sm_count": sm_count, "max_clusters": sm_count // (x * y * z)}
         bound = bind(self.contract, views, sizes, facts.__getitem__)
-        given = {a["name"]: v for a, v in zip(arguments, values, strict=True)}
-        if bound.action == "zero":
-            for name in self.contract["outputs"]:
+        if bound.action != "launch":
+            given = {a["name"]: v for a, v in zip(arguments, plain, strict=True)}
+            for name in self.contract["outputs"] if bound.action == "zero" else ():
                 given[name][...] = 0
-        return _public().emulate(
-            self.ptx,
-            entry=self.name,
-            grid=bound.grid if bound.action == "launch" else (0, 0, 0),
-            block=tuple(self.contract["block"]),
-            cluster=tuple(self.contract["cluster"]["size"]),
-            shared_bytes=self.contract["shared_bytes"],
-            args=emulator_args(bound, given),
-            schedule=schedule,
-            seed=seed,
-            model=model,
-            max_steps=max_steps,
-        )
+            return None
+        return {
+            "entry": self.name,
+            "grid": bound.grid,
+            "block": tuple(self.contract["block"]),
+            "cluster": (x, y, z),
+            "shared_bytes": self.contract["shared_bytes"],
+            "args": emulator_args(
+                bound, {a["name"]: v for a, v in zip(arguments, values, strict=True)}
+            ),
+            "sm_count": sm_count,
+        }
 
 
 def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:

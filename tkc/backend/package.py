@@ -345,8 +345,8 @@ def write_package(
     return json_path
 
 
-def read_package(path: str | os.PathLike[str]) -> Package:
-    """Reads a contract file and the files that it names; TK411 with the place for whatever is wrong with them."""
+def read_contract(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The checked content of a contract file, whatever text it is for; TK411 with the place for what is wrong."""
     json_path = Path(path)
     try:
         value = json.loads(json_path.read_bytes())
@@ -362,6 +362,14 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     check_file(value, name)
     for i, kernel in enumerate(value["kernels"]):
         check_kernel(kernel, f"{name}: kernels[{i}]")
+    return value
+
+
+def read_package(path: str | os.PathLike[str]) -> Package:
+    """Reads a contract file and the files that it names; TK411 with the place for whatever is wrong with them."""
+    json_path = Path(path)
+    value = read_contract(json_path)
+    name = json_path.name
     if "ptx" not in value and "cubin" not in value:
         raise TkcError.at("TK411", f"{name}: names neither ptx nor cubin")
     ptx = _read_beside(json_path, value["ptx"]) if "ptx" in value else None
