@@ -43,7 +43,7 @@ def _narrow(
 CONVERSIONS = (
     Row(
         "cvt",
-        "cvt<round?><ftz?><sat?><relu?><type><from>",
+        "cvt<round?><ftz?><sat?><relu?><satfinite?><type><from>",
         "d, a",
         {"d": "type", "a": "from"},
         ("d",),
@@ -56,6 +56,7 @@ CONVERSIONS = (
             "ftz": texts(".ftz", along={"type": ".s32", "from": ".f32", "round": ".rzi"}),
             "sat": texts(".sat", along={"type": ".u8", "from": ".s32"}),
             "relu": texts(".relu", ptx=(7, 0), along={"type": ".f16", **_RN16}),
+            "satfinite": texts(".satfinite", ptx=(8, 1), along={"type": ".f16", **_RN16}),
             "type": (
                 *_INT,
                 Choice(".f16", along=_RN16),
