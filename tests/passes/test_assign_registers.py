@@ -1,0 +1,79 @@
+"""Registers: the file is never exceeded, accumulators have room, and what is written is kept."""
+
+from __future__ import annotations
+
+import pytest
+from passes.programs import gemm, lowered, operations
+
+from tkc.diagnostics import TkcError
+from tkc.ir.isa.targets import TARGETS
+from tkc.ir.stage import ops as s
+
+
+def shares(text: str, target: str) -> tuple[int, dict[str, int | None]]:
+    """The kernel's threads, and each role's registers."""
+    module = lowered(text, target, "assign-registers")
+    (kernel,) = operations(module, s.KernelOp)
+    roles = operations(module, s.RoleOp)
+    assert kernel.threads is not None
+    return kernel.threads.value.data, {
+        r.sym_name.data: None if r.registers is None else r.registers.value.data for r in roles
+    }
+
+
+def test_the_gemm_on_sm_90_has_240_for_products_and_24_for_loads() -> None:
+    assert shares(gemm(), "sm_90a") == (384, {"load": 24, "math": 240})
+
+
+def test_small_accumulators_move_no_registers() -> None:
+    assert shares(gemm(bm=64, bn=64), "sm_90a") == (160, {"load": None, "math": None})
+
+
+def test_accumulators_in_tensor_memory_move_no_registers() -> None:
+    assert shares(gemm(), "sm_100a") == (192, {"load": None, "math": None, "store": None})
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("load", [24, 40, 104])
+def test_what_is_written_is_kept_and_the_file_is_not_exceeded(target: str, load: int) -> None:
+    text = gemm().replace('sym_name = "load"', f'sym_name = "load", registers = {load} : i32')
+    threads, given = shares(text, target)
+    assert given["load"] == load
+    assert threads % 128 == 0
+    module = lowered(text, target, "assign-registers")
+    total = 0
+    for group in range(threads // 128):
+        inside = [
+            r.registers.value.data
+            for r in operations(module, s.RoleOp)
+            if r.first_warp.value.data // 4
+            <= group
+            <= (r.first_warp.value.data + r.warps.value.data - 1) // 4
+        ]
+        total += 128 * max(inside)
+    assert total <= TARGETS[target].registers_per_sm
+    if target == "sm_90a":
+        assert given["math"] == (65536 - 128 * load) // 256 // 8 * 8 or given["math"] == 240
+
+
+def test_a_role_with_register_tiles_is_not_starved() -> None:
+    """`store` reads accumulators of tensor memory; a number for `load` alone must not leave it 24 registers."""
+    text = gemm().replace('sym_name = "load"', 'sym_name = "load", registers = 24 : i32')
+    given = shares(text, "sm_100a")[1]
+    assert given["store"] is not None
+    assert given["store"] >= 128
+
+
+@pytest.mark.parametrize(
+    ("bm", "bn", "held"), [(256, 256, 256), (256, 216, 216), (192, 256, 384), (192, 144, 216)]
+)
+def test_accumulators_without_room_are_refused(bm: int, bn: int, held: int) -> None:
+    with pytest.raises(
+        TkcError, match=f"role math holds {held} registers of accumulators"
+    ) as error:
+        lowered(gemm(bm, bn, 32, 1, 1), "sm_90a", "assign-registers")
+    (found,) = error.value.diagnostics
+    assert found.code == "TK206"
+    assert found.location is not None
+    assert "of which products leave 208" in found.message
+    assert ("multiple of 128" in found.message) == (bm % 128 != 0)
