@@ -154,6 +154,13 @@ def _swizzles(t: MapTrials) -> None:
                     swizzle=swizzle,
                     box=[inner, 4, 4],
                 )
+        for inner in (1, 2, 4, 12, 17):
+            box = [inner, 4, 4]
+            name = f"interleave_{interleave}_box_{inner}"
+            t.add(name, THREE, interleave=interleave, swizzle="32B", box=box)
+        for size in (1, 3, 5):
+            name = f"interleave_{interleave}_size_{size}"
+            t.add(name, THREE, interleave=interleave, swizzle="32B", sizes=[size, 8, 8])
         t.add(
             f"interleave_{interleave}_two_axes", interleave=interleave, swizzle="32B", box=[16, 4]
         )

@@ -381,8 +381,9 @@ def _interleaved() -> Program:
     source = buffer("b16", 16384, "count", start=0)
     for interleave, swizzle, unit in (("16B", "none", 16), ("16B", "32B", 16), ("32B", "32B", 32)):
         for rank in (3, 4, 5):
-            sizes, box = [6, 5, 4, 3, 2][:rank], [4, 3, 2, 2, 2][:rank]
-            pitch, strides = 7 * unit, []
+            # the driver asks for an inner box of whole 16 bytes, counted as if it were elements
+            sizes, box = [12, 5, 4, 3, 2][:rank], [8, 3, 2, 2, 2][:rank]
+            pitch, strides = 14 * unit, []
             for i in range(1, rank):
                 strides.append(pitch)
                 pitch *= sizes[i]

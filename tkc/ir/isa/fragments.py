@@ -52,6 +52,21 @@ def b_fragment_8(t: int, v: int) -> Place:
     return 4 * (t % 4) + (v & 3) + 16 * (v >> 2), t // 4
 
 
+def metadata_place(bits: int, depth: int, selector: int, row: int, group: int) -> Place:
+    """(lane, lowest bit in its word) of the 4 bits that say which elements of a group of A's row are kept.
+
+    For mma.sp and wgmma.sp on elements of `bits` bits and `depth` columns (of the dense matrix), row 0..15 of a warp. A
+    group is 4 columns with two 2-bit numbers of the kept ones; of 32-bit elements 2 columns, with 0b0100 for the first
+    and 0b1110 for the second. `selector` is the sparsity selector: which lanes of four hold it where one or two do.
+    """
+    half, groups = row // 8, depth // (2 if bits == 32 else 4)
+    if groups == 16:
+        lane, bit = half + 2 * (group // 8), 4 * (group % 8)
+    else:
+        lane, bit = selector * (groups // 4) + group // 4, 16 * half + 4 * (group % 4)
+    return 4 * (row % 8) + lane, bit
+
+
 def matrix_b16(t: int, v: int, trans: bool = False) -> Place:
     """Place in the 8x8 matrix of 16-bit half `v` of the register of ldmatrix and stmatrix m8n8."""
     along, across = 2 * (t % 4) + v, t // 4

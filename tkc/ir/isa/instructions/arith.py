@@ -174,7 +174,8 @@ INTEGER = (
            "integer-arithmetic-instructions-neg", "-a", {"ftz": _FTZ}),
     *(
         _row(name, f"{name}<ftz?><relu?><nan?><xorsign?><type>", "d, a, b", _T2,
-             {"ftz": _FTZ, "relu": texts(".relu", ptx=(8, 0), along={"type": ".s32"}), "nan": texts(".NaN", ptx=(7, 0), along={"type": ".f32"}),
+             {"ftz": _FTZ, "relu": texts(".relu", ptx=(8, 0), along={"type": ".s32"}),
+              "nan": texts(".NaN", ptx=(7, 0), along={"type": ".f32"}),
               "xorsign": texts(".xorsign.abs", ptx=(7, 2), along={"type": ".f32"}),
               "type": (*_INT, *_FLOAT, *texts(".f16", ".f16x2", ptx=(7, 0)),
                        *texts(".bf16", ".bf16x2", ptx=(7, 0)), *_INT2)},
