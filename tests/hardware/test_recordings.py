@@ -9,6 +9,7 @@ from hardware.recorded import PROGRAMS, described, launches, names, recording
 FAULTS = {
     "tma_load_refused": "CUDA_ERROR_",
     "tma_store_refused": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "bulk_refused": "CUDA_ERROR_",
     "tma_load_atoms": "cuTensorMapEncodeTiled: CUDA_ERROR_INVALID_VALUE",
 }
 """Programs whose launches fail, and with which error."""

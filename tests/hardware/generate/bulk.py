@@ -13,6 +13,7 @@ from generate.writing import (
     lines,
     out,
     tensor_map,
+    u32,
     wait_parity,
 )
 
@@ -166,6 +167,43 @@ def _reductions() -> Program:
     return p
 
 
+def _refused() -> Program:
+    p = Program(
+        "bulk_refused",
+        "Bulk copies that fault: addresses and sizes that are no multiples of 16 bytes.",
+    )
+    p.text(".extern .shared .align 128 .b8 tile[];\n.shared .align 8 .b64 full;")
+    params = {"source": "u64", "out": "u64", "from": "u32", "to": "u32", "bytes": "u32"}
+    body = joined(
+        _HEAD,
+        fill_shared("64", "FILL"),
+        _INIT,
+        """
+        @!%p1 bra WAIT;
+        ld.param.u32 %r20, [from];
+        ld.param.u32 %r21, [to];
+        ld.param.u32 %r22, [bytes];
+        cvt.u64.u32 %d2, %r20;
+        add.u64 %d2, %d0, %d2;
+        add.u32 %r21, %r4, %r21;
+        mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r10], %r22;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%d2], %r22, [%r10];
+        """,
+        wait_parity("%r10", "0", "WAIT"),
+        copy_out("%d1", "64", "DUMP"),
+    )
+    p.entry("load", params, body)
+    for source, target, size in ((8, 0, 64), (4, 0, 64), (0, 8, 64), (0, 0, 24), (0, 0, 40)):
+        p.launch(
+            f"load_{source}_{target}_{size}",
+            "load",
+            ["source", "out", u32(source), u32(target), u32(size)],
+            {"source": buffer("b8", 256, "bits", seed=825), "out": out("b32", 64)},
+            shared=256,
+        )
+    return p
+
+
 def _edited() -> Program:
     """A map is copied to shared memory, edited there, published, and used (PTX: tensormap.replace)."""
     p = Program(
@@ -247,4 +285,4 @@ def _edited() -> Program:
 
 
 def programs() -> list[Program]:
-    return [_bulk(), _reductions(), _edited()]
+    return [_bulk(), _reductions(), _refused(), _edited()]

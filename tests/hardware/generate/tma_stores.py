@@ -324,6 +324,12 @@ def _reductions() -> Program:
         buffer("b32", 0, "fill", value=102),
         target,
     )
+    tiny = [0x00000001, 0x80000001, 0x007FFFFF, 0x80400000, 0x00800000, 0x80800001, 0, 0x80000000]
+    for type_name in ("FLOAT32", "FLOAT32_FTZ"):
+        whole = tensor_map("target", type_name, [16, 4], [64], [16, 4])
+        before = buffer("b32", 64, "choose", values=tiny, seed=747)
+        image = buffer("b32", 0, "choose", values=tiny, seed=748)
+        store(p, f"{type_name}_tiny", "add2d", whole, [(0, 0)], image, before)
     near = tensor_map("target", "FLOAT32", [15, 4], [64], [16, 4])
     floats = buffer("b32", 64, "floats", format="f32", low=-4, high=4, seed=745)
     for x in (0, 4, 8, 12):
