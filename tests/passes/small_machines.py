@@ -31,6 +31,8 @@ FUNCTIONS: dict[str, Any] = {
     "sub": lambda a, b: (a - b) & MASK,
     "mul.lo": lambda a, b: (a * b) & MASK,
     "xor": lambda a, b: a ^ b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
     "setp.lt": lambda a, b: int(signed(a) < signed(b)),
     "setp.ge": lambda a, b: int(signed(a) >= signed(b)),
     "setp.ne": lambda a, b: int(a != b),

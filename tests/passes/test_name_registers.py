@@ -133,7 +133,16 @@ class Program:
 
         results: tuple[SSAValue, ...] = ()
         if kind == "for":
-            bounds = draw(st.tuples(st.integers(-1, 1), st.integers(-1, 3), st.integers(1, 2)))
+            bounds: list[SSAValue | int] = [
+                draw(st.integers(-1, 1)),
+                draw(st.integers(-1, 3)),
+                draw(st.integers(1, 2)),
+            ]
+            if draw(st.booleans()):
+                low, high, step = (self.pick(scalars) for _ in range(3))
+                low, high = (emit("and", ".b32", v, 3) for v in (low, high))
+                bounds = [low, high, emit("or", ".b32", emit("and", ".b32", step, 3), 1)]
+                scalars += bounds
             results = emit.for_(*bounds, lambda i, *own: inside(list(own), (i,)), inits)
         elif kind == "if":
             results = emit.if_(

@@ -33,8 +33,9 @@ class Choice:
 
 
 def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice | None:
-    """The widest swizzle whose span divides a row, since wider spans spread rows over more banks.
+    """The widest swizzle whose span divides a row: fewest boxes for the copy engine, fewest steps for a thread.
 
+    With each of them eight threads on neighbouring rows touch every bank once.
     None where no span divides the row's bytes: no copy of the tile by boxes exists then.
     """
     row = shape[-1] * DTYPES[dtype].bits
@@ -47,9 +48,7 @@ def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice |
         return Choice(ATOMS_32, 128, f"rows of {row} bytes; a 32-bit operand that is not K-major")
     for swizzle, span in SPANS.items():
         if row % span == 0 and (span > 16 or not uses & {Use.OPERAND, Use.ACROSS}):
-            spread = {"128B": "8", "64B": "4", "32B": "2"}.get(swizzle, "1")
             used = ", ".join(sorted(use.value for use in uses)) or "no use"
-            return Choice(
-                swizzle, span, f"rows of {row} bytes; {spread} rows on distinct banks ({used})"
-            )
+            spans = f"{row // span} span{'s' * (row > span)} of {span}"
+            return Choice(swizzle, span, f"rows of {row} bytes in {spans} ({used})")
     return None

@@ -275,6 +275,6 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
 
 
 def _slice_columns(slot: Slot, width: int) -> int:
-    choice = choose(slot.type.dtype.data, slot.type.shape, frozenset({Use.THREADS}))
-    assert choice is not None
-    return min(width, choice.span * 8 // DTYPES[slot.type.dtype.data].bits)
+    """Columns of one span of the slot."""
+    span = SWIZZLES[slot.type.swizzle.data].span
+    return min(width, span * 8 // DTYPES[slot.type.dtype.data].bits)
