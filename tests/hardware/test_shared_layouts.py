@@ -46,7 +46,8 @@ def loaded(r: Recorded) -> Words:
     sizes = [a["value"] for a in r.launch["args"] if a.get("scalar") == "uint32"]
     offset, words = sizes[-2], sizes[-1]
     source = r.inputs()["source"].view(np.uint8)
-    width = m.type.bits // 8
+    # with interleave axis 0 counts units of 16 or 32 bytes
+    width = {"none": m.type.bits // 8, "16B": 16, "32B": 32}[m.interleave]
     result = np.full(4 * words, UNTOUCHED, np.uint8)
     first, steps = coordinates(r), m.element_strides
     swizzle = SWIZZLES[m.swizzle]
@@ -57,20 +58,18 @@ def loaded(r: Recorded) -> Words:
         for column in range(m.counts[0]):
             x = first[0] + column
             byte = x * width + sum(c * s for c, s in zip(at, m.strides, strict=True))
-            place = swizzle.physical(offset + row * m.row_pitch + column * width)
+            start = offset + row * m.row_pitch + column * width
+            places = swizzle.physical(start + np.arange(width))  # type: ignore[arg-type]
             if inside and 0 <= x < m.sizes[0]:
-                result[place : place + width] = copied(source[byte : byte + width], m.type.name)
+                result[places] = copied(source[byte : byte + width], m.type.name)
             else:
                 fill = 0x7FF7 if m.fill == "nan" else 0
-                result[place : place + width] = np.full(4, fill, "<u2").view(np.uint8)[:width]
+                result[places] = np.full(16, fill, "<u2").view(np.uint8)[:width]
     return result
 
 
-EXACT = [
-    r
-    for r in launches("tma_load_swizzle", "tma_load_ranks", "tma_load_fills", "tma_load_strides")
-    if r.ran
-]
+LOADS = tuple(f"tma_load_{n}" for n in ("swizzle", "ranks", "fills", "strides", "interleave"))
+EXACT = [r for r in launches(*LOADS) if r.ran]
 
 
 @pytest.mark.parametrize("r", EXACT, ids=lambda r: r.name)

@@ -378,7 +378,7 @@ def _interleaved() -> Program:
         "TMA loads of interleaved tensors: 16 or 32 bytes of channels side by side.",
         [3, 4, 5],
     )
-    source = buffer("b16", 16384, "count", start=0)
+    source = buffer("b16", 32768, "count", start=0)
     for interleave, swizzle, unit in (("16B", "none", 16), ("16B", "32B", 16), ("32B", "32B", 32)):
         for rank in (3, 4, 5):
             # the driver asks for an inner box of whole 16 bytes, counted as if it were elements

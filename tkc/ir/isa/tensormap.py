@@ -24,7 +24,7 @@ MAX_BOX_BYTES = 228 << 10
 """Bytes of one box, as found on an H200: all the shared memory of its SM."""
 MAX_ELEMENT_STRIDE = 8
 BOX_BYTES_UNIT = 16
-"""The inner box extent is a multiple of this many bytes."""
+"""The inner box extent is a multiple of this many bytes (also with interleave, where it counts something else)."""
 GRANULE = 16
 """Bytes along the innermost axis that the copy engine moves at once.
 
@@ -252,7 +252,7 @@ def _inner(tiled: TiledMap) -> Iterator[str]:
     """The rules of the innermost axis: box bytes, swizzle span, sub-byte types."""
     kind, extent = tiled.type, tiled.box[0]
     packed = extent * kind.bits
-    if tiled.interleave == "none" and packed % (8 * BOX_BYTES_UNIT):
+    if packed % (8 * BOX_BYTES_UNIT):
         yield f"inner box is {packed / 8:g} bytes, expected a multiple of {BOX_BYTES_UNIT}"
     inner = extent * kind.shared_bits // 8
     if tiled.swizzle not in SWIZZLES or SWIZZLES[tiled.swizzle].driver is None:
