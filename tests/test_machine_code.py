@@ -1,4 +1,4 @@
-"""What the assembler makes of the GEMM: the tensor core, the copy engine and the commits are there, and no loop over lanes."""
+"""What the assembler makes of the GEMM: tensor core, copy engine and commits are there, and no loop over lanes."""
 
 from __future__ import annotations
 

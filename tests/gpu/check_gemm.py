@@ -1,7 +1,7 @@
 """The bf16 GEMM on a GPU against float64: sizes, ragged edges, K = 0, poison, repeats, a tensor above 2^31 elements, speed.
 
 Run where a GPU and PyTorch are, beside a package that `tkc compile examples/gemm_bf16.tk --target sm_90a -o DIR/gemm.ptx`
-made: `python3 tests/gpu/check_gemm.py DIR/gemm.json [quick|full|speed]`. Needs neither xdsl nor lark.
+made: `python3 tests/gpu/check_gemm.py DIR/gemm.json [quick|full|speed|shapes|sanitize]`. Needs neither xdsl nor lark.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ SIZES = (1, 8, 16, 17, 64, 127, 128, 129, 255, 1000, 4096)
 BOUND = 3e-3
 """Relative Frobenius error against float64; or no more than rounding the exact result to bf16 costs, which for a handful of
 elements may be more (half a unit in the last place is 3.9e-3)."""
+
+
+SHAPES = (
+    (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
+    (4096, 24576, 1536), (4096, 7168, 2048), (128, 4096, 7168), (64, 2112, 7168), (8192, 8192, 512),
+)  # fmt: skip
+"""M, N, K of the speed table."""
 
 
 def padded(rows: int, columns: int, pitch: int | None = None) -> torch.Tensor:
@@ -163,6 +170,10 @@ def main(path: str, mode: str = "quick") -> None:
         huge(kernel)
     if mode in ("quick", "full", "speed"):
         speed(kernel)
+    if mode == "shapes":
+        for shape in SHAPES:
+            speed(kernel, *shape)
+            time.sleep(0.5)
     if mode == "sanitize":
         for m, n, k in ((1, 8, 8), (300, 520, 200), (127, 264, 0)):
             print(m, n, k, check(kernel, m, n, k))
