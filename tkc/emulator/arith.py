@@ -9,6 +9,7 @@ import numpy as np
 
 from tkc.emulator import float as floating
 from tkc.emulator.elementwise import DType, binary, halves, ternary, unary
+from tkc.emulator.follow import bytewise, packed, unpacked
 from tkc.emulator.instruction import Builder, Instruction, Semantic, Step
 from tkc.emulator.lanes import (
     DTYPE,
@@ -40,6 +41,7 @@ def _mov(i: Instruction) -> Step:
         return _mov_clock(i, dtype)
     d = i.dst("d", 8 * dtype.itemsize)
     a = i.src("a", dtype)
+    i.follow = bytewise(i.sources, d)
 
     def run(w: Any) -> None:
         R = w.R
@@ -82,6 +84,7 @@ def _pack(i: Instruction) -> Step:
         if have != bits:
             raise ValueError(f"a part has {have} bits, expected {bits}")
     slots = [slot for slot, _ in parts]
+    i.follow = packed(slots, d, bits)
     small, big = UNSIGNED[bits], UNSIGNED[min(total, 64)]
     if len(slots) == 2 and total < 128:
         lo, hi = slots
@@ -119,6 +122,7 @@ def _unpack(i: Instruction) -> Step:
         raise ValueError(f"operand a has {have} bits, expected {total}")
     small = UNSIGNED[bits]
     count = len(slots)
+    i.follow = unpacked(a, slots, bits)
 
     def run(w: Any) -> None:
         x = w.R[a]

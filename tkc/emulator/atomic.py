@@ -19,10 +19,10 @@ from tkc.emulator.spaces import Origin
 DType = np.dtype[Any]
 
 
-def _operation(op: str, kind: str) -> tuple[int, Combine]:
+def _operation(op: str, kind: str, where: str) -> tuple[int, Combine]:
     """(bits of a word, function of old and new words); packed halves combine half by half."""
     if kind in ("f16x2", "bf16x2"):
-        dtype, fn = reduction(op, kind[:-2])
+        dtype, fn = reduction(op, kind[:-2], where)
 
         def halves(old: Vec, new: Vec) -> Vec:
             a, b = (np.ascontiguousarray(x).view(U16) for x in (old, new))
@@ -35,7 +35,7 @@ def _operation(op: str, kind: str) -> tuple[int, Combine]:
     words = UNSIGNED[bits]
     if op == "exch":
         return bits, lambda old, new: new
-    dtype, fn = reduction(op, kind)
+    dtype, fn = reduction(op, kind, where)
     if dtype is words:
         return bits, fn
     return bits, lambda old, new: np.ascontiguousarray(fn(old.view(dtype), new.view(dtype))).view(
@@ -94,7 +94,8 @@ def _atomic(returns: bool) -> Builder:
         kind = i.type
         if kind == "b128":
             raise ValueError("type .b128 is not covered")
-        bits, fn = _operation(op, kind)
+        where = "shared" if i.mod("space").startswith("shared") else "global"
+        bits, fn = _operation(op, kind, where)
         dtype = UNSIGNED[bits]
         sources = i.srcs("a", np.dtype(f"float{bits}") if kind in ("f32", "f64") else dtype)
         slots = [slot for slot, _ in sources]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tkc.emulator.arith import integer, mul_high
 from tkc.emulator.elementwise import DType, binary, halves, ternary, unary
-from tkc.emulator.float import bf16_to_f32, finish, flush, fma32, narrow, odd_sum
+from tkc.emulator.float import finish
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import (
     BOOLS,
@@ -32,6 +32,7 @@ from tkc.emulator.lanes import (
     view,
 )
 from tkc.emulator.logic import comparison
+from tkc.emulator.rounding import bf16_to_f32, flush, fma32, narrow, odd_sum
 
 
 def _bit_table(x: Vec) -> Vec:
@@ -343,7 +344,8 @@ def _testp(i: Instruction) -> Step:
         "infinite": np.isinf,
         "number": lambda x: ~np.isnan(x),
         "notanumber": np.isnan,
-        "normal": lambda x: np.isfinite(x) & (np.abs(x) >= tiny),
+        # Zero counts as normal.
+        "normal": lambda x: np.isfinite(x) & ((np.abs(x) >= tiny) | (x == 0)),
         "subnormal": lambda x: (np.abs(x) < tiny) & (x != 0),
     }
     fn = tests[what]

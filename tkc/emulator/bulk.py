@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tkc.emulator.float import bf16_to_f32, f32_to_bf16
 from tkc.emulator.instruction import PARKED, Blocking, Builder, Ending, Instruction, Semantic, Step
 from tkc.emulator.lanes import U16, U32, U64, Vec, view
 from tkc.emulator.mbarrier import MBarrier, find
 from tkc.emulator.report import Stop
+from tkc.emulator.rounding import bf16_to_f32, canonical, f32_to_bf16, flush
 from tkc.emulator.spaces import SHARED_WINDOW, Origin, Region
 from tkc.ir.isa.memory import Done, Proxy
 
@@ -105,7 +105,7 @@ def scalar_reader(i: Instruction, name: str) -> Callable[[Any, int], int]:
     slot, _, offset, _ = i.address(name)
 
     def run(w: Any, lane: int) -> int:
-        if w.taint and w.taint.get(slot, 0) >> lane & 1:
+        if w.taint and w.holds_nothing(slot) >> lane & 1:
             w.check_address(slot, i)
         return int(w.R[slot][lane]) + offset
 
@@ -254,27 +254,61 @@ def _cluster_copy(i: Instruction) -> Step:
 Combine = Callable[[Vec, Vec], Vec]
 
 
-def reduction(op: str, kind: str) -> tuple[DType, Combine]:
-    """(dtype, function of old and new) of a reduction on elements of a PTX type."""
+def _ordered(larger: bool) -> Combine:
+    """min or max of floats: -0 is smaller than +0, and a number wins over NaN."""
+    fn = np.fmax if larger else np.fmin
+
+    def run(old: Vec, new: Vec) -> Vec:
+        result = fn(old, new)
+        zero = (old == 0) & (new == 0)
+        if zero.any():
+            either = (
+                np.signbit(old) & np.signbit(new) if larger else np.signbit(old) | np.signbit(new)
+            )
+            result = np.where(zero, np.where(either, -0.0, 0.0).astype(result.dtype), result)
+        return result
+
+    return run
+
+
+_FLOAT_OPS: dict[str, Combine] = {"add": np.add, "min": _ordered(False), "max": _ordered(True)}
+
+
+def reduction(op: str, kind: str, where: str) -> tuple[DType, Combine]:
+    """(dtype, function of old and new) of a reduction on elements of a PTX type.
+
+    `where` is who adds: the "global" memory, whose additions make subnormal f32 numbers zeros; "shared" memory, where
+    the threads do it themselves; or a "bulk" copy. The first and the last give back an f64 NaN with its payload.
+    """
     floats = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
-    if kind == "bf16":
-        dtype = U16
-        wide = {"add": np.add, "min": np.fmin, "max": np.fmax}.get(op)
-        if wide is None:
-            raise ValueError(f"reduction .{op} of .bf16 is not covered")
-        return dtype, lambda old, new: f32_to_bf16(wide(bf16_to_f32(old), bf16_to_f32(new)))
-    dtype = floats.get(kind) or np.dtype(("int" if kind[0] == "s" else "uint") + kind[1:])
-    plain: dict[str, Combine] = {
+    if kind == "bf16" or kind in floats:
+        if op not in _FLOAT_OPS:
+            raise ValueError(f"reduction .{op} of .{kind} is not covered")
+        plain = _FLOAT_OPS[op]
+        if kind == "bf16":
+            return U16, lambda old, new: f32_to_bf16(plain(bf16_to_f32(old), bf16_to_f32(new)))
+        if kind == "f64" and where != "shared":
+            return floats[kind], lambda old, new: _keep_payload(plain(old, new), old, new)
+        if where == "global" and kind == "f32" and op == "add":
+            return floats[kind], lambda old, new: canonical(flush(plain(flush(old), flush(new))))
+        return floats[kind], lambda old, new: canonical(plain(old, new))
+    dtype = np.dtype(("int" if kind[0] == "s" else "uint") + kind[1:])
+    whole: dict[str, Combine] = {
         "add": np.add,
-        "min": np.fmin if kind in floats else np.minimum,
-        "max": np.fmax if kind in floats else np.maximum,
+        "min": np.minimum,
+        "max": np.maximum,
         "and": np.bitwise_and,
         "or": np.bitwise_or,
         "xor": np.bitwise_xor,
         "inc": lambda old, new: np.where(old >= new, dtype.type(0), old + dtype.type(1)),
         "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - dtype.type(1)),
     }
-    return dtype, plain[op]
+    return dtype, whole[op]
+
+
+def _keep_payload(result: Vec, old: Vec, new: Vec) -> Vec:
+    """Additions of f64 in memory give a NaN operand back as it is."""
+    return np.where(new != new, new, np.where(old != old, old, result))
 
 
 def store_token(w: Any, lane: int) -> Token:
@@ -294,7 +328,7 @@ def _store(reduces: bool) -> Builder:
             i.src("policy", U64)
         origin_read = Origin(i, Proxy.ASYNC, Done.BULK_GROUP_READ)
         origin = Origin(i, Proxy.ASYNC, Done.BULK_GROUP)
-        combine = reduction(i.mod("op"), i.type) if reduces else None
+        combine = reduction(i.mod("op"), i.type, "bulk") if reduces else None
 
         def steps(w: Any, lane: int, size: int, token: Token) -> Iterator[None]:
             machine, memory = w.machine, w.machine.memory

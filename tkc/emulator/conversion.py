@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tkc.emulator.elementwise import DType
-from tkc.emulator.float import bf16_to_f32, f32_to_bf16, flush, narrow
+from tkc.emulator.follow import extended
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import (
     F16,
@@ -24,6 +24,18 @@ from tkc.emulator.lanes import (
     Vec,
     constant,
     view,
+)
+from tkc.emulator.rounding import (
+    bf16_to_f32,
+    canonical,
+    exact64,
+    f32_to_bf16,
+    flush,
+    narrow,
+    narrow_odd,
+    odd_sum,
+    rectify,
+    saturate,
 )
 
 _FLOATS = {"f16": F16, "f32": F32, "f64": F64, "bf16": U16}
@@ -62,19 +74,25 @@ def _to_float(x: Vec, kind: str) -> Vec:
     return bf16_to_f32(x) if kind == "bf16" else view(x, _FLOATS[kind])
 
 
-def _float_to_int(mode: str, dtype: DType) -> Callable[[Vec], Vec]:
+def _float_to_int(mode: str, source: str, dtype: DType) -> Callable[[Vec], Vec]:
     integral = _TO_INTEGRAL[mode]
     info = np.iinfo(dtype)
     low, high = int(info.min), int(info.max)
     # The largest float64 that is not above the range, where the range's end is none.
     top = float(high) if high < 1 << 53 else np.nextafter(float(high), 0.0)
+    # NaN becomes 0 on the short path, and the top bit alone on the long one.
+    long = source == "f64" or dtype.itemsize == 8
+    nan_bits = 1 << (8 * dtype.itemsize - 1) if long else 0
+    nan_value = np.array([nan_bits], UNSIGNED[8 * dtype.itemsize]).view(dtype)[0]
 
     def run(x: Vec) -> Vec:
         wide = integral(x.astype(F64))
+        nan = np.isnan(wide)
         over = wide >= float(high)
-        clipped = np.clip(np.where(np.isnan(wide), 0.0, wide), float(low), top)
+        clipped = np.clip(np.where(nan, 0.0, wide), float(low), top)
         result = clipped.astype(S64).astype(dtype) if dtype is not U64 else clipped.astype(U64)
-        return np.where(over, dtype.type(high), result)
+        result = np.where(over, dtype.type(high), result)
+        return np.where(nan, nan_value, result)
 
     return run
 
@@ -87,27 +105,22 @@ def _int_to_float(kind: str, mode: str) -> Callable[[Vec], Vec]:
             if kind == "f32":
                 return x.astype(F32)
         # Split so that both parts are exact, and rounded to odd when they are joined.
-        from tkc.emulator.float import odd_sum
-
         if x.dtype.itemsize < 8:
             exact = x.astype(F64)
         else:
             low = x & x.dtype.type(0xFFFF)
-            exact = odd_sum((x - low).astype(F64), low.astype(F64))
+            high = (x - low).astype(F64)
+            if kind == "f64":
+                return exact64("add", mode)(high, low.astype(F64))
+            exact = odd_sum(high, low.astype(F64))
         if kind == "f64":
-            raise ValueError(f"rounding .{mode} of an integer to .f64 is not covered")
+            return exact
         if kind == "bf16":
-            return f32_to_bf16(narrow_odd(exact))
+            odd = narrow_odd(exact)
+            return f32_to_bf16(odd) if mode == "rn" else _directed_bf16(odd, mode)
         return narrow(exact, _FLOATS[kind], mode)
 
     return run
-
-
-def narrow_odd(x: Vec) -> Vec:
-    """Float64 to float32, rounded to odd."""
-    r = narrow(x, F32, "rz")
-    inexact = (r.astype(F64) != x) & np.isfinite(r)
-    return np.where(inexact, r.view(U32) | np.uint32(1), r.view(U32)).view(F32)
 
 
 def _directed_bf16(x: Vec, mode: str) -> Vec:
@@ -124,7 +137,7 @@ def _directed_bf16(x: Vec, mode: str) -> Vec:
 def f32_to_half(x: Vec, kind: str, mode: str, satfinite: bool, relu: bool) -> Vec:
     """Float32 to bits of f16 or bf16 in a mode; NaN becomes 0x7fff."""
     if relu:
-        x = np.where(x < 0, F32.type(0), np.where(x == 0, F32.type(0), x))
+        x = rectify(x)
     if kind == "f16":
         result = (x.astype(F16) if mode == "rn" else narrow(x.astype(F64), F16, mode)).view(U16)
         result = np.where(np.isnan(x), np.uint16(0x7FFF), result)
@@ -138,40 +151,59 @@ def f32_to_half(x: Vec, kind: str, mode: str, satfinite: bool, relu: bool) -> Ve
     return result
 
 
+def _double_to_half(x: Vec, kind: str, mode: str) -> Vec:
+    """Float64 to bits of f16 or bf16, rounded once; a NaN keeps its sign and the top of its payload."""
+    if kind == "f16":
+        result = narrow(x, F16, mode).view(U16)
+        quiet, shift = 0x7E00, 42
+    else:
+        odd = narrow_odd(x)
+        result = f32_to_bf16(odd) if mode == "rn" else _directed_bf16(odd, mode)
+        quiet, shift = 0x7FC0, 45
+    nan = np.isnan(x)
+    if not nan.any():
+        return result
+    bits = x.view(U64)
+    payload = (bits & np.uint64((1 << 52) - 1)) >> np.uint64(shift)
+    kept = ((bits >> np.uint64(48)) & np.uint64(0x8000)) | payload | np.uint64(quiet)
+    return np.where(nan, kept.astype(U16), result)
+
+
 def _float_to_float(i: Instruction, to: str, source: str) -> Callable[[Vec], Vec]:
     mode = i.mod("round")
+    rounding = mode if mode in ("rz", "rm", "rp") else "rn"
     ftz, sat, relu = i.has("ftz"), i.has("sat"), i.has("relu")
     satfinite = i.has("satfinite")
+
+    def to_half(value: Vec) -> Vec:
+        if value.dtype is F64:
+            bits = _double_to_half(value, to, rounding)
+        else:
+            bits = f32_to_half(value.astype(F32), to, rounding, satfinite, relu)
+        if not sat:
+            return bits
+        again = bf16_to_f32(bits) if to == "bf16" else bits.view(F16).astype(F32)
+        clipped = saturate(again)
+        return f32_to_bf16(clipped) if to == "bf16" else clipped.astype(F16)
 
     def run(x: Vec) -> Vec:
         value = _to_float(x, source)
         if ftz and value.dtype is F32:
-            value = flush(value)
+            value = canonical(flush(value))
         if mode in _TO_INTEGRAL:
-            value = _TO_INTEGRAL[mode](value)
+            value = canonical(_TO_INTEGRAL[mode](value))
         if to in ("f16", "bf16"):
-            if value.dtype is F64:
-                value = narrow_odd(value) if mode != "rz" else narrow(value, F32, "rz")
-            bits = f32_to_half(
-                value.astype(F32), to, mode if mode in ("rz", "rm", "rp") else "rn", satfinite, relu
-            )
-            if not sat:
-                return bits
-            again = bf16_to_f32(bits) if to == "bf16" else bits.view(F16).astype(F32)
-            clipped = np.where(np.isnan(again), F32.type(0), np.clip(again, 0, 1)).astype(F32)
-            return f32_to_bf16(clipped) if to == "bf16" else clipped.astype(F16)
+            return to_half(value)
         target = _FLOATS[to]
         if target.itemsize < value.dtype.itemsize:
-            result = narrow(value, target, mode or "rn")
+            result = narrow(value, target, rounding)
         else:
             result = value.astype(target)
+            if source == "f16":
+                result = canonical(result)
         if ftz and target is F32:
             result = flush(result)
-        if sat:
-            result = np.where(np.isnan(result), target.type(0), np.clip(result, 0, 1)).astype(
-                target
-            )
-        return result
+        return saturate(result) if sat else result
 
     return run
 
@@ -200,7 +232,7 @@ def _cvt(i: Instruction) -> Step:
     elif _is_float(to):
         fn = _int_to_float(to, mode or "rn")
     elif _is_float(source):
-        inner = _float_to_int(mode, _int_dtype(to))
+        inner = _float_to_int(mode, source, _int_dtype(to))
         ftz = i.has("ftz")
 
         def fn(x: Vec) -> Vec:
@@ -211,6 +243,9 @@ def _cvt(i: Instruction) -> Step:
         fn = _int_to_int(to, source, i.has("sat"))
     d, bits = i.dst_wide("d")
     a, _ = i.src_wide("a", source_dtype)
+    if not _is_float(to) and not _is_float(source) and not i.has("sat"):
+        narrow_bits = min(int(to[1:]), int(source[1:]))
+        i.follow = extended(a, d, narrow_bits, source[0] == "s")
 
     def run(w: Any) -> None:
         x = w.R[a]
@@ -249,18 +284,21 @@ def _cvt_x2(i: Instruction) -> Step:
     return run
 
 
+_TF32_NAN = np.array([0x7FFFE000], U32)
+
+
 def to_tf32(x: Vec, mode: str) -> Vec:
-    """Float32 rounded to 10 bits of mantissa."""
+    """Float32 to bits with 10 bits of mantissa; `rna` only cuts off what is no number."""
     bits = x.view(U32)
     low = np.uint32(0x1FFF)
+    special = (bits & np.uint32(0x7F800000)) == 0x7F800000
+    if mode == "rna":
+        return np.where(special, bits, bits + np.uint32(0x1000)) & ~low
     if mode == "rz":
         result = bits & ~low
-    elif mode == "rna":
-        result = (bits + np.uint32(0x1000)) & ~low
     else:
         result = (bits + np.uint32(0x0FFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & ~low
-    special = (bits & np.uint32(0x7F800000)) == 0x7F800000
-    return np.where(special, np.where(np.isnan(x), np.uint32(0x7FFFFFFF), bits), result).view(F32)
+    return np.where(special, np.where(np.isnan(x), _TF32_NAN, bits), result)
 
 
 def _cvt_tf32(i: Instruction) -> Step:
@@ -269,12 +307,11 @@ def _cvt_tf32(i: Instruction) -> Step:
 
     def run(w: Any) -> None:
         x = view(w.R[a], F32)
-        result = to_tf32(x, mode)
-        if relu:
-            result = np.where(result < 0, F32.type(0), result)
+        result = to_tf32(rectify(x) if relu else x, mode)
         if satfinite:
-            largest = np.uint32(0x7F7FE000).view(F32)
-            result = np.where(np.isinf(result), np.copysign(largest, result), result)
+            # One step of tf32 below infinity, and below whatever has its exponent.
+            special = (result & np.uint32(0x7F800000)) == 0x7F800000
+            result = np.where(special, result - np.uint32(0x2000), result)
         w.put(d, result)
 
     return run

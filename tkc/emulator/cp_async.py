@@ -199,7 +199,7 @@ def _store_async(i: Instruction) -> Step:
     dtype = UNSIGNED[bits]
     slots = [s for s, _ in i.srcs("a", np.dtype(f"float{bits}") if i.type[0] == "f" else dtype)]
     address, bar = scalar_reader(i, "addr"), scalar_reader(i, "bar")
-    combine = reduction(i.mod("op"), i.type) if i.row.name == "red.async" else None
+    combine = reduction(i.mod("op"), i.type, "shared") if i.row.name == "red.async" else None
     origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
     size = bits // 8 * len(slots)
 

@@ -1,8 +1,7 @@
 """Floating-point arithmetic (PTX 9.7.3 - 9.7.4): every operation rounds once, in the mode that it says.
 
-f32 and f64 `.rn` are the host's own. Other modes and fused operations go through a float64 that is rounded to odd:
-rounding that to the narrower format gives the correctly rounded result (Boldo and Melquiond). Approximate functions are
-computed in float64 and rounded, which is inside of every documented error.
+Approximate functions are computed by the host, in float64 where its own are no better, which is inside of every
+documented error; they do not give the hardware's very bits.
 """
 
 from __future__ import annotations
@@ -13,196 +12,41 @@ import numpy as np
 
 from tkc.emulator.elementwise import DType, binary, halves, ternary, unary
 from tkc.emulator.instruction import Builder, Instruction, Step
-from tkc.emulator.lanes import F16, F32, F64, LANES, S64, U16, U32, U64, Vec
-
-_EXPONENT = np.array([0x7F800000], U32)
-_SIGN = np.array([0x80000000], U32)
-_SIXTEEN = np.array([16], U32)
-_ONE = np.array([1], U32)
-_BIAS = np.array([0x7FFF], U32)
-_ONE64 = np.array([1], S64)
-_LOW29 = np.array([0x1FFFFFFF], U64)
-_TIE = np.array([0x10000000], U64)
-
-
-def bf16_to_f32(x: Vec) -> Vec:
-    """Bits of bf16 to float32, exactly."""
-    if x.dtype is not U16:
-        x = x.view(U16)
-    return (x.astype(U32) << _SIXTEEN).view(F32)
-
-
-def f32_to_bf16(x: Vec) -> Vec:
-    """Float32 to bits of bf16, to nearest even; NaN becomes 0x7fff."""
-    bits = x.view(U32)
-    rounded = (bits + _BIAS + ((bits >> _SIXTEEN) & _ONE)) >> _SIXTEEN
-    result = rounded.astype(U16)
-    nan = x != x
-    if np.count_nonzero(nan):
-        result = np.where(nan, np.uint16(0x7FFF), result)
-    return result
-
-
-def flush(x: Vec) -> Vec:
-    """Subnormal float32 values become zeros of their sign."""
-    bits = x.view(U32)
-    exponent = bits & _EXPONENT
-    if np.count_nonzero(exponent) == x.size:
-        return x
-    return np.where(exponent == 0, bits & _SIGN, bits).view(F32)
-
-
-def odd_sum(p: Vec, c: Vec) -> Vec:
-    """p + c in float64, rounded to odd."""
-    s = p + c
-    b = s - p
-    error = (p - (s - b)) + (c - b)
-    inexact = (error != 0) & np.isfinite(s)
-    if not inexact.any():
-        return s
-    bits = s.view(S64)
-    even = (bits & _ONE64) == 0
-    away = (error > 0) == (s > 0)
-    step = np.where(away, _ONE64, -_ONE64)
-    return np.where(inexact & even, bits + step, bits).view(F64)
-
-
-def narrow(x: Vec, dtype: DType, mode: str) -> Vec:
-    """Float64 (rounded to odd, or exact) to float32 or float16 in mode rn, rz, rm or rp."""
-    nearest = x.astype(dtype)
-    if mode == "rn":
-        return nearest
-    back = nearest.astype(F64)
-    if mode == "rz":
-        wrong = np.abs(back) > np.abs(x)
-        toward = np.zeros_like(nearest)
-    elif mode == "rm":
-        wrong = back > x
-        toward = np.full_like(nearest, -np.inf)
-    else:
-        wrong = back < x
-        toward = np.full_like(nearest, np.inf)
-    return np.where(wrong, np.nextafter(nearest, toward), nearest)
-
-
-def _fma32(x: Vec, y: Vec, z: Vec) -> Vec:
-    s = np.multiply(x, y, dtype=F64) + z
-    r = s.astype(F32)
-    # Rounding twice errs only where the first result lies on a tie, or the second has fewer bits than normal.
-    if (
-        np.count_nonzero((s.view(U64) & _LOW29) == _TIE)
-        or np.count_nonzero(r.view(U32) & _EXPONENT) != r.size
-    ):
-        return odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)).astype(F32)
-    return r
-
-
-def fma32(mode: str) -> Callable[[Vec, Vec, Vec], Vec]:
-    """x * y + z on float32, rounded once."""
-    if mode == "rn":
-        return _fma32
-    return lambda x, y, z: narrow(odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)), F32, mode)
-
-
-def _fma64(x: Vec, y: Vec, z: Vec) -> Vec:
-    """x * y + z on float64, by exact fractions where the product is not exact."""
-    p = x * y
-    split = 134217729.0
-    xh = x * split
-    xh = xh - (xh - x)
-    xl = x - xh
-    yh = y * split
-    yh = yh - (yh - y)
-    yl = y - yh
-    e = ((xh * yh - p) + xh * yl + xl * yh) + xl * yl
-    easy = (e == 0) | ~np.isfinite(p) | ~np.isfinite(z)
-    s = p + z
-    if easy.all():
-        return s
-    from fractions import Fraction
-
-    result = s.copy()
-    for k in np.flatnonzero(~easy):
-        exact = Fraction(float(x[k])) * Fraction(float(y[k])) + Fraction(float(z[k]))
-        result[k] = float(exact) if exact else 0.0
-    return result
-
-
-def f16_fma(x: Vec, y: Vec, z: Vec) -> Vec:
-    return odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)).astype(F16)
-
-
-def _odd_to_f32(x: Vec) -> Vec:
-    """Float64 to float32 rounded to odd, so that it can be rounded again."""
-    r = narrow(x, F32, "rz")
-    inexact = r.astype(F64) != x
-    return np.where(inexact & np.isfinite(r), r.view(U32) | _ONE, r.view(U32)).view(F32)
-
-
-def bf16_fma(x: Vec, y: Vec, z: Vec) -> Vec:
-    """On float32 values of bf16; the result is rounded to odd for the rounding to bf16 that follows."""
-    return _odd_to_f32(odd_sum(np.multiply(x, y, dtype=F64), z.astype(F64)))
-
-
-def _directed(name: str, mode: str) -> Callable[[Vec, Vec], Vec]:
-    """An operation on float32 in a mode other than rn."""
-
-    def run(x: Vec, y: Vec) -> Vec:
-        a, b = x.astype(F64), y.astype(F64)
-        if name == "add":
-            exact = odd_sum(a, b)
-        elif name == "sub":
-            exact = odd_sum(a, -b)
-        elif name == "mul":
-            exact = a * b
-        else:
-            return _directed_quotient(x, y, mode)
-        return narrow(exact, F32, mode)
-
-    return run
-
-
-def _directed_quotient(x: Vec, y: Vec, mode: str) -> Vec:
-    q = x / y
-    remainder = np.multiply(q, y, dtype=F64) - x
-    # q * y is exact in float64, so the sign of the remainder says on which side of the quotient q lies.
-    above = np.where(y > 0, remainder > 0, remainder < 0) & np.isfinite(q)
-    below = np.where(y > 0, remainder < 0, remainder > 0) & np.isfinite(q)
-    down = np.nextafter(q, np.float32(-np.inf))
-    up = np.nextafter(q, np.float32(np.inf))
-    if mode == "rm":
-        return np.where(above, down, q)
-    if mode == "rp":
-        return np.where(below, up, q)
-    return np.where(above & (q > 0), down, np.where(below & (q < 0), up, q))
-
+from tkc.emulator.lanes import F16, F32, F64, U16, U32, U64, Vec
+from tkc.emulator.rounding import (
+    bf16_fma,
+    bf16_to_f32,
+    canonical,
+    directed32,
+    exact64,
+    f16_fma,
+    f16_fma_flushed,
+    f32_to_bf16,
+    flush,
+    fma32,
+    fma64,
+    quotient32,
+    rectify,
+    root32,
+    saturate,
+    to_f16_flushed,
+)
 
 _PLAIN = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 
 
 def finish(i: Instruction, fn: Callable[..., Vec], ftz: bool) -> Callable[..., Vec]:
-    """Adds what `.ftz`, `.sat` and `.relu` say."""
-    result = fn
+    """Adds what `.ftz`, `.sat` and `.relu` say, and makes NaNs the hardware's."""
     if ftz:
-        inner = result
-        result = lambda *v: flush(inner(*(flush(x) for x in v)))  # noqa: E731
+        inner = fn
+        plain: Callable[..., Vec] = lambda *v: canonical(flush(inner(*(flush(x) for x in v))))  # noqa: E731
+    else:
+        plain = lambda *v: canonical(fn(*v))  # noqa: E731
     if i.has("sat"):
-        before_sat = result
-
-        def saturated(*v: Vec) -> Vec:
-            r = before_sat(*v)
-            return np.where(r != r, r.dtype.type(0), np.clip(r, r.dtype.type(0), r.dtype.type(1)))
-
-        result = saturated
+        return lambda *v: saturate(plain(*v))
     if i.has("relu"):
-        before_relu = result
-
-        def rectified(*v: Vec) -> Vec:
-            r = before_relu(*v)
-            return np.where(r < 0, r.dtype.type(0), r)
-
-        result = rectified
-    return result
+        return lambda *v: rectify(plain(*v))
+    return plain
 
 
 def packed(kind: str, fn: Callable[..., Vec]) -> tuple[DType, Callable[..., Vec]]:
@@ -228,17 +72,32 @@ def _base(kind: str) -> str:
     return kind.removesuffix("x2")
 
 
+def _flushes(i: Instruction, kind: str) -> bool:
+    """Whether subnormal numbers are flushed: bf16 has the range of f32 and takes no `.ftz`, but ex2."""
+    return i.has("ftz") and _base(kind) in ("f32", "f16")
+
+
+def _flushed_half(plain: Callable[..., Vec]) -> Callable[..., Vec]:
+    """An operation on f16 that flushes what is subnormal before it is rounded."""
+    return lambda x, y: to_f16_flushed(plain(x.astype(F32), y.astype(F32)))
+
+
 def _arith(name: str) -> Builder:
     def build(i: Instruction) -> Step:
         kind = i.type
         mode = i.mod("round", "rn")
-        if mode in ("approx", "full", "rn"):
-            fn: Callable[..., Vec] = _PLAIN[name]
+        fn: Callable[..., Vec]
+        if _base(kind) == "f16" and i.has("ftz"):
+            fn = _flushed_half(_PLAIN[name])
+        elif mode in ("approx", "full", "rn"):
+            fn = _PLAIN[name]
         elif _base(kind) == "f32":
-            fn = _directed(name, mode)
+            fn = directed32(name, mode, i.has("ftz"))
+        elif kind == "f64":
+            fn = exact64(name, mode)
         else:
             raise ValueError(f"rounding .{mode} of .{kind} is not covered")
-        dtype, whole = packed(kind, finish(i, fn, i.has("ftz") and _base(kind) == "f32"))
+        dtype, whole = packed(kind, finish(i, fn, _flushes(i, kind)))
         return binary(i, whole, dtype)
 
     return build
@@ -253,33 +112,31 @@ def _fma(i: Instruction) -> Step:
     fn: Callable[..., Vec]
     if base == "f32":
         fn = fma32(mode)
+    elif kind == "f64" and mode != "rn":
+        fn = exact64("fma", mode)
     elif mode != "rn":
         raise ValueError(f"rounding .{mode} of .{kind} is not covered")
     else:
-        fn = {"f64": _fma64, "f16": f16_fma, "bf16": bf16_fma}[base]
-    dtype, whole = packed(kind, finish(i, fn, i.has("ftz") and base == "f32"))
+        half = f16_fma_flushed if i.has("ftz") else f16_fma
+        fn = {"f64": fma64, "f16": half, "bf16": bf16_fma}[base]
+    dtype, whole = packed(kind, finish(i, fn, _flushes(i, kind)))
     return ternary(i, whole, dtype)
 
 
-def absolute(i: Instruction) -> Step:
-    dtype, fn = packed(i.type, np.abs)
-    if _base(i.type) == "bf16":
-        # On bits, so that a NaN keeps its payload.
-        mask = np.array([0x7FFF if i.type == "bf16" else 0x7FFF7FFF], dtype)
-        return unary(i, lambda x: x & mask, dtype)
-    if i.has("ftz") and _base(i.type) == "f32":
-        return unary(i, lambda x: np.abs(flush(x)), dtype)
-    return unary(i, fn, dtype)
+def _sign(negate: bool) -> Builder:
+    def build(i: Instruction) -> Step:
+        kind = i.type
+        fn: Callable[[Vec], Vec] = np.negative if negate else np.abs
+        if kind in ("f32", "f64"):
+            dtype = F32 if kind == "f32" else F64
+            return unary(i, (lambda x: fn(flush(x))) if i.has("ftz") else fn, dtype)
+        dtype, whole = packed(kind, lambda x: canonical(fn(flush(x) if i.has("ftz") else x)))
+        return unary(i, whole, dtype)
+
+    return build
 
 
-def negate(i: Instruction) -> Step:
-    dtype, fn = packed(i.type, np.negative)
-    if _base(i.type) == "bf16":
-        mask = np.array([0x8000 if i.type == "bf16" else 0x80008000], dtype)
-        return unary(i, lambda x: x ^ mask, dtype)
-    if i.has("ftz") and _base(i.type) == "f32":
-        return unary(i, lambda x: -flush(x), dtype)
-    return unary(i, fn, dtype)
+absolute, negate = _sign(False), _sign(True)
 
 
 def _extreme(larger: bool, keeps_nan: bool, xorsign: bool) -> Callable[..., Vec]:
@@ -307,7 +164,7 @@ def _minmax(larger: bool) -> Builder:
     def build(i: Instruction) -> Step:
         fn = _extreme(larger, i.has("nan"), i.has("xorsign"))
         kind = i.type if "type" in i.modifiers else "f32"
-        dtype, whole = packed(kind, finish(i, fn, i.has("ftz") and _base(kind) == "f32"))
+        dtype, whole = packed(kind, finish(i, fn, _flushes(i, kind)))
         if i.given("c"):
             return ternary(i, whole, dtype)
         return binary(i, whole, dtype)
@@ -346,29 +203,19 @@ def _approx(name: str) -> Builder:
     return build
 
 
-def _root(x: Vec, mode: str) -> Vec:
-    s = np.sqrt(x)
-    remainder = np.multiply(s, s, dtype=F64) - x
-    down = np.nextafter(s, np.float32(-np.inf))
-    up = np.nextafter(s, np.float32(np.inf))
-    if mode == "rp":
-        return np.where((remainder < 0) & np.isfinite(s), up, s)
-    return np.where((remainder > 0) & np.isfinite(s), down, s)
-
-
 def _rounded(name: str) -> Builder:
     """sqrt and rcp with a rounding mode."""
 
     def build(i: Instruction) -> Step:
         kind, mode = i.type, i.mod("round", "rn")
+        ftz = i.has("ftz")
         fn = _FUNCTIONS[name]
-        if mode != "rn":
-            if kind != "f32":
-                raise ValueError(f"rounding .{mode} of .{kind} is not covered")
-            if name == "sqrt":
-                fn = lambda x: _root(x, mode)  # noqa: E731
-            else:
-                fn = lambda x: _directed_quotient(np.ones(LANES, F32), x, mode)  # noqa: E731
+        if kind == "f64" and mode != "rn":
+            fn = exact64(name, mode)
+        elif mode != "rn" and name == "sqrt":
+            fn = lambda x: root32(x, mode)  # noqa: E731
+        elif mode != "rn":
+            fn = lambda x: quotient32(np.ones(len(x), F32), x, mode, ftz)  # noqa: E731
         dtype, whole = packed(kind, finish(i, fn, i.has("ftz")))
         return unary(i, whole, dtype)
 

@@ -70,8 +70,8 @@ def wrong_width(name: str, have: int, want: int) -> ValueError:
 class Instruction:
     """What a builder sees. Slots index the register file of a warp; -1 is the sink `_`.
 
-    `sources` and `dests` gather the slots that the builder asked for: uninitialised values are followed along them.
-    A builder that follows them itself sets `follows`.
+    `sources` and `dests` gather the slots that the builder asked for: uninitialised values are followed along them, or
+    by `follow` where the builder gives one (see `follow.py`). A step that follows them itself sets `follows`.
     """
 
     program: Program
@@ -83,6 +83,7 @@ class Instruction:
     sources: list[int] = field(default_factory=list)
     dests: list[int] = field(default_factory=list)
     follows: bool = False
+    follow: Step | None = None
     family: str = ""
 
     @property
@@ -188,6 +189,17 @@ class Instruction:
         if not isinstance(operand, Number):
             raise ValueError(f"operand {name} must be an immediate")
         return operand.value
+
+    def known(self, name: str) -> int | None:
+        """The value of an operand that is an integer immediate, None for others."""
+        operand = self.one(name)
+        if isinstance(operand, Number) and operand.kind == "int":
+            return operand.value
+        return None
+
+    def reads(self, name: str) -> bool:
+        """Whether an operand is a register."""
+        return self.register_type(name) is not None
 
     def register_type(self, name: str) -> Register | None:
         operand = self.one(name)

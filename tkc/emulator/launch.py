@@ -21,6 +21,7 @@ from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.syntax import Function, Module, Variable
 from tkc.emulator.tensormap import TensorMap, encode
 from tkc.emulator.watch import Watch
+from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.targets import TARGETS, Target
 
 Dim = Sequence[int] | int
@@ -239,6 +240,17 @@ def _parameters(
     return data, offsets
 
 
+def _check_maps(args: Sequence[Any], target: Target) -> None:
+    """Refuses tensor maps that the target's GPU cannot have."""
+    for argument in args:
+        if isinstance(argument, TensorMap):
+            tiled = argument.tiled
+            needs = tiled.type.needs | SWIZZLES[tiled.swizzle].needs
+            if not target.has(needs):
+                lacking = ", ".join(target.lacks(needs))
+                raise TkcError.at("TK202", f"tensor map: {target.name} has no {lacking}")
+
+
 def _check_launch(
     program: Program,
     target: Target,
@@ -333,6 +345,7 @@ def emulate(
         if array is not None:
             named.append((param.name, array, poisoned))
     buffers.add(named)
+    _check_maps(args, target)
     params, offsets = _parameters(function, args, buffers)
     variables = _place_variables(program, memory, offsets)
     machine = Machine(

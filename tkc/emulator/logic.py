@@ -9,7 +9,8 @@ import numpy as np
 
 from tkc.emulator.arith import integer
 from tkc.emulator.elementwise import DType, binary, ternary, unary
-from tkc.emulator.float import bf16_to_f32, flush
+from tkc.emulator.follow import bytewise, permuted, shifted, spread
+from tkc.emulator.follow import put as put_taint
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import (
     BOOLS,
@@ -27,6 +28,7 @@ from tkc.emulator.lanes import (
     mask_of,
     view,
 )
+from tkc.emulator.rounding import bf16_to_f32, flush
 
 _LOGIC: dict[str, tuple[Callable[[Vec, Vec], Vec], Callable[[int, int], int]]] = {
     "and": (np.bitwise_and, lambda p, q: p & q),
@@ -40,7 +42,12 @@ def _logic(name: str) -> Builder:
 
     def build(i: Instruction) -> Step:
         if i.type != "pred":
-            return binary(i, fn, DTYPE[i.type])
+            step = binary(i, fn, DTYPE[i.type])
+            constants = [k for n in ("a", "b") if (k := i.known(n)) is not None]
+            # Where the constant of an `and` is 0, the result is 0 whatever the other operand holds.
+            keep = constants[0] if name == "and" and constants else -1
+            i.follow = bytewise(i.sources, i.dests[0], keep)
+            return step
         d = i.dst("d", 1)
         (a, not_a), (b, not_b) = i.predicate("a"), i.predicate("b")
         flip_a, flip_b = FULL if not_a else 0, FULL if not_b else 0
@@ -55,7 +62,9 @@ def _logic(name: str) -> Builder:
 
 def _not(i: Instruction) -> Step:
     if i.type != "pred":
-        return unary(i, np.invert, DTYPE[i.type])
+        step = unary(i, np.invert, DTYPE[i.type])
+        i.follow = bytewise(i.sources, i.dests[0])
+        return step
     d = i.dst("d", 1)
     a, negated = i.predicate("a")
 
@@ -73,6 +82,12 @@ def _shift(left: bool) -> Builder:
         dtype, bits = integer(i.type)
         if left:
             dtype = UNSIGNED[bits]
+        count = i.known("b")
+        if count is not None and dtype.kind == "u" and i.reads("a"):
+            step = binary(i, fn, dtype, b_dtype=U32) if bits == 32 else None
+            step = step or binary(i, lambda x, y: fn(x, y.astype(dtype)), dtype, b_dtype=U32)
+            i.follow = shifted(i.sources[0], i.dests[0], count if left else -count, bits)
+            return step
         if bits == 32 and dtype is U32:
             return binary(i, fn, U32, b_dtype=U32)
         amount = UNSIGNED[bits] if dtype.kind == "u" else dtype
@@ -127,7 +142,9 @@ _KNOWN_TABLES: dict[int, Callable[[Vec, Vec, Vec], Vec]] = {
 
 
 def _lop3(i: Instruction) -> Step:
-    return ternary(i, lop3_function(i.immediate("table")), U32)
+    step = ternary(i, lop3_function(i.immediate("table")), U32)
+    i.follow = bytewise(i.sources, i.dests[0])
+    return step
 
 
 _PRMT_BYTES = {
@@ -161,7 +178,11 @@ def _prmt(i: Instruction) -> Step:
         chosen = np.where(nibbles & np.uint32(8), spread, picked)
         return np.ascontiguousarray(chosen).view(U32)[:, 0]
 
-    return ternary(i, permute, U32)
+    step = ternary(i, permute, U32)
+    selector = i.known("c")
+    if selector is not None and i.reads("a") and i.reads("b") and not selector & 0x8888:
+        i.follow = permuted(i.sources[0], i.sources[1], i.dests[0], selector)
+    return step
 
 
 def _bfe(i: Instruction) -> Step:
@@ -304,7 +325,6 @@ def _selp(i: Instruction) -> Step:
     dtype = DTYPE[i.type]
     d, a, b = i.dst("d", 8 * dtype.itemsize), i.src("a", dtype), i.src("b", dtype)
     p, negated = i.predicate("p")
-    sources = tuple(i.sources)
     i.follows = True
 
     def run(w: Any) -> None:
@@ -313,9 +333,9 @@ def _selp(i: Instruction) -> Step:
         if negated:
             chosen ^= FULL
         if w.taint:
-            t = w.taint
-            bad = (t.get(a, 0) & chosen) | (t.get(b, 0) & ~chosen) | t.get(sources[-1], 0)
-            w.taint_result(d, bad)
+            t, first = w.taint, spread(chosen)
+            bad = (t.get(a, 0) & first) | (t.get(b, 0) & ~first) | spread(w.tainted(p))
+            put_taint(w, d, bad)
         active = w.mask
         if chosen & active == active:
             w.put(d, R[a])

@@ -18,6 +18,7 @@ import numpy as np
 from tkc.diagnostics import Severity
 from tkc.emulator.blas import one_thread
 from tkc.emulator.cta import Cluster, Cta
+from tkc.emulator.follow import spread
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import constant
 from tkc.emulator.program import Program
@@ -152,7 +153,7 @@ class Machine:
         for slot, variable, offset, dtype in program.symbols:
             warp.R[slot] = constant(self.address_of(variable, warp) + offset, dtype)
         for slot in program.uninitialised:
-            warp.taint[slot] = 0xFFFFFFFF
+            warp.taint[slot] = spread(0xFFFFFFFF)
 
     # Findings
 

@@ -178,7 +178,7 @@ class _Multiply:
                 which, self.bits, self.m if which == "a" else 16, per * len(slots)
             )
             for k, slot in enumerate(slots):
-                lanes = w.taint.get(slot, 0)
+                lanes = w.holds_nothing(slot)
                 if lanes:
                     hit = np.array([lanes >> t & 1 for t in range(32)], bool)
                     index = (at_rows if axis == 0 else at_columns)[k * per][hit]
@@ -190,7 +190,7 @@ class _Multiply:
         step = len(lanes_bad) // len(self.d)
         for k, slot in enumerate(self.d):
             marked = lanes_bad[k * step : (k + 1) * step].any(axis=0)
-            w.taint_result(slot, mask_of(marked) | w.taint.get(self.c[k], 0))
+            w.taint_result(slot, mask_of(marked) | w.holds_nothing(self.c[k]))
 
 
 def _mma(d_kind: str) -> Builder:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tkc.emulator.conversion import f32_to_half, widen
-from tkc.emulator.float import bf16_to_f32, f32_to_bf16
 from tkc.emulator.formats import FORMATS
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import F16, F32, F64, S32, U8, U16, U32, UNSIGNED, Vec, view
+from tkc.emulator.rounding import bf16_to_f32, f32_to_bf16
 
 _FOUR_BITS = ("e2m1x2",)
 """Pairs that share one byte; the others take a byte for each value."""

@@ -6,14 +6,14 @@ so that running it is one call; what is not covered is refused here, before anyt
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tkc.diagnostics import Diagnostic, Location, TkcError
-from tkc.emulator import flow
+from tkc.emulator import flow, follow
+from tkc.emulator.follow import Follow
 from tkc.emulator.instruction import (
     Blocking,
     Branch,
@@ -24,7 +24,7 @@ from tkc.emulator.instruction import (
     Semantic,
     Step,
 )
-from tkc.emulator.lanes import FULL, LANES, U64, UNSIGNED, constant
+from tkc.emulator.lanes import FULL, LANES, U32, U64, UNSIGNED, constant
 from tkc.emulator.reader import find_register
 from tkc.emulator.semantics import semantic
 from tkc.emulator.special import SPECIAL_BITS
@@ -35,12 +35,13 @@ from tkc.emulator.syntax import Function, Module, Name, Register, Scope, Stateme
 if TYPE_CHECKING:
     from tkc.emulator.machine import Path, Warp
 
-Follow = Callable[["Warp"], None]
-
 
 @dataclass(slots=True)
 class Segment:
-    """`body` pairs each step with what follows uninitialised values through it; `ending` is called after them."""
+    """`body` pairs each step with what follows uninitialised values through it; `ending` is called after them.
+
+    One that only `guards` the next sends lanes where the guard of that segment's last instruction is false round it.
+    """
 
     body: list[tuple[Step, Follow]] = field(default_factory=list)
     ending: Ending | None = None
@@ -108,11 +109,20 @@ class Program:
 
     def predicate(self, instruction: Instruction, name: str) -> int:
         register = self.register(instruction.statement.scope, name)
+        if register is None and SPECIAL_BITS.get(name) == 1:
+            return self.named(instruction.statement.scope, Name(name), U32)
         if register is None or register.bits != 1:
             raise ValueError(f"{name} is no predicate")
         slot = self.slot(register)
         instruction.sources.append(slot)
         return slot
+
+    def is_predicate(self, scope: Scope, name: str) -> bool | None:
+        """Whether a name is a predicate register; None where it is no register."""
+        register = self.register(scope, name)
+        if register is not None:
+            return register.bits == 1
+        return SPECIAL_BITS[name] == 1 if name in SPECIAL_BITS else None
 
     def variable(self, scope: Scope, name: str) -> Variable | None:
         return scope.variable(name)
@@ -147,29 +157,11 @@ class Program:
         return Location(self.module.files.get(file, f"file {file}"), line, column)
 
 
-def _nothing(warp: Warp) -> None:
-    return None
-
-
-def _follow(sources: list[int], dests: list[int]) -> Follow:
-    """Marks the lanes of `dests` in which a source is uninitialised, and clears the others."""
-    reads = tuple(dict.fromkeys(sources))
-    writes = tuple(dict.fromkeys(d for d in dests if d >= 0))
-
-    def run(warp: Warp) -> None:
-        taint, mask, bad = warp.taint, warp.mask, 0
-        for slot in reads:
-            bad |= taint.get(slot, 0)
-        bad &= mask
-        for slot in writes:
-            old = taint.get(slot, 0)
-            new = (old & ~mask) | bad
-            if new:
-                taint[slot] = new
-            elif old:
-                del taint[slot]
-
-    return run if writes else _nothing
+def _followed(instruction: Instruction) -> Follow:
+    """What carries uninitialised values through an instruction."""
+    if instruction.follows:
+        return follow.nothing
+    return instruction.follow or follow.whole(instruction.sources, instruction.dests)
 
 
 def _guarded(step: Step, slot: int, negated: bool) -> Step:
@@ -191,15 +183,15 @@ def _guarded(step: Step, slot: int, negated: bool) -> Step:
 
 
 def _collective(
-    step: Step, follow: Follow, mask_slot: int | None, here: int, following: int
+    step: Step, carry: Follow, mask_slot: int | None, here: int, following: int
 ) -> Ending:
     def run(warp: Warp, path: Path) -> int:
         mask = warp.mask
         wanted = warp.alive if mask_slot is None else warp.member_mask(mask_slot) & warp.alive
         if wanted & ~mask:
-            return warp.gather(path, here, wanted, step, follow, following)
+            return warp.gather(path, here, wanted, step, carry, following)
         if warp.taint:
-            follow(warp)
+            carry(warp)
         step(warp)
         return following
 
@@ -260,7 +252,12 @@ class _Decoder:
 
     def _semantic(self, statement: Statement, number: int) -> tuple[Instruction, Semantic] | None:
         try:
-            spelled = spell(statement.mnemonic, statement.operands)
+            scope = statement.scope
+            spelled = spell(
+                statement.mnemonic,
+                statement.operands,
+                lambda name: self.program.is_predicate(scope, name),
+            )
         except ValueError as error:
             self.refuse(statement, "TK416", str(error))
             return None
@@ -300,13 +297,11 @@ class _Decoder:
                 program.segments[here].guards = True
             self._put(instruction, what)
             return
-        follow = (
-            _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
-        )
+        carry = _followed(instruction)
         if guard is not None:
-            what, follow = _guarded(what, *guard), _guarded(follow, *guard)
+            what, carry = _guarded(what, *guard), _guarded(carry, *guard)
         segment = program.segments[-1]
-        segment.body.append((what, follow))
+        segment.body.append((what, carry))
         segment.instructions.append(instruction)
 
     def _put(self, instruction: Instruction, what: Blocking | Collective | Leave) -> None:
@@ -320,10 +315,8 @@ class _Decoder:
         if isinstance(what, Blocking):
             self.close(what.make(following), [following], instruction)
             return
-        follow = (
-            _nothing if instruction.follows else _follow(instruction.sources, instruction.dests)
-        )
-        ending = _collective(what.step, follow, what.mask_slot, self.here, following)
+        carry = _followed(instruction)
+        ending = _collective(what.step, carry, what.mask_slot, self.here, following)
         self.close(ending, [following], instruction)
 
     def _connect(self) -> None:

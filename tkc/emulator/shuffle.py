@@ -72,7 +72,7 @@ def _shfl(i: Instruction) -> Semantic:
         bad = 0
         if w.taint or there != FULL:
             # A lane that is not there, or holds nothing, gives nothing.
-            gives = BOOLS[there & ~w.taint.get(a, 0)]
+            gives = BOOLS[there & ~w.holds_nothing(a)]
             bad = mask_of(~gives[source])
             bad |= w.tainted(lane, clamp)
             w.taint_result(d, bad)

@@ -287,6 +287,12 @@ class Memory:
             return None
         return found.any(axis=1) if found.ndim > 1 else found != 0
 
+    def unwritten_bytes(self, region: Region, offsets: Vec, unit: int) -> Vec:
+        """Of each item, which bytes were never written: (n, unit) booleans."""
+        if region.shadow is None:
+            return np.zeros((len(offsets), unit), bool)
+        return region.shadow[offsets.astype(np.int64)[:, None] + np.arange(unit)] != 0
+
     def poison(self, region: Region, offsets: Vec, unit: int) -> None:
         """Marks items as unwritten again: what was stored there was not a value."""
         if region.shadow is not None:

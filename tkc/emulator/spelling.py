@@ -6,7 +6,7 @@ The rows are in `tkc.ir.isa.instructions`; nothing about an instruction's form i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -114,9 +114,31 @@ def _unify_all(
     )
 
 
-def spell(mnemonic: str, operands: tuple[Operand, ...]) -> Spelled:
-    """The row that this line is; raises ValueError with what is unknown about it."""
+def _kinds_fit(spelled: Spelled, is_predicate: Callable[[str], bool | None]) -> bool:
+    """Whether predicates stand where the row wants them, and nowhere else."""
+    for name, operand in spelled.operands.items():
+        if not isinstance(operand, Name):
+            continue
+        kind = spelled.row.operands.get(name, "")
+        wanted = kind == "pred" or spelled.modifiers.get(kind) == ".pred"
+        have = is_predicate(operand.text)
+        if have is not None and have != wanted:
+            return False
+    return True
+
+
+def spell(
+    mnemonic: str,
+    operands: tuple[Operand, ...],
+    is_predicate: Callable[[str], bool | None] = lambda name: None,
+) -> Spelled:
+    """The row that this line is; raises ValueError with what is unknown about it.
+
+    `is_predicate` tells of a name whether it is a predicate register, None where it is no register: some rows differ in
+    nothing else.
+    """
     found = candidates(mnemonic)
+    second: Spelled | None = None
     for candidate in found:
         row, modifiers = candidate.row, candidate.modifiers
         for taken, syntax in _syntaxes(row.name):
@@ -128,7 +150,12 @@ def spell(mnemonic: str, operands: tuple[Operand, ...]) -> Spelled:
                 continue
             out: dict[str, Operand | tuple[Operand, ...]] = {}
             if _unify_all(row, syntax, operands, out):
-                return Spelled(row, modifiers, out)
+                spelled = Spelled(row, modifiers, out)
+                if _kinds_fit(spelled, is_predicate):
+                    return spelled
+                second = second or spelled
+    if second is not None:
+        return second
     if found:
         expected = " or ".join(dict.fromkeys(candidate.row.syntax for candidate in found))
         raise ValueError(f"{mnemonic} does not take these operands; expected {expected}")

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tkc.emulator.float import bf16_to_f32
 from tkc.emulator.formats import FORMATS
 from tkc.emulator.lanes import F16, F32, U8, U16, U32, Vec
 from tkc.emulator.report import Stop
+from tkc.emulator.rounding import bf16_to_f32
 from tkc.emulator.spaces import Origin
 from tkc.ir.isa.layouts import SWIZZLES, DescriptorFormat, Major, MatrixDescriptor, operand_offset
 
@@ -66,10 +66,12 @@ def _offsets(
     rows: int,
     row_bytes: int,
     slot_bits: int,
+    pattern: int,
 ) -> Vec:
     """Shared offsets of the 16-byte chunks of an operand, relative to the last multiple of 1024 before its start.
 
-    K-major: (rows, chunks along K); MN-major: (K, chunks along MN). `rows` counts M or N, `row_bytes` bytes along K.
+    K-major: (rows, chunks along K); MN-major: (K, chunks along MN). `rows` counts M or N, `row_bytes` bytes along K;
+    the swizzle's pattern starts at `pattern`.
     """
     descriptor = MatrixDescriptor(low, leading, stride, swizzle)
     per = CHUNK * 8 // slot_bits
@@ -80,7 +82,7 @@ def _offsets(
         k = np.arange(row_bytes * 8 // slot_bits)[:, None]
         mn = np.arange(rows // per)[None, :] * per
     logical = low + operand_offset(descriptor, major, slot_bits, mn, k)  # pyright: ignore
-    made = np.asarray(SWIZZLES[swizzle].physical(logical))
+    made = np.asarray(SWIZZLES[swizzle].physical(logical, pattern))
     made.flags.writeable = False
     return made
 
@@ -96,30 +98,30 @@ def fetch(
     slot_bits: int,
     rows: int,
     row_bytes: int,
+    used: int = CHUNK,
 ) -> tuple[Vec, Vec | None]:
     """(bytes of an operand, which of its rows have uninitialised bytes or None where none has).
 
-    K-major: (rows, row_bytes). MN-major: (K, rows * slot_bits / 8), to be transposed once it is decoded.
+    `used` bytes of each 16 count. K-major: (rows, row_bytes). MN-major: (K, rows * slot_bits / 8), to be transposed
+    once it is decoded.
     """
     try:
         d = form.decode(word)
     except ValueError as error:
         raise Stop("TK323", str(error), ins=origin.ins, warp=agent) from None
-    if d.base_offset:
-        raise Stop(
-            "TK323",
-            f"base offset {d.base_offset} of a matrix descriptor is not covered",
-            ins=origin.ins,
-            warp=agent,
-        )
     if d.leading_absolute:
         raise Stop("TK323", "an absolute leading offset is not covered", ins=origin.ins, warp=agent)
     low = d.start % 1024
-    relative = _offsets(d.leading, d.stride, d.swizzle, major, low, rows, row_bytes, slot_bits)
+    relative = _offsets(
+        d.leading, d.stride, d.swizzle, major, low, rows, row_bytes, slot_bits, d.base_offset << 7
+    )
     offsets = (relative + (d.start - low)).reshape(-1)
     memory = cta.machine.memory
     raw = memory.read(agent, origin, cta.shared, offsets, 64, 2)
     unwritten = memory.unwritten(cta.shared, offsets, CHUNK)
+    if unwritten is not None and used < CHUNK:
+        # Padding may hold nothing.
+        unwritten = memory.unwritten_bytes(cta.shared, offsets, CHUNK)[:, :used].any(axis=1)
     bad: Vec | None = None
     if unwritten is not None:
         chunks = unwritten.reshape(relative.shape)
@@ -148,6 +150,8 @@ def matrix(
     `slot_bits` is what an element takes in shared memory, which is more than its type has for padded 4- and 6-bit ones.
     """
     row_bytes = k * slot_bits // 8
+    padded = slot_bits == 8 and kind in FORMATS and FORMATS[kind].form.bits < 8
+    used = 2 * FORMATS[kind].form.bits if padded else CHUNK
     raw, bad = fetch(
         cta,
         agent,
@@ -158,7 +162,7 @@ def matrix(
         slot_bits=slot_bits,
         rows=rows,
         row_bytes=row_bytes,
+        used=used,
     )
-    padded = slot_bits == 8 and kind in FORMATS and FORMATS[kind].form.bits < 8
     values = decode_padded(raw, kind) if padded else decode_values(raw, kind)
     return (values if major is Major.K else values.T), bad

@@ -22,15 +22,16 @@ from tkc.emulator.bulk import (
     shared_place,
     store_token,
 )
+from tkc.emulator.conversion import to_tf32
 from tkc.emulator.instruction import Builder, Instruction, Step
-from tkc.emulator.lanes import S32, U8, U16, U64, Vec, view
+from tkc.emulator.lanes import F32, S32, U8, U16, U64, Vec, view
 from tkc.emulator.mbarrier import MBarrier, find
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Origin, Region
 from tkc.emulator.tensormap import decode
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.memory import Done, Proxy
-from tkc.ir.isa.tensormap import GRANULE, MAP_ALIGN, MAP_BYTES, NAN_FILL, TiledMap
+from tkc.ir.isa.tensormap import GRANULE, MAP_ALIGN, MAP_BYTES, NAN_FILL, REDUCTIONS, TiledMap
 
 decode_map = lru_cache(maxsize=256)(decode)
 
@@ -53,18 +54,28 @@ def map_at(w: Any, address: int, ins: Instruction) -> TiledMap:
 
 
 @lru_cache(maxsize=512)
-def _swizzled(size: int, swizzle: str, start: int, unit: int) -> Vec:
+def _swizzled(rows: int, row: int, pitch: int, swizzle: str, start: int, unit: int) -> Vec:
     """Offsets, relative to the last multiple of 1024 before the box, of its items of `unit` bytes in order."""
-    made = SWIZZLES[swizzle].physical(np.arange(start, start + size, unit, dtype=np.int64))
+    first = start + np.arange(rows, dtype=np.int64)[:, None] * pitch
+    logical = (first + np.arange(0, row, unit, dtype=np.int64)[None, :]).reshape(-1)
+    made = np.asarray(SWIZZLES[swizzle].physical(logical))  # pyright: ignore
     made.flags.writeable = False
     return made
 
 
 def shared_offsets(m: TiledMap, offset: int, size: int) -> tuple[Vec, int]:
-    """(byte offset of each item of a box, bytes of an item)."""
+    """(byte offset of each item of `size` bytes of a box, bytes of an item)."""
     unit = 8 if SWIZZLES[m.swizzle].atom == 8 else 16
+    bits = m.type.shared_bits if m.interleave == "none" else inner_bits(m)
+    row = m.counts[0] * bits // 8
     low = offset % 1024
-    return _swizzled(size, m.swizzle, low, unit) + (offset - low), unit
+    found = _swizzled(size // row, row, m.row_pitch, m.swizzle, low, unit)
+    return found + (offset - low), unit
+
+
+def inner_bits(m: TiledMap) -> int:
+    """Bits of what axis 0 counts: an element, or with interleave a unit of 16 or 32 bytes."""
+    return {"none": m.type.bits, "16B": 128, "32B": 256}[m.interleave]
 
 
 class Box:
@@ -79,10 +90,10 @@ class Box:
         # Padded types keep 16 elements in 16 bytes of shared memory, and fewer bytes of data.
         self.slot = 2 * kind.bits if kind.shared_bits != kind.bits else 0
         # Along the inner axis bytes are counted, so that packed types are whole.
-        sizes, box, first = list(m.sizes), list(m.box), list(coords)
+        bits = inner_bits(m)
+        sizes, counts, first = list(m.sizes), list(m.counts), list(coords)
         steps = list(m.element_strides)
-        sizes[0], box[0] = sizes[0] * kind.bits // 8, box[0] * kind.bits // 8
-        first[0] = first[0] * kind.bits // 8
+        sizes[0], counts[0], first[0] = (v * bits // 8 for v in (sizes[0], counts[0], first[0]))
         steps[0] = 1
         if writes:
             sizes[0] = -(-sizes[0] // GRANULE) * GRANULE
@@ -92,7 +103,7 @@ class Box:
         self.strides: list[int] = []
         start = 0
         for axis in reversed(range(m.rank)):
-            count = -(-box[axis] // steps[axis])
+            count = counts[axis]
             low = -(first[axis] // steps[axis]) if first[axis] < 0 else 0
             high = max(low, min(count, -(-(sizes[axis] - first[axis]) // steps[axis])))
             self.shape.append(count)
@@ -121,6 +132,13 @@ def _fill(m: TiledMap, count: int) -> Vec:
     return np.full(count // 2, NAN_FILL, U16).view(U8)
 
 
+def _as_loaded(m: TiledMap, data: Vec) -> Vec:
+    """What a load makes of the elements: TF32 is rounded; FTZ types keep their subnormal numbers."""
+    if not m.type.name.startswith("TFLOAT32"):
+        return data
+    return to_tf32(np.ascontiguousarray(data).view(F32), "rn").view(U8)
+
+
 def _gather(
     w: Any, agent: str, origin: Origin, box: Box, ins: Instruction
 ) -> tuple[Vec, Vec | None]:
@@ -133,7 +151,7 @@ def _gather(
         inside, unwritten = w.machine.memory.read_box(
             agent, origin, region, offset, box.clipped, tuple(box.strides)
         )
-        data[tuple(box.inside)] = inside
+        data[tuple(box.inside)] = _as_loaded(m, inside)
         if unwritten is not None:
             bad = np.zeros(box.shape, U8)
             bad[tuple(box.inside)] = unwritten
@@ -150,7 +168,7 @@ def _check_coordinates(
     i: Instruction, m: TiledMap, coords: list[int], w: Any, writes: bool
 ) -> None:
     """The copy engine faults on an innermost coordinate inside of a granule, and on stores below zero."""
-    inner = coords[0] * m.type.bits
+    inner = coords[0] * inner_bits(m)
     if inner % (8 * GRANULE):
         raise Stop(
             "TK322",
@@ -185,8 +203,6 @@ def _check_rank(i: Instruction, m: TiledMap, w: Any) -> None:
         raise Stop(
             "TK323", f"a copy of rank {rank} with a tensor map of rank {m.rank}", ins=i, warp=w
         )
-    if m.interleave != "none":
-        raise Stop("TK323", f"interleave {m.interleave} is not covered", ins=i, warp=w)
 
 
 def _check_place(i: Instruction, m: TiledMap, offset: int, w: Any) -> None:
@@ -374,7 +390,12 @@ def _store_steps(
             region, start = global_place(w, m.address + box.start, i, 1)
             strides = tuple(box.strides)
             if op:
-                dtype, fn = reduction(op, _element_kind(m))
+                if m.type.name not in REDUCTIONS[op]:
+                    raise Stop(
+                        "TK323", f"reduction .{op} of elements of {m.type.name}", ins=i, warp=w
+                    )
+                where = "global" if m.type.name.endswith("_FTZ") else "bulk"
+                dtype, fn = reduction(op, _element_kind(m), where)
                 old, _ = memory.read_box(agent, origin, region, start, box.clipped, strides)
                 new = np.ascontiguousarray(values)
                 values = np.ascontiguousarray(fn(old.view(dtype), new.view(dtype))).view(U8)

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tkc.emulator.follow import fold
+from tkc.emulator.follow import put as put_taint
+from tkc.emulator.follow import spread as spread_taint
 from tkc.emulator.instruction import PARKED, Instruction, Step
 from tkc.emulator.lanes import BOOLS, FULL, LANES, SELECT, U32, Vec
 
@@ -53,7 +56,8 @@ class Warp:
     """`R` is the register file: a vector of 32 values for each slot, an integer for a predicate.
 
     `mask` are the lanes of the path at work and `full` says that it is all 32; `alive` are the lanes that have not
-    ended. `taint` maps a slot to the lanes in which its value is uninitialised; empty in a clean kernel.
+    ended. `taint` maps a slot to the bytes and lanes that are uninitialised (see `follow.py`); empty in
+    a clean kernel.
     """
 
     __slots__ = (
@@ -161,19 +165,19 @@ class Warp:
         """Sets which of the active lanes of a slot are uninitialised."""
         if slot < 0:
             return
-        old = self.taint.get(slot, 0)
-        new = (old & ~self.mask) | (lanes & self.mask)
-        if new:
-            self.taint[slot] = new
-        elif old:
-            del self.taint[slot]
+        put_taint(self, slot, spread_taint(lanes))
 
     def tainted(self, *slots: int) -> int:
         """The active lanes in which one of the slots is uninitialised."""
         bad = 0
         for slot in slots:
             bad |= self.taint.get(slot, 0)
-        return bad & self.mask
+        return fold(bad) & self.mask if bad else 0
+
+    def holds_nothing(self, slot: int) -> int:
+        """All lanes, active or not, in which any byte of a slot is uninitialised."""
+        bad = self.taint.get(slot, 0)
+        return fold(bad) if bad else 0
 
     def check_control(self, slot: int, ins: Instruction) -> None:
         if self.tainted(slot):

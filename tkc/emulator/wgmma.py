@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tkc.emulator.follow import spread
 from tkc.emulator.instruction import (
     PARKED,
     Blocking,
@@ -230,7 +231,7 @@ class _Operation:
                 slot = self.d[k // 2 if self.half else k]
                 mask = mask_of(lanes[k])
                 if mask:
-                    taint[slot] = taint.get(slot, 0) | mask
+                    taint[slot] = taint.get(slot, 0) | spread(mask)
 
 
 def _mma(i: Instruction) -> Semantic:
