@@ -25,7 +25,7 @@ from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedO
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
 COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
-"""Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, and that of a 32-bit operand
+"""Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, that of a 32-bit operand
 which is not K-major."""
 WORD = 32
 

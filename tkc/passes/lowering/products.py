@@ -18,9 +18,6 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
 from tkc.passes.lowering.state import Accumulator, Kernel, lowers
 
-ADDRESS_BITS = 18
-"""Bits of a shared address that a matrix descriptor holds, before the four that it drops."""
-
 
 @lowers(s.OpenOp)
 def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
@@ -51,14 +48,11 @@ class Operand:
     major: Major
     place: At
 
-    def high(self, k: Kernel) -> int:
-        """The descriptor's upper word and the constant part of its lower one."""
-        return descriptor_format(k.target.features).encode(self.tile.descriptor(self.major))
-
     def at(self, k: Kernel) -> SSAValue:
-        """The descriptor of the slot: address in the low bits, everything else known."""
-        word = self.high(k)
-        address = k.bit_and(k.add(self.place.base, self.place.offset), (1 << ADDRESS_BITS) - 1)
+        """The descriptor of the slot: address (within the window that it reaches) in the low bits, the rest known."""
+        format = descriptor_format(k.target.features)
+        word = format.encode(self.tile.descriptor(self.major))
+        address = k.bit_and(k.add(self.place.base, self.place.offset), format.window - 1)
         low = k.add(k.shift_right(address, 4), word & 0xFFFFFFFF)
         return k.emit("mov.pack", ".b64", [low, word >> 32])
 
@@ -122,8 +116,8 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
         if major is Major.MN and dtype not in row.mn_major:
             raise TkcError.at(
                 "TK115",
-                f"operand {name} of {dtype} is not contiguous along the contracted axis; {k.target.name} takes "
-                f"only {', '.join(row.mn_major) or 'no type'} so",
+                f"operand {name} of {dtype} is not contiguous along the contracted axis; "
+                f"{k.target.name} takes {' or '.join(row.mn_major) or 'no operand of this product'} so",
                 place,
             )
     return Product(
