@@ -264,8 +264,9 @@ def _rem(i: Instruction) -> Step:
 
 
 def int_minmax(i: Instruction, larger: bool) -> Step:
-    """min and max on integers, also packed."""
-    fn = np.maximum if larger else np.minimum
+    """min and max on integers, also packed; with `.relu` negative results become 0."""
+    pick: Callable[[Vec, Vec], Vec] = np.maximum if larger else np.minimum
+    fn = (lambda x, y: np.maximum(pick(x, y), 0)) if i.has("relu") else pick
     if i.type.endswith("x2"):
         half = np.dtype(np.int16) if i.type[0] == "s" else U16
         return binary(i, lambda x, y: fn(halves(x, half), halves(y, half)).view(U32), U32)
