@@ -57,7 +57,7 @@ class Kernel:
             return compiled.module if after is None else compiled.again(after)
 
         kernels = compiled.contract["kernels"]
-        return cls(_choose(kernels, job.kernel, job.file), compiled.ptx, module=module)
+        return cls(choose(kernels, job.kernel, job.file), compiled.ptx, module=module)
 
     @property
     def name(self) -> str:
@@ -259,13 +259,12 @@ def load(path: str | os.PathLike[str], kernel: str | None = None) -> Kernel:
     from tkc.backend.package import read_package
 
     package = read_package(path)
-    chosen = _choose(package.kernels, kernel, str(path))
+    chosen = choose(package.kernels, kernel, str(path))
     return Kernel(chosen, package.ptx, cubin=package.cubin)
 
 
-def _choose(
-    kernels: Sequence[Mapping[str, Any]], name: str | None, where: str
-) -> Mapping[str, Any]:
+def choose(kernels: Sequence[Mapping[str, Any]], name: str | None, where: str) -> Mapping[str, Any]:
+    """The kernel called `name` of a contract, or its only one; TkcError TK120 where `where` has no such kernel."""
     names = [k["entry"] for k in kernels]
     if name is None:
         if len(kernels) > 1:

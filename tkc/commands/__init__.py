@@ -3,6 +3,10 @@
 COMMANDS = {
     "compile": ("tkc.commands.compile", "compile a tile program to PTX, a cubin or IR"),
     "check": ("tkc.commands.check", "report what is wrong with a program, and what it uses"),
+    "emulate": (
+        "tkc.commands.emulate",
+        "run a kernel, ours or any PTX, on the CPU and report what is wrong",
+    ),
     "run": ("tkc.commands.run", "run a kernel on the GPU here"),
     "opt": ("tkc.commands.opt", "run passes on IR text (also tkc-opt)"),
     "facts": ("tkc.commands.facts", "print what is known of a target or an instruction"),

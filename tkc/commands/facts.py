@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tkc.commands.tables import print_table
 from tkc.diagnostics import nearest
 from tkc.ir.isa.instructions import Row, all_rows
 from tkc.ir.isa.memory import Effect
@@ -56,25 +57,9 @@ def _version(version: Version) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table as wide as the terminal, or as it needs where there is none."""
-    import sys
-
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    for column in columns:
-        made.add_column(column, overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(made)
-
-
 def _print_targets(targets: Iterable[Target]) -> None:
     columns = ("target", "runs on", "PTX", "shared memory", "tensor memory", "features")
-    _table(
+    print_table(
         "targets",
         columns,
         (
@@ -115,16 +100,16 @@ def _print_target(target: Target) -> None:
             f"{target.portable_cluster}, {target.max_cluster} where the GPU allows",
         ),
     ]
-    _table(target.name, ("limit", "value"), facts)
+    print_table(target.name, ("limit", "value"), facts)
     here = [f for f in Feature if f in target.features]
     missing = [f for f in Feature if f not in target.features]
-    _table("features", ("has", "lacks"), [("\n".join(here), "\n".join(missing))])
+    print_table("features", ("has", "lacks"), [("\n".join(here), "\n".join(missing))])
     _print_mmas([m for m in MMAS if target.has(m.needs)])
 
 
 def _print_mmas(mmas: Sequence[Mma]) -> None:
     columns = ("tensor-core kind", "A and B", "D", "M", "N", "K", "CTAs")
-    _table(
+    print_table(
         "tensor cores",
         columns,
         (
@@ -152,7 +137,7 @@ def _sizes(sizes: Sequence[int]) -> str:
 
 def _print_rows(rows: Sequence[Row]) -> None:
     columns = ("instruction", "mnemonic", "operands", "PTX", "needs")
-    _table(
+    print_table(
         "instructions",
         columns,
         ((r.name, r.mnemonic, r.syntax, _version(r.ptx), "\n".join(r.needs)) for r in rows),
@@ -171,14 +156,14 @@ def _print_row(row: Row) -> None:
         ("PTX manual", f"#{row.section}" if row.section else ""),
         ("memory", "\n".join(map(_effect, row.effects))),
     ]
-    _table(row.name, ("fact", "value"), [(name, text) for name, text in facts if text])
+    print_table(row.name, ("fact", "value"), [(name, text) for name, text in facts if text])
     choices = [
         (slot, c.text, _version(max(c.ptx, row.ptx)), "\n".join(sorted(c.needs)))
         for slot, found in row.slots.items()
         for c in found
     ]
     if choices:
-        _table("modifiers", ("slot", "spelling", "PTX", "needs"), choices)
+        print_table("modifiers", ("slot", "spelling", "PTX", "needs"), choices)
 
 
 def _effect(effect: Effect) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def command(
         specs = parse(words)
         saved, expected = parse_files(out, "--out"), parse_files(expect, "--expect")
         if source.endswith(".json"):
-            kernel = _packaged(source, options["kernel"])
+            kernel = packaged(source, options["kernel"])
             driver = _driver()
             _run(driver, device, kernel, specs, saved, expected, rtol)
             return
@@ -89,7 +89,8 @@ def _driver() -> Driver:
     return driver()
 
 
-def _packaged(source: str, name: str | None) -> Kernel:
+def packaged(source: str, name: str | None) -> Kernel:
+    """The kernel of a contract file."""
     from tkc.kernel import load
 
     return load(Path(source)) if name is None else load(Path(source), kernel=name)
@@ -112,7 +113,7 @@ def _run(
 
     contract = kernel.contract
     dtypes = {a["name"]: a["dtype"] for a in contract["arguments"] if not a.get("scalar")}
-    _check_names((*saved, *expected), dtypes)
+    check_names((*saved, *expected), dtypes)
     values, symbols = arguments.make(specs, contract)
     with on_device(driver, device):
         made: list[DeviceArray] = []
@@ -140,7 +141,8 @@ def _run(
         click.echo(line)
 
 
-def _check_names(names: tuple[str, ...], known: Mapping[str, str]) -> None:
+def check_names(names: tuple[str, ...], known: Collection[str]) -> None:
+    """Refuses names of `--out` and `--expect` that no array has (TK401)."""
     for name in names:
         if name not in known:
             near = nearest(name, tuple(known))

@@ -83,9 +83,10 @@ class Watch:
             places.append(f"{path.warp.describe(path.mask)} waits for {path.waits}")
         running = machine.running
         ins = self._first(running.pc) if running is not None else None
+        x, y, z = machine.grid
         return machine.finding(
             "TK419",
-            f"interrupted after {machine.steps} steps and {machine.done_ctas} CTAs",
+            f"interrupted after {machine.steps} steps, with {machine.done_ctas} of {x * y * z} CTAs done",
             ins,
             running.warp if running is not None else None,
             notes=tuple(dict.fromkeys(places))[:64],
