@@ -1,7 +1,6 @@
 """The warp's own matrix multiply, mma.sync (PTX 9.7.14.5).
 
-Accumulation: the K products of one instruction are summed by the host's matrix product, in float32 (float64 for .f64),
-and then added to the accumulator; integers are exact.
+Sums are the hardware's own, bit for bit (see `sums.py`); f64 is a chain of fused multiply-adds; integers are exact.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ import numpy as np
 from tkc.emulator.instruction import Builder, Collective, Instruction, Semantic
 from tkc.emulator.lanes import F16, F32, F64, FULL, S32, S64, U8, U16, U32, Vec, mask_of, view
 from tkc.emulator.report import Stop
+from tkc.emulator.rounding import exact64
+from tkc.emulator.sums import add_products, row_of
 from tkc.emulator.tiles import decode_values
 from tkc.ir.isa.fragments import (
     a_fragment_8,
@@ -124,6 +125,7 @@ class _Multiply:
         self.d = [s for s, _ in i.dsts("d")]
         self.sat = i.has("satfinite")
         self.op = i.mod("op")
+        self.round = i.mod("round", "rn")
         self.exact = F64 if a_kind == "f64" else F32
         i.follows = True
 
@@ -143,31 +145,46 @@ class _Multiply:
             )
         a = self._matrix(w, self.a, self.a_kind, "a", (self.m, self.k))
         b = self._matrix(w, self.b, self.b_kind, "b", (self.k, self.n))
-        if self.op.startswith("xor"):
-            product = a @ (1 - b) + (1 - a) @ b
-        else:
-            product = a @ b
         count = self.m * self.n // 32
         rows, columns = _places("d", 32, 16, count)
-        mine = product[rows, columns]
-        R = w.R
+        c = self._accumulator(w, rows, columns)
+        d = self._sum(a, b, c)
+        result = d[rows, columns]
         if self.d_kind == "f16":
-            old = np.stack([view(R[s], U32) for s in self.c])
-            mine = mine.copy()
-            mine[0::2] += (old & np.uint32(0xFFFF)).astype(U16).view(F16)
-            mine[1::2] += (old >> np.uint32(16)).astype(U16).view(F16)
-            halves = mine.astype(F16).view(U16).astype(U32)
+            halves = result.astype(F16).view(U16).astype(U32)
             result = halves[1::2] << np.uint32(16) | halves[0::2]
-        elif self.d_kind == "s32":
-            total = mine.astype(S64) + np.stack([view(R[s], S32) for s in self.c])
-            result = (np.clip(total, -(1 << 31), (1 << 31) - 1) if self.sat else total).astype(S32)
-        else:
-            dtype = F64 if self.d_kind == "f64" else F32
-            result = mine + np.stack([view(R[s], dtype) for s in self.c])
         for k, slot in enumerate(self.d):
             w.put(slot, result[k])
         if w.taint:
             self._follow(w, rows, columns)
+
+    def _accumulator(self, w: Any, rows: Vec, columns: Vec) -> Vec:
+        R = w.R
+        dtype = {"f64": F64, "s32": S32}.get(self.d_kind, F32)
+        c = np.zeros((self.m, self.n), dtype)
+        if self.d_kind == "f16":
+            packed = np.stack([view(R[s], U32) for s in self.c])
+            c[rows[0::2], columns[0::2]] = (packed & np.uint32(0xFFFF)).astype(U16).view(F16)
+            c[rows[1::2], columns[1::2]] = (packed >> np.uint32(16)).astype(U16).view(F16)
+        else:
+            c[rows, columns] = np.stack([view(R[s], dtype) for s in self.c])
+        return c
+
+    def _sum(self, a: Vec, b: Vec, c: Vec) -> Vec:
+        if self.d_kind == "s32":
+            product = a @ (1 - b) + (1 - a) @ b if self.op.startswith("xor") else a @ b
+            total = product.astype(S64) + c
+            return (np.clip(total, -(1 << 31), (1 << 31) - 1) if self.sat else total).astype(S32)
+        if self.d_kind == "f64":
+            fused = exact64("fma", self.round)
+            total = c.reshape(-1)
+            for k in range(self.k):
+                x, y = np.broadcast_arrays(a[:, k, None], b[None, k, :])
+                total = fused(x.reshape(-1), y.reshape(-1), total)
+            return total.reshape(c.shape)
+        row = row_of("mma.sync", self.a_kind, self.d_kind)
+        assert row is not None
+        return add_products(row, (self.a_kind, self.b_kind), a, b.T, c)
 
     def _follow(self, w: Any, rows: Vec, columns: Vec) -> None:
         """A row of D is uninitialised where a register of that row of A is, a column likewise with B."""

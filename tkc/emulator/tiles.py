@@ -36,6 +36,8 @@ def decode_values(raw: Vec, kind: str) -> Vec:
         return raw.view(np.int8).astype(F32)
     if kind == "u8":
         return raw.astype(F32)
+    if kind == "b1":
+        return np.unpackbits(raw, axis=-1, bitorder="little").astype(F32)
     if kind == "e2m1":
         codes = np.empty((*raw.shape[:-1], 2 * raw.shape[-1]), U8)
         codes[..., 0::2] = raw & 0xF

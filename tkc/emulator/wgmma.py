@@ -1,7 +1,7 @@
 """The warpgroup's asynchronous matrix multiply of sm_90a (PTX 9.7.14).
 
-Accumulation: the K products of one instruction are summed in float32 by the host's matrix product and then added to the
-accumulator in float32; integers are exact. An operation starts when all four warps of the warpgroup have issued it.
+Sums are the hardware's own, bit for bit (see `sums.py`); integers are exact. An operation starts when all four warps of
+the warpgroup have issued it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from tkc.emulator.instruction import (
     Instruction,
     Semantic,
 )
-from tkc.emulator.lanes import F16, F32, FULL, S32, U8, U16, U32, U64, Vec, mask_of, view
+from tkc.emulator.lanes import F16, F32, FULL, S32, S64, U8, U16, U32, U64, Vec, mask_of, view
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import Origin
+from tkc.emulator.sums import add_products, row_of
 from tkc.emulator.tiles import decode_values, matrix
 from tkc.ir.isa.fragments import a_fragment_8, a_fragment_16, a_fragment_32, accumulator_fragment
 from tkc.ir.isa.layouts import WGMMA_DESCRIPTOR, Major
@@ -36,7 +37,16 @@ ROWS = 64
 
 _BITS = {"bf16": 16, "f16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
-_PLACES = {"d": accumulator_fragment, 16: a_fragment_16, 32: a_fragment_32, 8: a_fragment_8}
+_PLACES = {
+    "d": accumulator_fragment,
+    16: a_fragment_16,
+    32: a_fragment_32,
+    8: a_fragment_8,
+    1: lambda t, v: (
+        16 * (t // 32) + t % 32 // 4 + 8 * ((v >> 5) & 1),
+        32 * (t % 4) + (v & 31) + 128 * (v >> 6),
+    ),
+}
 
 Places = tuple[Vec, Vec]
 """(rows, columns) of each value (first axis) of the 32 lanes of a warp (second axis)."""
@@ -52,14 +62,18 @@ def places(which: str | int, values: int, warp: int) -> Places:
 
 
 class Warpgroup:
-    """The wgmma of one warpgroup: how many of them have been done, who has issued which, and who waits."""
+    """The wgmma of one warpgroup: how many of them have been done, who has issued which, and who waits.
 
-    __slots__ = ("came", "done", "waiting")
+    `last` is what the last one left: its registers, what it put into them for each warp, and the matrix.
+    """
+
+    __slots__ = ("came", "done", "last", "waiting")
 
     def __init__(self) -> None:
         self.done = 0
         self.came: dict[int, dict[int, tuple[Any, ...]]] = {}
         self.waiting: list[Any] = []
+        self.last: tuple[list[int], list[list[Vec]], Vec] | None = None
 
 
 class Issued:
@@ -96,10 +110,7 @@ class _Operation:
         self.i = i
         self.n, self.k = int(shape.group(1)), int(shape.group(2))
         self.a_kind, self.b_kind, self.d_kind = i.mod("atype"), i.mod("btype"), i.mod("dtype")
-        if self.a_kind == "b1":
-            raise ValueError("type .b1 is not covered")
-        if i.has("satfinite"):
-            raise ValueError("modifier .satfinite is not covered")
+        self.saturates = i.has("satfinite")
         self.bits = _BITS[self.a_kind]
         self.half = self.d_kind == "f16"
         count = self.n // (4 if self.half else 2)
@@ -150,7 +161,7 @@ class _Operation:
             w.machine.wake(path)
 
     def _compute(self, w: Any, came: dict[int, tuple[Any, ...]]) -> None:
-        i, cta = self.i, w.cta
+        cta = w.cta
         agent = f"wgmma of {cta.name} warpgroup {w.index // WARPGROUP}"
         _, _, _, _, (a_word, b_word) = came[0]
         b, bad_b = matrix(
@@ -169,9 +180,53 @@ class _Operation:
             )  # fmt: skip
         if self.signs[0] * self.signs[1] < 0:
             a = -a
-        product = a @ b.T
+        group = _warpgroup(w)
+        c = self._accumulator(group, came)
+        d = self._sum(a, b, c)
+        written: list[Any] = []
         for quarter, (warp, _, accumulates, _, _) in came.items():
-            self._write(i, warp, quarter, product, accumulates, bad_a, bad_b)
+            written.append(self._write(warp, quarter, d))
+            self._follow(warp, quarter, accumulates, bad_a, bad_b)
+        group.last = (self.d, written, d)
+
+    def _accumulator(self, group: Warpgroup, came: dict[int, tuple[Any, ...]]) -> Vec | None:
+        """C as a matrix, with zeros where a warp does not accumulate; None where none does."""
+        if not any(accumulates for _, _, accumulates, _, _ in came.values()):
+            return None
+        if group.last is not None and all(accumulates for _, _, accumulates, _, _ in came.values()):
+            slots, written, d = group.last
+            if slots == self.d and all(
+                warp.R[slot] is value
+                for (warp, *_), values in zip(came.values(), written, strict=True)
+                for slot, value in zip(slots, values, strict=True)
+            ):
+                # Nothing has touched the registers since: they hold what the last one left there.
+                return d
+        c = np.zeros((ROWS, self.n), S32 if self.d_kind == "s32" else F32)
+        for quarter, (warp, _, accumulates, _, _) in came.items():
+            if not accumulates:
+                continue
+            rows, columns = places("d", self.n // 2, quarter)
+            R = warp.R
+            if self.half:
+                packed = np.stack([view(R[s], U32) for s in self.d])
+                c[rows[0::2], columns[0::2]] = (packed & np.uint32(0xFFFF)).astype(U16).view(F16)
+                c[rows[1::2], columns[1::2]] = (packed >> np.uint32(16)).astype(U16).view(F16)
+            else:
+                c[rows, columns] = np.stack([view(R[s], c.dtype) for s in self.d])
+        return c
+
+    def _sum(self, a: Vec, b: Vec, c: Vec | None) -> Vec:
+        if self.d_kind == "s32":
+            total = (a @ b.T).astype(S64)
+            if c is not None:
+                total += c
+            if self.saturates:
+                total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+            return total.astype(S32)
+        row = row_of("wgmma", self.a_kind, self.d_kind)
+        assert row is not None
+        return add_products(row, (self.a_kind, self.b_kind), a, b, c)
 
     def _a_registers(self, came: dict[int, tuple[Any, ...]]) -> tuple[Vec, Vec | None]:
         a = np.zeros((ROWS, self.k), F32)
@@ -187,51 +242,41 @@ class _Operation:
                 bad[16 * quarter : 16 * quarter + 16] = True
         return a, bad
 
-    def _write(
-        self,
-        i: Instruction,
-        warp: Any,
-        quarter: int,
-        product: Vec,
-        accumulate: bool,
-        bad_a: Vec | None,
-        bad_b: Vec | None,
-    ) -> None:
-        R = warp.R
-        values = self.n // 2
-        rows, columns = places("d", values, quarter)
-        mine = product[rows, columns]
+    def _write(self, warp: Any, quarter: int, d: Vec) -> list[Vec]:
+        """Puts a warp's part of D into its registers; the vectors that they hold now."""
+        rows, columns = places("d", self.n // 2, quarter)
+        mine = d[rows, columns]
         if self.half:
-            if accumulate:
-                old = np.stack([view(R[s], U32) for s in self.d])
-                mine[0::2] += (old & np.uint32(0xFFFF)).astype(U16).view(F16)
-                mine[1::2] += (old >> np.uint32(16)).astype(U16).view(F16)
             halves = mine.astype(F16).view(U16).astype(U32)
             mine = halves[1::2] << np.uint32(16) | halves[0::2]
-        elif self.d_kind == "s32":
-            mine = mine.astype(S32)
-            if accumulate:
-                mine += np.stack([view(R[s], S32) for s in self.d])
-        elif accumulate:
-            mine += np.stack([view(R[s], F32) for s in self.d])
-        for k, slot in enumerate(self.d):
-            R[slot] = mine[k]
+        values = list(mine)
+        R = warp.R
+        for slot, value in zip(self.d, values, strict=True):
+            R[slot] = value
+        return values
+
+    def _follow(
+        self, warp: Any, quarter: int, accumulate: bool, bad_a: Vec | None, bad_b: Vec | None
+    ) -> None:
+        """Uninitialised rows of A and of B make rows and columns of D uninitialised."""
         taint = warp.taint
         if taint and not accumulate:
             for slot in self.d:
                 taint.pop(slot, None)
-        if bad_a is not None or bad_b is not None:
-            bad = np.zeros((ROWS, self.n), bool)
-            if bad_a is not None:
-                bad |= bad_a[:, None]
-            if bad_b is not None:
-                bad |= bad_b[None, :]
-            lanes = bad[rows, columns]
-            for k in range(values):
+        if bad_a is None and bad_b is None:
+            return
+        bad = np.zeros((ROWS, self.n), bool)
+        if bad_a is not None:
+            bad |= bad_a[:, None]
+        if bad_b is not None:
+            bad |= bad_b[None, :]
+        rows, columns = places("d", self.n // 2, quarter)
+        lanes = bad[rows, columns]
+        for k in range(len(lanes)):
+            mask = mask_of(np.ascontiguousarray(lanes[k]))
+            if mask:
                 slot = self.d[k // 2 if self.half else k]
-                mask = mask_of(lanes[k])
-                if mask:
-                    taint[slot] = taint.get(slot, 0) | spread(mask)
+                taint[slot] = taint.get(slot, 0) | spread(mask)
 
 
 def _mma(i: Instruction) -> Semantic:
