@@ -24,7 +24,7 @@ def test_row_blocks_lie_beside_each_other(rows: int, columns: int, taken: int) -
 
 
 def test_64_rows_take_lanes_and_not_half_the_columns() -> None:
-    """As `isa.fragments` has it for M = 64 of one CTA: lane t < 16 of warp w holds row 16 w + t, columns as they are."""
+    """As `isa.fragments` has it for M = 64 of one CTA: lane t < 16 of warp w holds row 16 w + t."""
     layout = accumulator_layout(64)
     for row in range(64):
         for column in range(8):
