@@ -4,14 +4,16 @@ import os
 import sys
 from pathlib import Path
 
-import lit.formats
-
 config = globals()["config"]  # lit's, put there by lit
 
 BIN = Path(sys.executable).parent
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from lit_format import Format  # noqa: E402
+
 config.name = "tkc"
-config.test_format = lit.formats.ShTest(execute_external=False)
+config.test_format = Format(execute_external=False)
 config.suffixes = [".mlir", ".tk"]
 config.excludes = ["Inputs"]
 config.test_source_root = os.path.dirname(__file__)

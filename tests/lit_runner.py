@@ -1,7 +1,8 @@
 """Runs lit tests inside this process: the RUN lines of real lit, at a hundredth of its time.
 
 It knows `%s %S %t %T`, pipes, `&&`, redirections, `not`, and the tools in `_TOOLS`; a line with more than that is an
-error, so that a test never passes unrun.
+error, so that a test never passes unrun. Lines that run the kernel of a file (`lit_kernels`) are run too;
+`python tests/lit_runner.py FILE` is how real lit has them run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lit_kernels import command_words, kernel_lines
 
 _RUN = re.compile(r"RUN:\s?(.*?)\s*$")
 _REQUIRES = re.compile(r"REQUIRES:\s*(.*?)\s*$")
@@ -57,11 +61,14 @@ def requirements(path: Path) -> set[str]:
     return {word.strip() for line in found for word in line.split(",")}
 
 
-def run_test(path: Path, scratch: Path) -> str | None:
-    """Runs a test in the folder `scratch`; None where it passed, else what failed and what it printed."""
-    lines = run_lines(path)
-    if not lines:
-        raise LitError(f"{path} has no RUN line")
+def run_test(path: Path, scratch: Path, machines: Sequence[str] = ("emulate",)) -> str | None:
+    """Runs a test in the folder `scratch`; None where it passed, else what failed and what it printed.
+
+    `machines` are those that kernels can be run on here.
+    """
+    lines, kernels = run_lines(path), kernel_lines(path)
+    if not lines and not any("emulate" in k.machines for k in kernels):
+        raise LitError(f"{path} has no RUN line and no line to emulate")
     names = {"%s": path, "%S": path.parent, "%t": scratch / f"{path.name}.tmp", "%T": scratch}
     with chdir(scratch):
         for line in lines:
@@ -71,6 +78,13 @@ def run_test(path: Path, scratch: Path) -> str | None:
                 if result.code:
                     said = (result.out + result.err).decode("utf-8", "replace")
                     return f"exit {result.code} from: {part.strip()}\n{said}"
+        for kernel in kernels:
+            for machine in (m for m in kernel.machines if m in machines):
+                words = command_words(kernel, machine, path, scratch)
+                result = _call(["tkc", *words], b"")
+                if result.code:
+                    said = (result.out + result.err).decode("utf-8", "replace")
+                    return f"exit {result.code} from: tkc {shlex.join(words)}\n{said}"
     return None
 
 
@@ -205,3 +219,22 @@ _TOOLS: dict[str, Callable[[list[str]], int]] = {
     "cat": _cat,
     "diff": _diff,
 }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the files that are named; 1 where one fails."""
+    from conftest import has_gpu
+
+    failed = False
+    for name in arguments:
+        with TemporaryDirectory() as scratch:
+            machines = ("emulate", "gpu") if has_gpu() else ("emulate",)
+            failure = run_test(Path(name).resolve(), Path(scratch), machines)
+        if failure is not None:
+            print(failure)
+            failed = True
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -29,7 +29,7 @@ def test_lit(path: Path, tmp_path: Path) -> None:
     needs = requirements(path)
     if needs and (missing := needs - features()):
         pytest.skip(f"needs {', '.join(sorted(missing))}")
-    failure = run_test(path, tmp_path)
+    failure = run_test(path, tmp_path, ("emulate", "gpu") if has_gpu() else ("emulate",))
     if failure is not None:
         pytest.fail(failure, pytrace=False)
 
@@ -81,13 +81,41 @@ def test_a_line_that_cannot_be_run_never_passes(tmp_path: Path, line: str) -> No
 
 
 def test_a_file_without_a_run_line_never_passes(tmp_path: Path) -> None:
-    with pytest.raises(LitError, match="no RUN line"):
-        run_test(write(tmp_path, "nothing"), tmp_path)
+    for line in ("nothing", "// gpu: 'A=random(3)'"):
+        with pytest.raises(LitError, match="no RUN line and no line to emulate"):
+            run_test(write(tmp_path, line), tmp_path)
 
 
 def test_a_dangling_backslash_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LitError, match="backslash"):
         run_lines(write(tmp_path, "// RUN: cat \\"))
+
+
+def kernel_test(folder: Path, *lines: str) -> Path:
+    path = folder / "copy.tk"
+    kernel = (LIT / "run" / "copy.tk").read_text(encoding="utf-8")
+    path.write_text("\n".join([*lines, kernel[kernel.index("kernel") :]]), encoding="utf-8")
+    return path
+
+
+ARGUMENTS = "'X=random(40,24,seed=1)' 'Y=empty(40,24)'"
+
+
+def test_a_kernel_is_run_and_compared(tmp_path: Path) -> None:
+    right = kernel_test(
+        tmp_path,
+        f"# emulate: {ARGUMENTS} \\",
+        "#   --expect 'Y = np.maximum(X, -2)' --rtol 0",
+        f"# gpu: {ARGUMENTS} --expect 'Y = X + 1'",
+    )
+    assert run_test(right, tmp_path) is None
+
+
+def test_a_kernel_with_another_result_fails(tmp_path: Path) -> None:
+    wrong = kernel_test(tmp_path, f"# emulate, gpu: {ARGUMENTS} --expect 'Y = X + 1'")
+    failure = run_test(wrong, tmp_path) or ""
+    assert failure.startswith("exit 1 from: tkc emulate")
+    assert "[TK413]" in failure
 
 
 @pytest.mark.skipif(
@@ -97,5 +125,7 @@ def test_a_dangling_backslash_is_an_error(tmp_path: Path) -> None:
 def test_real_lit_runs_the_same_files() -> None:
     smallest = min(FILES, key=lambda p: p.stat().st_size)
     lit = Path(sys.executable).parent / "lit"
-    done = subprocess.run([lit, "-q", smallest], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [lit, "-q", smallest, LIT / "run" / "copy.tk"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
