@@ -14,6 +14,7 @@ from tkc.emulator.elementwise import DType, binary, halves, ternary, unary
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import F16, F32, F64, U16, U32, U64, Vec
 from tkc.emulator.rounding import (
+    NAN32,
     bf16_fma,
     bf16_to_f32,
     canonical,
@@ -82,6 +83,15 @@ def _flushed_half(plain: Callable[..., Vec]) -> Callable[..., Vec]:
     return lambda x, y: to_f16_flushed(plain(x.astype(F32), y.astype(F32)))
 
 
+def _rough_quotient(x: Vec, y: Vec) -> Vec:
+    """div.approx: a divisor from 2^126 on gives 0, and NaN with an infinite dividend."""
+    q = x / y
+    large = (np.abs(y) > np.float32(2.0**126)) & np.isfinite(y)
+    if not np.count_nonzero(large):
+        return q
+    return np.where(large, np.where(np.isinf(x), NAN32, np.copysign(np.float32(0), q)), q)
+
+
 def _arith(name: str) -> Builder:
     def build(i: Instruction) -> Step:
         kind = i.type
@@ -89,7 +99,9 @@ def _arith(name: str) -> Builder:
         fn: Callable[..., Vec]
         if _base(kind) == "f16" and i.has("ftz"):
             fn = _flushed_half(_PLAIN[name])
-        elif mode in ("approx", "full", "rn"):
+        elif mode == "approx":
+            fn = _rough_quotient
+        elif mode in ("full", "rn"):
             fn = _PLAIN[name]
         elif _base(kind) == "f32":
             fn = directed32(name, mode, i.has("ftz"))
@@ -192,11 +204,35 @@ _FUNCTIONS: dict[str, Callable[[Vec], Vec]] = {
 }
 
 
+_HIGH_HALF = np.array([0xFFFFFFFF00000000], U64)
+_EXPONENT64 = np.array([0x7FF0000000000000], U64)
+_SIGN64 = np.array([0x8000000000000000], U64)
+_ROUGH_NAN = np.array([0x7FFFFFFF00000000], U64).view(F64)
+
+
+def _upper(x: Vec) -> Vec:
+    """The upper half of float64 values, subnormal ones flushed."""
+    bits = x.view(U64) & _HIGH_HALF
+    return np.where(bits & _EXPONENT64 == 0, bits & _SIGN64, bits).view(F64)
+
+
+def _upper_half(fn: Callable[[Vec], Vec]) -> Callable[[Vec], Vec]:
+    """A rough function on float64: only the upper half of its argument counts, and of its result."""
+
+    def run(x: Vec) -> Vec:
+        r = _upper(fn(_upper(x)))
+        return np.where(r != r, _ROUGH_NAN, r)
+
+    return run
+
+
 def _approx(name: str) -> Builder:
     def build(i: Instruction) -> Step:
         kind = i.type
         fn = _FUNCTIONS[name]
-        ftz = i.has("ftz") and _base(kind) == "f32"
+        if kind == "f64" and i.has("ftz"):
+            fn = _upper_half(fn)
+        ftz = i.has("ftz") and _base(kind) != "f64"
         dtype, whole = packed(kind, finish(i, fn, ftz))
         return unary(i, whole, dtype)
 

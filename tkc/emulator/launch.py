@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tkc.diagnostics import Location, TkcError, nearest
+from tkc.emulator.inline import inlined
 from tkc.emulator.lanes import U8, Vec
 from tkc.emulator.machine import MODELS, SCHEDULES, Machine
 from tkc.emulator.program import Program
@@ -46,7 +47,7 @@ def _module(text: str, file: str) -> Module:
 @lru_cache(maxsize=32)
 def _program(text: str, entry: str, file: str) -> Program:
     module = _module(text, file)
-    return Program(module, module.functions[entry], file)
+    return Program(module, inlined(module, module.functions[entry], file), file)
 
 
 def load(text: str, entry: str | None = None, file: str = "<ptx>") -> Program:
