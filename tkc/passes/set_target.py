@@ -19,7 +19,7 @@ from tkc.ir.target import TARGET
 
 @dataclass(frozen=True)
 class SetTargetPass(ModulePass):
-    """`set-target{arch=sm_100a}`."""
+    """`set-target{arch=NAME}`, NAME a row of `TARGETS`."""
 
     name = "set-target"
     arch: str
