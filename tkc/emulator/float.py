@@ -26,6 +26,7 @@ from tkc.emulator.rounding import (
     flush,
     fma32,
     fma64,
+    narrow,
     quotient32,
     rectify,
     root32,
@@ -192,14 +193,49 @@ def _wide(fn: Callable[[Vec], Vec]) -> Callable[[Vec], Vec]:
     return lambda x: fn(x.astype(F64)).astype(x.dtype)
 
 
+_TURN = np.float32(0.15915494)
+_PHASE_STEP = 2.0**25
+
+
+def _phase(x: Vec) -> Vec:
+    """How many turns an angle is, less whole ones: a product of f32 that is cut off, to 25 bits behind the point."""
+    turns = narrow(x.astype(F64) * float(_TURN), F32, "rz").astype(F64)
+    return np.fmod(np.trunc(turns * _PHASE_STEP) / _PHASE_STEP, 1.0)
+
+
+def _sine(x: Vec) -> Vec:
+    """The sine as the hardware rounds its argument; where it crosses zero downwards it is -0."""
+    phase = _phase(x)
+    result = np.sin(2 * np.pi * phase)
+    half = np.abs(phase) == 0.5
+    result = np.where(half | (phase == 0), np.copysign(0.0, np.where(half, -phase, x)), result)
+    return result.astype(F32)
+
+
+def _cosine(x: Vec) -> Vec:
+    """The cosine as the hardware rounds its argument; where it crosses zero downwards it is -0."""
+    phase = np.abs(_phase(x))
+    result = np.cos(2 * np.pi * phase)
+    result = np.where(phase == 0.25, -0.0, np.where(phase == 0.75, 0.0, result))
+    return result.astype(F32)
+
+
+def _exp2(x: Vec) -> Vec:
+    """2 to the x; f16 results are cut off, but not to the largest number where they are too large."""
+    wide = np.exp2(x.astype(F64))
+    if x.dtype is not F16:
+        return wide.astype(x.dtype)
+    return narrow(np.where(wide > 65504, np.inf, wide), F16, "rz")
+
+
 _FUNCTIONS: dict[str, Callable[[Vec], Vec]] = {
-    "ex2": np.exp2,
+    "ex2": _exp2,
     "lg2": _wide(np.log2),
     "rcp": lambda x: x.dtype.type(1) / x,
     "rsqrt": _wide(lambda x: 1 / np.sqrt(x)),
     "sqrt": np.sqrt,
-    "sin": _wide(np.sin),
-    "cos": _wide(np.cos),
+    "sin": _sine,
+    "cos": _cosine,
     "tanh": np.tanh,
 }
 
