@@ -105,7 +105,9 @@ def _values(w: Any, slots: list[int], kind: str) -> Vec:
     return np.moveaxis(decoded, 2, 1).reshape(-1, 32)
 
 
-class _Multiply:
+class Multiply:
+    """One mma.sync, decoded."""
+
     def __init__(self, i: Instruction, a_kind: str, b_kind: str, d_kind: str) -> None:
         shape = _SHAPE.fullmatch(i.mod("shape"))
         if shape is None:
@@ -129,9 +131,10 @@ class _Multiply:
         self.exact = F64 if a_kind == "f64" else F32
         i.follows = True
 
-    def _matrix(
+    def matrix(
         self, w: Any, slots: list[int], kind: str, which: str, shape: tuple[int, int]
     ) -> Vec:
+        """An operand from the registers of the warp."""
         values = _values(w, slots, kind)
         rows, columns = _places(which, self.bits, self.m if which == "a" else 16, len(values))
         made = np.zeros(shape, self.exact)
@@ -143,8 +146,8 @@ class _Multiply:
             raise Stop(
                 "TK316", f"{self.i.statement.mnemonic} by part of a warp", ins=self.i, warp=w
             )
-        a = self._matrix(w, self.a, self.a_kind, "a", (self.m, self.k))
-        b = self._matrix(w, self.b, self.b_kind, "b", (self.k, self.n))
+        a = self.matrix(w, self.a, self.a_kind, "a", (self.m, self.k))
+        b = self.matrix(w, self.b, self.b_kind, "b", (self.k, self.n))
         count = self.m * self.n // 32
         rows, columns = _places("d", 32, 16, count)
         c = self._accumulator(w, rows, columns)
@@ -157,6 +160,10 @@ class _Multiply:
             w.put(slot, result[k])
         if w.taint:
             self._follow(w, rows, columns)
+
+    def bad_rows(self, w: Any) -> bool:
+        """Whether something else than A's registers makes every row of A uninitialised."""
+        return False
 
     def _accumulator(self, w: Any, rows: Vec, columns: Vec) -> Vec:
         R = w.R
@@ -188,7 +195,7 @@ class _Multiply:
 
     def _follow(self, w: Any, rows: Vec, columns: Vec) -> None:
         """A row of D is uninitialised where a register of that row of A is, a column likewise with B."""
-        bad = np.zeros((self.m, self.n), bool)
+        bad = np.full((self.m, self.n), self.bad_rows(w))
         for slots, which, axis in ((self.a, "a", 0), (self.b, "b", 1)):
             per = max(1, 32 // self.bits) if self.bits < 64 else 1
             at_rows, at_columns = _places(
@@ -215,7 +222,7 @@ def _mma(d_kind: str) -> Builder:
         if i.has("kind"):
             raise ValueError(f"kind {i.mod('kind')} is not covered")
         a, b = ("f64", "f64") if d_kind == "f64" else (i.mod("atype"), i.mod("btype"))
-        return Collective(_Multiply(i, a, b, d_kind).run)
+        return Collective(Multiply(i, a, b, d_kind).run)
 
     return build
 

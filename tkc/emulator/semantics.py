@@ -27,6 +27,7 @@ FAMILIES = (
     "tensormap_edit",
     "wgmma",
     "mma",
+    "sparse",
     "cluster",
     "calls",
     "tcgen05",

@@ -101,7 +101,7 @@ def _issued(w: Any) -> Issued:
     return found
 
 
-class _Operation:
+class Operation:
     """One wgmma.mma_async, decoded."""
 
     def __init__(self, i: Instruction) -> None:
@@ -109,6 +109,10 @@ class _Operation:
         assert shape is not None
         self.i = i
         self.n, self.k = int(shape.group(1)), int(shape.group(2))
+        self.stored = self.k
+        """Columns that A has in registers or shared memory; fewer than K where it is sparse."""
+        self.more: list[int] = []
+        """Registers besides A's whose values count when the operation is issued."""
         self.a_kind, self.b_kind, self.d_kind = i.mod("atype"), i.mod("btype"), i.mod("dtype")
         self.saturates = i.has("satfinite")
         self.bits = _BITS[self.a_kind]
@@ -137,7 +141,7 @@ class _Operation:
         number = mine.count
         mine.count += 1
         accumulate = bool(w.uniform_predicate(self.scale_d, self.negated))
-        snapshot = [w.R[s] for s in self.a]
+        snapshot = [w.R[s] for s in (*self.a, *self.more)]
         words = (w.uniform(self.a_desc) if self.a_desc >= 0 else 0, w.uniform(self.b_desc))
         came = group.came.setdefault(number, {})
         came[w.index % WARPGROUP] = (w, self, accumulate, snapshot, words)
@@ -176,8 +180,9 @@ class _Operation:
             a, bad_a = matrix(
                 cta, agent, self.origin, WGMMA_DESCRIPTOR, a_word,
                 kind=self.a_kind, slot_bits=self.bits, major=Major.MN if self.trans_a else Major.K,
-                rows=ROWS, k=self.k,
+                rows=ROWS, k=self.stored,
             )  # fmt: skip
+        a, bad_a = self.dense(a, bad_a, came)
         if self.signs[0] * self.signs[1] < 0:
             a = -a
         group = _warpgroup(w)
@@ -188,6 +193,12 @@ class _Operation:
             written.append(self._write(warp, quarter, d))
             self._follow(warp, quarter, accumulates, bad_a, bad_b)
         group.last = (self.d, written, d)
+
+    def dense(
+        self, a: Vec, bad: Vec | None, came: dict[int, tuple[Any, ...]]
+    ) -> tuple[Vec, Vec | None]:
+        """A with all K columns, and which of its rows are uninitialised."""
+        return a, bad
 
     def _accumulator(self, group: Warpgroup, came: dict[int, tuple[Any, ...]]) -> Vec | None:
         """C as a matrix, with zeros where a warp does not accumulate; None where none does."""
@@ -229,12 +240,12 @@ class _Operation:
         return add_products(row, (self.a_kind, self.b_kind), a, b, c)
 
     def _a_registers(self, came: dict[int, tuple[Any, ...]]) -> tuple[Vec, Vec | None]:
-        a = np.zeros((ROWS, self.k), F32)
+        a = np.zeros((ROWS, self.stored), F32)
         bad: Vec | None = None
         per = 32 // self.bits
         for quarter, (warp, _, _, snapshot, _) in came.items():
             rows, columns = places(self.bits, 4 * per, quarter)
-            raw = np.stack([view(x, U32) for x in snapshot])
+            raw = np.stack([view(x, U32) for x in snapshot[: len(self.a)]])
             values = decode_values(raw[:, :, None].view(U8), self.a_kind)
             a[rows, columns] = np.moveaxis(values, 2, 1).reshape(4 * per, 32)
             if warp.taint and any(warp.taint.get(s) for s in self.a):
@@ -280,11 +291,11 @@ class _Operation:
 
 
 def _mma(i: Instruction) -> Semantic:
-    operation = _Operation(i)
-    return Collective(_whole(i, operation.issue))
+    operation = Operation(i)
+    return Collective(whole_warp(i, operation.issue))
 
 
-def _whole(i: Instruction, step: Any) -> Any:
+def whole_warp(i: Instruction, step: Any) -> Any:
     """Refuses a warp of which lanes have ended."""
 
     def run(w: Any) -> None:
