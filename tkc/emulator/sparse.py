@@ -60,7 +60,7 @@ def widen(stored: Vec, metadata: Vec, bits: int, selector: int, i: Instruction, 
         )
     dense = np.zeros((_WARP_ROWS, depth), F32)
     rows = np.arange(_WARP_ROWS)[:, None]
-    groups = np.arange(kept.shape[1])[None, :]
+    groups: Vec = np.arange(len(lanes[0]))[None, :]
     if bits == 32:
         dense[rows, 2 * groups + (kept == _SECOND)] = stored
     else:
