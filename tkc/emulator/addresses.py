@@ -204,6 +204,15 @@ def resolver(i: Instruction, name: str, space: str, origin: Origin, unit: int) -
     return lambda w: _generic_parts(w, origin, checked(w).astype(U64), unit)
 
 
+def parts_at(w: Any, origin: Origin, space: str, addresses: Vec, unit: int) -> list[Part]:
+    """Where addresses (u64, one for each active lane) of a state space lie; empty: the generic space."""
+    if space.startswith("shared"):
+        return shared_parts(w, origin, addresses, space == "shared::cluster")
+    if space in ("global", "const"):
+        return global_parts(w, origin, addresses, unit)
+    return _generic_parts(w, origin, addresses, unit)
+
+
 def window_of(address: int) -> int:
     """The start of the window of the generic space that an address lies in."""
     return address // WINDOW_SIZE * WINDOW_SIZE

@@ -272,7 +272,7 @@ class _Body:
 
     def _registers(self, text: str) -> None:
         reader = self.reader
-        found = re.compile(r"\s*\.reg\s+(?:\.(v[24])\s+)?\.(\w+)\s+").match(text)
+        found = re.compile(r"\s*\.reg\s*(?:\.(v[24])\s*)?\.(\w+)\s+").match(text)
         if not found or found.group(2) not in TYPE_BITS:
             raise reader.refuse(f"cannot read {text.strip()!r}")
         if found.group(1):

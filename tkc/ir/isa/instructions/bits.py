@@ -38,6 +38,7 @@ _ONE = {"d": "type", "a": "type"}
 _TWO = {**_ONE, "b": "type"}
 _THREE = {**_TWO, "c": "type"}
 _WORDS = texts(".b32", ".b64")
+_SIMD = texts(".u32", ".s32")
 _CARRIED = (*texts(".u32", ".s32"), *texts(".u64", ".s64", ptx=(4, 3)))
 
 COUNTS = (
@@ -80,6 +81,18 @@ INTEGERS = (
          {"d": "b32", "a": "b32", "b": "b32", "c": "b32"},
          {"part": texts(".lo", ".hi"), "atype": texts(".u32", ".s32"), "btype": texts(".u32", ".s32")},
          _INTEGER + "dp2a", "dot product of two halves with two bytes plus c", (5, 0)),
+    *(
+        _row(f"{name}{lanes}", f"{name}{lanes}<type><atype><btype><mode?>", "d, a, b, c",
+             {"d": "b32", "a": "b32", "b": "b32", "c": "b32"},
+             {"type": _SIMD, "atype": _SIMD, "btype": _SIMD, "mode": texts(".sat", ".add")},
+             f"simd-video-instructions-vadd{lanes}-vsub{lanes}-vavrg{lanes}-vabsdiff{lanes}-vmin{lanes}-vmax{lanes}",
+             f"{doc} of {lanes} parts; .add: their sum plus c", (3, 0))
+        for name, doc in (
+            ("vadd", "sum"), ("vsub", "difference"), ("vabsdiff", "distance"),
+            ("vmin", "smaller one"), ("vmax", "larger one"),
+        )
+        for lanes in (2, 4)
+    ),
     *(
         _row(f"{name}.cc", f"{name}.cc<type>", "d, a, b", _TWO, {"type": _CARRIED},
              _CARRY + f"{name}-cc", f"{name} that sets the carry flag", pure=False)

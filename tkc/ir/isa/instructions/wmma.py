@@ -13,6 +13,8 @@ _SECTION = "warp-level-matrix-instructions-wmma-"
 _K16 = ".m16n16k16"
 _SHAPES = texts(_K16, ".m8n32k16", ".m32n8k16")
 _TF32 = Choice(".m16n16k8", (7, 0), along={"type": ".tf32"})
+_ACCUMULATORS = (*_SHAPES, Choice(".m16n16k8", (7, 0)))
+"""Shapes of accumulators of single precision."""
 _SPACES = (*texts(".global", ".shared"), Choice(".shared::cta", (7, 8)))
 _LAYOUT = texts(".row", ".col")
 _READ: tuple[Effect, ...] = (Touch(Kind.READ, "addr", Space.GENERIC),)
@@ -36,14 +38,16 @@ def _load(name: str, operand: str, kinds: str, slots: Mapping[str, tuple[Choice,
     )
 
 
-def _store(name: str, kinds: str, types: tuple[Choice, ...], doc: str) -> Row:
+def _store(
+    name: str, kinds: str, types: tuple[Choice, ...], shapes: tuple[Choice, ...], doc: str
+) -> Row:
     return Row(
         name,
         "wmma.store.d.sync.aligned<layout><shape><space?><type>",
         "[addr], {a*}{?, stride}",
         {"addr": "address", "a": kinds, "stride": "b32"},
         (),
-        {"layout": _LAYOUT, "shape": _SHAPES, "space": _SPACES, "type": types},
+        {"layout": _LAYOUT, "shape": shapes, "space": _SPACES, "type": types},
         _WRITE,
         (6, 0),
         section=_SECTION + "st",
@@ -89,13 +93,13 @@ _INPUT = {"shape": (*_SHAPES, _TF32), "type": _NARROW}
 WMMA = (
     _load("wmma.load", "<operand>", "b32*", {"operand": texts(".a", ".b"), **_INPUT},
           "loads a fragment of a or b"),
-    _load("wmma.load.c", ".c", "f32*", {"shape": _SHAPES, "type": texts(".f32")},
+    _load("wmma.load.c", ".c", "f32*", {"shape": _ACCUMULATORS, "type": texts(".f32")},
           "loads a fragment of c"),
     _load("wmma.load.c.packed", ".c", "b32*",
           {"shape": _SHAPES, "type": (Choice(".f16"), Choice(".s32", (6, 3)))},
           "loads a fragment of c"),
-    _store("wmma.store.d", "f32*", texts(".f32"), "stores a fragment of d"),
-    _store("wmma.store.d.packed", "b32*", (Choice(".f16"), Choice(".s32", (6, 3))),
+    _store("wmma.store.d", "f32*", texts(".f32"), _ACCUMULATORS, "stores a fragment of d"),
+    _store("wmma.store.d.packed", "b32*", (Choice(".f16"), Choice(".s32", (6, 3))), _SHAPES,
            "stores a fragment of d"),
     _multiply("wmma.mma", ".f32.f32", "f32*", "f32*", {}, "d = a * b + c on f16"),
     _multiply("wmma.mma.f16", ".f16.f16", "b32*", "b32*", {}, "d = a * b + c on f16"),
