@@ -66,6 +66,31 @@ def switch(slot: int, targets: list[int], here: int, ins: Instruction) -> Ending
     return run
 
 
+def dispatch(slot: int, targets: Mapping[int | None, int], here: int, ins: Instruction) -> Ending:
+    """An indirect call: lane by lane to the segment of the function whose address it holds."""
+
+    def run(warp: Warp, path: Path) -> int:
+        addresses = warp.R[slot]
+        if warp.taint:
+            warp.check_control(slot, ins)
+        parts: dict[int, int] = {}
+        for lane in warp.lanes():
+            target = targets.get(int(addresses[lane]))
+            if target is None:
+                raise Stop(
+                    "TK321",
+                    f"{int(addresses[lane]):#x} is the address of no function that fits this call",
+                    ins=ins,
+                    warp=warp,
+                )
+            parts[target] = parts.get(target, 0) | 1 << lane
+        if len(parts) == 1:
+            return next(iter(parts))
+        return warp.split(path, here, tuple(parts.items()))
+
+    return run
+
+
 def reconvergence(successors: Sequence[Sequence[int]]) -> list[int]:
     """The immediate post-dominator of each segment, -1 where there is none (lanes meet again only at the exit)."""
     count = len(successors)
@@ -117,8 +142,10 @@ def _meet(a: int, b: int, parent: Mapping[int, int], rank: Mapping[int, int]) ->
     return a
 
 
-def maybe_uninitialised(segments: Sequence[Segment], registers: Mapping[int, int]) -> list[int]:
-    """Slots of registers that some path reads before it writes all lanes of them, in order."""
+def maybe_uninitialised(
+    segments: Sequence[Segment], registers: Mapping[int, int], entries: Sequence[int] = (0,)
+) -> list[int]:
+    """Slots of registers that some path from an entry reads before it writes all lanes of them, in order."""
     written: list[int] = []
     exposed: list[int] = []
     for segment in segments:
@@ -143,19 +170,20 @@ def maybe_uninitialised(segments: Sequence[Segment], registers: Mapping[int, int
         for following in segment.targets:
             before[following].append(node)
     out = [everything] * count
-    out[0] = written[0]
     into = [everything] * count
-    into[0] = 0
+    for entry in entries:
+        out[entry] = written[entry]
+        into[entry] = 0
     work = list(range(count))
     while work:
         node = work.pop(0)
-        if node:
+        if node not in entries:
             arrives = everything
             for previous in before[node]:
                 arrives &= out[previous]
             into[node] = arrives
         made = into[node] | written[node]
-        if made != out[node] or node == 0:
+        if made != out[node] or node in entries:
             if made != out[node]:
                 out[node] = made
                 work.extend(segments[node].targets)

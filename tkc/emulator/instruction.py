@@ -57,7 +57,20 @@ class Leave:
     returns: bool = False
 
 
-Semantic = Step | Collective | Blocking | Branch | Leave
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function of the module, by name or by the address in `slot`.
+
+    Arguments and values are parameters in local memory, or (slot, bits) of registers.
+    """
+
+    target: str
+    slot: int
+    arguments: tuple[Variable | tuple[int, int], ...]
+    values: tuple[Variable | tuple[int, int], ...]
+
+
+Semantic = Step | Collective | Blocking | Branch | Leave | Call
 Builder = Callable[["Instruction"], Semantic]
 """Turns a decoded instruction into what it does; raises ValueError for a form that is not covered."""
 
@@ -116,7 +129,7 @@ class Instruction:
 
     # Destinations
 
-    def _dest(self, operand: Operand, name: str) -> tuple[int, int]:
+    def dst_of(self, operand: Operand, name: str) -> tuple[int, int]:
         """(slot, bits) of a destination."""
         if not isinstance(operand, Name):
             raise ValueError(f"operand {name} must be a register")
@@ -131,22 +144,22 @@ class Instruction:
 
     def dst(self, name: str, bits: int) -> int:
         """The slot of a destination of exactly `bits` bits."""
-        slot, have = self._dest(self.one(name), name)
+        slot, have = self.dst_of(self.one(name), name)
         if slot >= 0 and have != bits:
             raise wrong_width(name, have, bits)
         return slot
 
     def dst_wide(self, name: str) -> tuple[int, int]:
         """(slot, bits) of a destination of any width."""
-        return self._dest(self.one(name), name)
+        return self.dst_of(self.one(name), name)
 
     def dsts(self, name: str) -> list[tuple[int, int]]:
         """(slot, bits) of each destination of a list."""
-        return [self._dest(o, name) for o in self.many(name)]
+        return [self.dst_of(o, name) for o in self.many(name)]
 
     # Sources
 
-    def _source(self, operand: Operand, dtype: np.dtype[Any], name: str) -> tuple[int, int]:
+    def src_of(self, operand: Operand, dtype: np.dtype[Any], name: str) -> tuple[int, int]:
         """(slot, bits) of a source; immediates become constants of `dtype`."""
         program = self.program
         if isinstance(operand, Number):
@@ -162,18 +175,18 @@ class Instruction:
 
     def src(self, name: str, dtype: np.dtype[Any]) -> int:
         """The slot of a source as wide as `dtype`."""
-        slot, bits = self._source(self.one(name), dtype, name)
+        slot, bits = self.src_of(self.one(name), dtype, name)
         if bits != 8 * dtype.itemsize:
             raise wrong_width(name, bits, 8 * dtype.itemsize)
         return slot
 
     def src_wide(self, name: str, dtype: np.dtype[Any]) -> tuple[int, int]:
         """(slot, bits) of a source of any width; `dtype` is for immediates."""
-        return self._source(self.one(name), dtype, name)
+        return self.src_of(self.one(name), dtype, name)
 
     def srcs(self, name: str, dtype: np.dtype[Any]) -> list[tuple[int, int]]:
         """(slot, bits) of each source of a list."""
-        return [self._source(o, dtype, name) for o in self.many(name)]
+        return [self.src_of(o, dtype, name) for o in self.many(name)]
 
     def predicate(self, name: str) -> tuple[int, bool]:
         """(slot, negated) of a predicate source; an immediate 0 or 1 is a constant one."""

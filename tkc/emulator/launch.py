@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tkc.diagnostics import Location, TkcError, nearest
-from tkc.emulator.inline import inlined
+from tkc.emulator.functions import address_of
 from tkc.emulator.lanes import U8, Vec
 from tkc.emulator.machine import MODELS, SCHEDULES, Machine
 from tkc.emulator.program import Program
@@ -47,7 +47,7 @@ def _module(text: str, file: str) -> Module:
 @lru_cache(maxsize=32)
 def _program(text: str, entry: str, file: str) -> Program:
     module = _module(text, file)
-    return Program(module, inlined(module, module.functions[entry], file), file)
+    return Program(module, module.functions[entry], file)
 
 
 def load(text: str, entry: str | None = None, file: str = "<ptx>") -> Program:
@@ -364,7 +364,8 @@ def emulate(
         max_steps=max_steps,
     )
     machine.variables.update(variables)
-    machine.local_size = _local_size(function, machine.variables)
+    machine.variables.update(program.local_offsets)
+    machine.local_size = program.local_size
     total = machine.shared_layout.size - machine.shared_layout.reserved + machine.dynamic_shared
     if total > target.shared_per_cta:
         raise TkcError.at(
@@ -381,7 +382,7 @@ def _place_variables(program: Program, memory: Memory, params: Mapping[int, int]
     """Addresses of parameters, and of global and constant variables, which are made here."""
     addresses = dict(params)
     made: list[tuple[Variable, Region]] = []
-    for variable in (*program.module.variables, *program.function.variables):
+    for variable in program.variables:
         if variable.space in ("global", "const"):
             data = np.zeros(max(variable.size, 1), U8)
             if variable.data:
@@ -391,20 +392,10 @@ def _place_variables(program: Program, memory: Memory, params: Mapping[int, int]
             addresses[id(variable)] = base
             made.append((variable, region))
     names = {v.name: addresses[id(v)] for v, _ in made}
+    for name in program.module.functions:
+        names.setdefault(name, address_of(program.module, name) or 0)
     for variable, region in made:
         for at, size, name, addend in variable.references:
             value = names.get(name, 0) + addend
             region.data[at : at + size] = np.frombuffer(value.to_bytes(8, "little")[:size], U8)
     return addresses
-
-
-def _local_size(function: Function, addresses: dict[int, int]) -> int:
-    """Bytes of a thread's local frame; gives each local variable its place in it."""
-    at = 0
-    for variable in function.variables:
-        # Parameters of calls lie there too.
-        if variable.space in ("local", "param"):
-            at = -(-at // variable.align) * variable.align
-            addresses[id(variable)] = at
-            at += variable.size
-    return -(-at // 16) * 16

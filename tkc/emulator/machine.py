@@ -116,11 +116,10 @@ class Machine:
 
     def lay_out_shared(self) -> None:
         """Static variables first, dynamic shared memory after them."""
-        module, function = self.program.module, self.program.function
         used = {id(v) for _, v, _, _ in self.program.symbols}
         variables = [
             v
-            for v in (*module.variables, *function.variables)
+            for v in self.program.variables
             if v.space == "shared" and id(v) in used
         ]
         at = RESERVED_SHARED
@@ -366,10 +365,9 @@ class Machine:
         pc = path.pc
         steps = 0
         while True:
-            if pc == path.rejoin:
-                if not warp.arrive(path):
-                    break
-                continue
+            # Where one meets stands its own segment: an outer place may have the same number, in a recursive function.
+            if pc == path.rejoin and not warp.arrive(path):
+                break
             segment = segments[pc]
             for step, follow in segment.body:
                 if taint:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.diagnostics import Diagnostic, Location, TkcError
-from tkc.emulator import flow, follow
+from tkc.emulator import flow, follow, functions
 from tkc.emulator.follow import Follow
+from tkc.emulator.functions import Code
 from tkc.emulator.instruction import (
     Blocking,
     Branch,
+    Call,
     Collective,
     Ending,
     Instruction,
@@ -76,7 +78,16 @@ class Program:
         self._constants: dict[tuple[Any, ...], int] = {}
         self._named: dict[tuple[Any, ...], int] = {}
         self._predicates: set[int] = set()
+        self.codes: dict[str, Code] = {}
+        self.decoding = function
         _Decoder(self).decode()
+        self.local_offsets, self.local_size = functions.lay_out(self.codes)
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables of the module, and of the functions that are decoded."""
+        inner = (v for code in self.codes.values() for v in code.function.variables)
+        return [*self.module.variables, *inner]
 
     # Slots
 
@@ -85,12 +96,13 @@ class Program:
         return len(self.template) - 1
 
     def register(self, scope: Scope, name: str) -> Register | None:
-        return find_register(self.function, scope, name)
+        return find_register(self.decoding, scope, name)
 
     def slot(self, register: Register) -> int:
-        found = self._slots.get(register.index)
+        found = self._slots.get(id(register))
         if found is None:
-            found = self._slots[register.index] = self._new()
+            found = self._slots[id(register)] = self._new()
+            self.codes[self.decoding.name].slots.append(found)
             if register.bits == 1:
                 self._predicates.add(found)
         return found
@@ -142,11 +154,17 @@ class Program:
             return self.constant(32, dtype)
         variable = scope.variable(name.text)
         if variable is None:
-            raise ValueError(f"no register or variable {name.text}")
+            address = functions.address_of(self.module, name.text)
+            if address is None:
+                raise ValueError(f"no register, variable or function {name.text}")
+            return self.constant(address, dtype)
         key = (id(variable), name.offset, dtype.str)
         if key not in self._named:
             self._named[key] = self._new()
             self.symbols.append((self._named[key], variable, name.offset, dtype))
+            if variable.space == "local":
+                code = self.codes[self.decoding.name]
+                code.symbols.append((self._named[key], variable, name.offset, dtype))
         return self._named[key]
 
     def location(self, statement: Statement) -> Location | None:
@@ -220,10 +238,29 @@ class _Decoder:
         self.program.segments.append(Segment())
 
     def decode(self) -> None:
+        """The kernel, and every function that it may come to call."""
         program = self.program
+        self._function(program.function)
+        done = 0
+        while done < len(program.codes):
+            code = list(program.codes.values())[done]
+            done += 1
+            for name in code.calls:
+                if name not in program.codes:
+                    self._function(program.module.functions[name])
+        if self.errors:
+            raise TkcError(tuple(self.errors[:20]))
+        program.reconverge = flow.reconvergence([s.targets for s in program.segments])
+        self._initialise()
+
+    def _function(self, function: Function) -> None:
+        program = self.program
+        self.function = program.decoding = function
+        self.starts, self.branches = {}, []
         program.segments.append(Segment())
+        program.codes[function.name] = Code(function, self.here)
         targets = self._label_targets()
-        for number, statement in enumerate(self.function.statements):
+        for number, statement in enumerate(function.statements):
             if number in targets:
                 if program.segments[-1].body:
                     self.close(_go(self.here + 1), [self.here + 1], None)
@@ -231,13 +268,9 @@ class _Decoder:
             made = self._semantic(statement, number)
             if made is not None:
                 self._place(*made)
-        self.starts.setdefault(len(self.function.statements), self.here)
-        program.segments[-1].ending = flow.leave
+        self.starts.setdefault(len(function.statements), self.here)
+        program.segments[-1].ending = flow.leave if function.entry else functions.leave
         self._connect()
-        if self.errors:
-            raise TkcError(tuple(self.errors[:20]))
-        program.reconverge = flow.reconvergence([s.targets for s in program.segments])
-        self._initialise()
 
     def _label_targets(self) -> set[int]:
         seen: set[int] = set()
@@ -288,14 +321,18 @@ class _Decoder:
             self.branches.append((self.here, instruction, what, guard))
             self.close(None, [], instruction)
             return
-        if isinstance(what, Blocking | Collective | Leave):
+        if isinstance(what, Blocking | Collective | Leave | Call):
             if guard is not None:
                 # A guarded step that may wait or leave: lanes where the guard is false jump over it.
                 here = self.here
-                ending = flow.branch(guard[0], guard[1], here + 1, here + 2, here, instruction)
-                self.close(ending, [here + 1, here + 2], instruction)
+                beyond = here + 1 + self._segments_of(what)
+                ending = flow.branch(guard[0], guard[1], here + 1, beyond, here, instruction)
+                self.close(ending, [here + 1, beyond], instruction)
                 program.segments[here].guards = True
-            self._put(instruction, what)
+            if isinstance(what, Call):
+                self._call(instruction, what)
+            else:
+                self._put(instruction, what)
             return
         carry = _followed(instruction)
         if guard is not None:
@@ -310,7 +347,12 @@ class _Decoder:
             self.close(_go(self.here + 1), [self.here + 1], None)
         following = self.here + 1
         if isinstance(what, Leave):
-            self.close(flow.trap(instruction) if what.trap else flow.leave, [], instruction)
+            leave = flow.leave
+            if what.trap:
+                leave = flow.trap(instruction)
+            elif what.returns and not self.function.entry:
+                leave = functions.leave
+            self.close(leave, [], instruction)
             return
         if isinstance(what, Blocking):
             self.close(what.make(following), [following], instruction)
@@ -318,6 +360,37 @@ class _Decoder:
         carry = _followed(instruction)
         ending = _collective(what.step, carry, what.mask_slot, self.here, following)
         self.close(ending, [following], instruction)
+
+    def _segments_of(self, what: Semantic) -> int:
+        """How many segments a step takes that ends its own."""
+        if not isinstance(what, Call):
+            return 1
+        return 2 if what.target else 1 + 2 * len(functions.candidates(self.program.module, what))
+
+    def _call(self, instruction: Instruction, what: Call) -> None:
+        """Segments that enter the function and come back: two for each function that an address may mean."""
+        program = self.program
+        names = [what.target] if what.target else functions.candidates(program.module, what)
+        program.codes[self.function.name].calls += names
+        beyond = self.here + self._segments_of(what)
+        if not what.target:
+            if not names:
+                self.refuse(instruction.statement, "TK417", "no function fits this call")
+                return
+            first = self.here + 1
+            entries = [first + 2 * k for k in range(len(names))]
+            places = {
+                functions.address_of(program.module, n): e
+                for n, e in zip(names, entries, strict=True)
+            }
+            self.close(
+                flow.dispatch(what.slot, places, self.here, instruction), entries, instruction
+            )
+        for name in names:
+            here = self.here
+            entering = functions.call(program.codes, name, what, here + 1, instruction)
+            self.close(entering, [here + 1], instruction)
+            self.close(functions.land(program.codes, name, what, beyond), [beyond], None)
 
     def _connect(self) -> None:
         """Gives every branch its ending, now that the labels have segments."""
@@ -346,8 +419,11 @@ class _Decoder:
     def _initialise(self) -> None:
         """Registers that some path reads before it writes them start as zeros that are marked uninitialised."""
         program = self.program
-        registers = {slot: bits for slot, bits in self._widths()}
-        program.uninitialised = flow.maybe_uninitialised(program.segments, registers)
+        registers = {
+            slot: bits for code in program.codes.values() for slot, bits in self._widths(code)
+        }
+        entries = [code.start for code in program.codes.values()]
+        program.uninitialised = flow.maybe_uninitialised(program.segments, registers, entries)
         for slot in program.uninitialised:
             bits = registers[slot]
             if bits == 1:
@@ -357,17 +433,17 @@ class _Decoder:
             else:
                 program.template[slot] = constant(0, UNSIGNED[bits])
 
-    def _widths(self) -> list[tuple[int, int]]:
+    def _widths(self, code: Code) -> list[tuple[int, int]]:
         seen: set[int] = set()
         found: list[tuple[int, int]] = []
-        for statement in self.function.statements:
+        for statement in code.function.statements:
             for scope in statement.scope.outwards():
                 if id(scope) in seen:
                     continue
                 seen.add(id(scope))
                 for register in scope.registers.values():
-                    if register.index in self.program._slots:
-                        found.append((self.program._slots[register.index], register.bits))
+                    if id(register) in self.program._slots:
+                        found.append((self.program._slots[id(register)], register.bits))
         return found
 
 

@@ -20,28 +20,50 @@ from tkc.emulator.lanes import BOOLS, FULL, LANES, SELECT, U32, Vec
 
 if TYPE_CHECKING:
     from tkc.emulator.cta import Cta
+    from tkc.emulator.functions import Frame
     from tkc.emulator.machine import Machine
 
 
 class Join:
-    """Where paths meet: `count` paths are still on their way, the lanes of `mask` have come."""
+    """Where paths meet: `count` paths are still on their way, the lanes of `mask` have come.
 
-    __slots__ = ("count", "mask", "parent", "segment")
+    The one of a `call` is where those meet that called a function together.
+    """
 
-    def __init__(self, segment: int, parent: Join | None) -> None:
+    __slots__ = ("call", "count", "mask", "parent", "segment")
+
+    def __init__(self, segment: int, parent: Join | None, call: bool = False) -> None:
         self.segment = segment
         self.parent = parent
+        self.call = call
         self.count = 0
         self.mask = 0
 
 
 class Path:
-    """Lanes of a warp at one place. `waits` says for a report what the path waits for."""
+    """Lanes of a warp at one place, in an activation of a function (`frame`, None in the kernel itself).
 
-    __slots__ = ("join", "mask", "pc", "poll", "rejoin", "timed_out", "token", "waits", "warp")
+    `waits` says for a report what the path waits for.
+    """
 
-    def __init__(self, warp: Warp, mask: int, pc: int, join: Join | None) -> None:
+    __slots__ = (
+        "frame",
+        "join",
+        "mask",
+        "pc",
+        "poll",
+        "rejoin",
+        "timed_out",
+        "token",
+        "waits",
+        "warp",
+    )
+
+    def __init__(
+        self, warp: Warp, mask: int, pc: int, join: Join | None, frame: Frame | None = None
+    ) -> None:
         self.warp = warp
+        self.frame = frame
         self.mask = mask
         self.pc = pc
         self.join = join
@@ -214,7 +236,7 @@ class Warp:
         path.join = join
         path.rejoin = join.segment if join is not None else -1
         for other, mask in going[1:]:
-            self.machine.wake(Path(self, mask, other, join))
+            self.machine.wake(Path(self, mask, other, join, path.frame))
         self.enter(path)
         return target
 
@@ -235,14 +257,16 @@ class Warp:
     def leave(self, path: Path) -> None:
         """The lanes of a path end."""
         self.alive &= ~path.mask
-        join = path.join
+        join, frame = path.join, path.frame
         while join is not None:
             join.count -= 1
             if join.count:
                 break
             if join.mask:
-                self.machine.wake(Path(self, join.mask, join.segment, join.parent))
+                self.machine.wake(Path(self, join.mask, join.segment, join.parent, frame))
                 break
+            if join.call and frame is not None:
+                frame = frame.parent
             join = join.parent
         for here in list(self.parked):
             self._meet(here, None)
