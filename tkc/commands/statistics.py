@@ -135,18 +135,18 @@ def print_statistics(stats: Mapping[str, int], by_role: Sequence[Row]) -> None:
         "tensor cores", ("products", "executed"), [(n, f"{c:,}") for n, c in _under(stats, "mma")]
     )
     named = any(row.role for row in by_role)
+    words = ("role", "warps") if named else ("warp",)
     _print(
         "roles" if named else "warps",
-        ("role", "warps", "instructions", "waits", "had to wait", "steps of others"),
+        (*words, "instructions", "waits", "had to wait", "steps of others"),
         [
             (
-                row.role or "-",
-                _ranges(row.warps),
+                *((row.role or "-", _ranges(row.warps))[-len(words) :]),
                 *(f"{c:,}" for c in (row.instructions, row.waits, row.blocked, row.steps)),
             )
             for row in by_role
         ],
-        words=2,
+        words=len(words),
     )
 
 

@@ -142,7 +142,7 @@ class Trace:
         ctas.update({cta.number: cta for cta, *_ in self.operations})
         for number, cta in sorted(ctas.items()):
             yield _named("process", number, 0, cta.name)
-        for lane in self.lanes.values():
+        for lane in sorted(self.lanes.values(), key=lambda lane: (lane.cta.number, lane.index)):
             number, thread = lane.cta.number, lane.index + 1
             role = roles.get(lane.index)
             yield _named(

@@ -199,7 +199,7 @@ class Counter(Watch):
         name = last.row.name if last is not None else ""
         # A path that ends, or lanes that join, park as well, and wait for nothing.
         may_block = bool(segment.targets) and last is not None
-        waits = last is not None and is_wait(last.row)
+        waits = last is not None and is_wait(last.row) and not segment.guards
         all_hits, parked, trace = self._hits, self._parked, self.trace
         segments = len(program.segments)
         pieces = _pieces(program, segment)
