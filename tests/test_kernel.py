@@ -16,6 +16,7 @@ import tkc
 from tkc.backend.assemble import find_ptxas
 from tkc.backend.launch import Launcher
 from tkc.diagnostics import TkcError
+from tkc.emulator import Poisoned
 from tkc.kernel import Kernel, load
 
 PACKAGES = Path(__file__).parent / "gpu" / "packages"
@@ -207,6 +208,43 @@ def test_emulate_takes_the_size_of_the_gpu(monkeypatch: pytest.MonkeyPatch) -> N
     ranks.emulate(out)
     ranks.emulate(out, sm_count=8)
     assert [how["grid"][0] for _, how in recorder.calls] == [132, 8]
+
+
+def test_emulate_takes_arrays_that_count_as_unwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    a, c = np.zeros((100, 72), np.uint16), Poisoned(np.zeros((100, 72), np.uint16))
+    kernel("tile_copy").emulate(a, c)
+    (_, how) = recorder.calls[0]
+    assert how["args"][1][0] is c
+
+
+def test_an_empty_launch_is_not_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    add, none = kernel("vector_add"), np.zeros(0, np.float32)
+    report = add.emulate(none, none, none, alpha=0.5)
+    assert report.ended
+    assert report.clean
+    assert add.emulation(none, none, none, alpha=0.5) is None
+    assert recorder.calls == []
+
+
+def test_an_empty_launch_may_fill_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    found = kernel("vector_add")
+    x, y, z, alpha = found.contract["arguments"]
+    contract = {
+        **found.contract,
+        "symbols": {"K": [{"argument": x["name"], "dimension": 0}], **found.contract["symbols"]},
+        "arguments": [{**x, "dims": ["K"]}, y, z, alpha],
+        "empty": [{"when": ["K"], "do": "zero"}],
+    }
+    contract["symbols"]["N"] = [{"argument": z["name"], "dimension": 0}]
+    out, full = np.ones(5, np.float32), np.ones(5, np.float32)
+    report = Kernel(contract, found.ptx).emulate(np.zeros(0, np.float32), full, out, alpha=0.5)
+    assert report.ended
+    assert (out == 0).all()
+    assert (full == 1).all()
+    assert recorder.calls == []
 
 
 def test_emulate_refuses_what_a_launch_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
