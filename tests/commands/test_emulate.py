@@ -421,8 +421,8 @@ X, Y, FACTOR, N = SCALE_WORDS
     [
         ((X, Y, FACTOR), "scale takes 4 arguments (x, y, factor, n), 3 are given [TK401]"),
         ((X, Y, FACTOR, N, "q=1"), "5 are given [TK401]"),
-        ((X, Y, FACTOR, "n=i64:100"), "(n) has 8 bytes, and the parameter 4 [TK403]"),
-        ((X, Y, "factor=f64:2", N), "(factor) has 8 bytes, and the parameter 4 [TK403]"),
+        ((X, Y, FACTOR, "n=i64:100"), "(n) has 8 bytes, and the parameter has 4 bytes [TK403]"),
+        ((X, Y, "factor=f64:2", N), "(factor) has 8 bytes, and the parameter has 4 bytes [TK403]"),
         ((X, Y, FACTOR, "n=5000000000"), "does not fit 4 bytes [TK501]"),
         ((X, Y, FACTOR, "n=u8:300"), "300 does not fit u8"),
         ((X, Y, FACTOR, "n=null"), "(n) is a pointer, and the parameter has 4 bytes [TK403]"),

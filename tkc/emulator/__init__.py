@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from tkc.emulator.launch import Poisoned, emulate
+from tkc.emulator.launch import emulate
+from tkc.emulator.parameters import Poisoned, Struct
 from tkc.emulator.report import Finding, Report
 from tkc.emulator.tensormap import TensorMap
 
-__all__ = ["Finding", "Poisoned", "Report", "TensorMap", "emulate"]
+__all__ = ["Finding", "Poisoned", "Report", "Struct", "TensorMap", "emulate"]
