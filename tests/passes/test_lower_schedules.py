@@ -6,7 +6,7 @@ import itertools
 from math import prod
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations
 from passes.stage_machine import Machine
@@ -34,6 +34,7 @@ def blocks(shape: list[int], group: int) -> list[tuple[int, ...]]:
     return found
 
 
+@settings(deadline=None)
 @given(shapes, st.integers(1, 10))
 @example([5, 3], 8)  # a group of more rows than there are
 @example([3, 5, 2], 2)
@@ -42,11 +43,13 @@ def test_items_are_the_blocks_each_once(shape: list[int], group: int) -> None:
     assert sorted(found) == sorted(itertools.product(*map(range, shape)))
 
 
+@settings(deadline=None)
 @given(shapes)
 def test_without_bands_the_last_axis_is_fastest(shape: list[int]) -> None:
     assert blocks(shape, 1) == list(itertools.product(*map(range, shape)))
 
 
+@settings(deadline=None)
 @given(shapes, st.integers(2, 10))
 def test_a_band_is_walked_column_by_column(shape: list[int], group: int) -> None:
     """All items of a band of `group` rows come before those of the next; within it the column changes last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.targets import Feature, Target
@@ -78,10 +78,9 @@ class RolePlan:
 
 def slot_owner(slot: SSAValue) -> SSAValue:
     """The declared tile that a slot of a put or get belongs to (the tile itself for a tile)."""
-    block = slot.owner
-    parent = block.parent_op() if not hasattr(block, "results") else None
-    if isinstance(parent, PutOp | GetOp):
-        index = slot.index  # pyright: ignore[reportAttributeAccessIssue]
+    parent = slot.block.parent_op() if isinstance(slot, BlockArgument) else None
+    if isinstance(slot, BlockArgument) and isinstance(parent, PutOp | GetOp):
+        index = slot.index
         for pipe in parent.pipes:
             assert isinstance(pipe.owner, PipeOp)
             if index < len(pipe.owner.tiles):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.dialects.builtin import IntAttr as _IntAttr
@@ -21,10 +21,12 @@ def to_attribute(value: Any) -> Attribute:
         case str():
             return StringAttr(value)
         case dict():
-            return DictionaryAttr({k: to_attribute(v) for k, v in value.items()})
+            pairs = cast("dict[str, Any]", value)
+            return DictionaryAttr({k: to_attribute(v) for k, v in pairs.items()})
         case list() | tuple():
-            return ArrayAttr([to_attribute(v) for v in value])
-    raise TypeError(f"a contract holds no {type(value).__name__}")
+            return ArrayAttr([to_attribute(v) for v in cast("list[Any]", value)])
+        case _:
+            raise TypeError(f"a contract holds no {type(value).__name__}")
 
 
 def from_attribute(attribute: Attribute) -> Any:
@@ -43,4 +45,5 @@ def from_attribute(attribute: Attribute) -> Any:
             return {k: from_attribute(v) for k, v in attribute.data.items()}
         case ArrayAttr():
             return [from_attribute(v) for v in attribute.data]
-    raise TypeError(f"a contract holds no {attribute}")
+        case _:
+            raise TypeError(f"a contract holds no {attribute}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from xdsl.dialects.builtin import LocationAttr, UnknownLoc
+from xdsl.dialects.builtin import IntegerType, LocationAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from tkc.ir.stage.scalar import arith, const
@@ -36,7 +36,7 @@ class Emitter:
             result.name_hint = hint
         return result
 
-    def const(self, number: int, type: Attribute | None = None) -> SSAValue:
+    def const(self, number: int, type: IntegerType | None = None) -> SSAValue:
         op = const(number) if type is None else const(number, type)
         key = (self.block, number, op.value.type)
         if key not in self._constants:
@@ -47,7 +47,7 @@ class Emitter:
         return self.value(arith(kind, *inputs), hint)
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[Block]:
+    def inside(self, block: Block) -> Generator[Block]:
         """Appends to `block` for a while."""
         outer, self.block = self.block, block
         try:
@@ -56,7 +56,7 @@ class Emitter:
             self.block = outer
 
     @contextmanager
-    def at(self, location: LocationAttr) -> Iterator[None]:
+    def at(self, location: LocationAttr) -> Generator[None]:
         """Gives `location` for a while."""
         outer, self.location = self.location, location
         try:

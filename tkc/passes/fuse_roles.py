@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
-from tkc.diagnostics import Note, TkcError
+from tkc.diagnostics import Bug, Note, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import const
@@ -109,7 +109,7 @@ def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
     assert other.last_op is not None
     for op in list(other.ops):
         op.detach()
-        if op is not None and not isinstance(op, s.YieldOp):
+        if not isinstance(op, s.YieldOp):
             body.insert_op_before(op, body.last_op)
     two.detach()
     two.erase()
@@ -161,29 +161,30 @@ def _connect(pipe: s.PipeOp) -> None:
 def _buffer_of(value: SSAValue) -> SSAValue:
     """The buffer that an accumulator value was opened from, through products, waits and loops."""
     while True:
-        match value.owner:
-            case s.OpenOp() as op:
-                return op.buffer
-            case s.ZeroOp() | s.MmaOp() | s.MmaWaitOp() as op:
-                value = op.source
-            case s.ForOp() as op:
-                value = op.inits[value.index]  # pyright: ignore[reportAttributeAccessIssue]
-            case Block() as block if isinstance(loop := block.parent_op(), s.ForOp):
-                value = loop.inits[value.index - 1]  # pyright: ignore[reportAttributeAccessIssue]
-            case owner:
-                raise TkcError.at(
-                    "TK213", f"an accumulator that comes from {owner} cannot be followed", None
+        owner: Operation | Block = value.owner
+        match value:
+            case OpResult() if isinstance(owner, s.OpenOp):
+                return owner.buffer
+            case OpResult() if isinstance(owner, s.ZeroOp | s.MmaOp | s.MmaWaitOp):
+                value = owner.source
+            case OpResult() if isinstance(owner, s.ForOp):
+                value = owner.inits[value.index]
+            case BlockArgument() if isinstance(loop := value.block.parent_op(), s.ForOp):
+                value = loop.inits[value.index - 1]
+            case _:
+                raise Bug(
+                    "fuse-roles", f"an accumulator that comes from {value} cannot be followed"
                 )
 
 
 def _ready(value: SSAValue, commit: s.CommitOp) -> SSAValue:
     """The accumulator once its products are done: as it is where a wait has been passed, else a wait is added."""
-    owner = value.owner
-    if isinstance(owner, s.ForOp):
+    owner: Operation | Block = value.owner
+    if isinstance(value, OpResult) and isinstance(owner, s.ForOp):
         last = owner.body.block.last_op
         assert isinstance(last, s.YieldOp)
-        inner = last.values[value.index]  # pyright: ignore[reportAttributeAccessIssue]
-        if isinstance(inner.owner, s.MmaWaitOp) and inner.owner.pending.value.data == 0:
+        inner: Operation | Block = last.values[value.index].owner
+        if isinstance(inner, s.MmaWaitOp) and inner.pending.value.data == 0:
             return value
     if isinstance(owner, s.MmaWaitOp | s.ZeroOp):
         return value
@@ -203,8 +204,6 @@ def _rename(kernel: s.KernelOp, old: str, new: str) -> None:
     """The joined role takes the place of the one that went, at every pipe's end."""
     for pipe in kernel.body.block.ops:
         if isinstance(pipe, s.PipeOp):
-            for end in ("producers", "consumers"):
-                ends = pipe.properties[end]
-                assert isinstance(ends, ArrayAttr)
-                renamed = dict.fromkeys(new if n.data == old else n.data for n in ends)
+            for end, names in (("producers", pipe.producers), ("consumers", pipe.consumers)):
+                renamed = dict.fromkeys(new if n.data == old else n.data for n in names)
                 pipe.properties[end] = ArrayAttr([StringAttr(n) for n in renamed])

@@ -34,8 +34,9 @@ class InsertFencesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             crossing = shared_by_proxies(kernel)
+            tensor = has_tensor_memory(kernel)
             for role in [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]:
-                RoleFences(role, crossing).run()
+                RoleFences(role, crossing, tensor).run()
 
 
 def _touches(op: Operation) -> list[tuple[SSAValue, Touch]]:
@@ -43,8 +44,8 @@ def _touches(op: Operation) -> list[tuple[SSAValue, Touch]]:
     found: list[tuple[SSAValue, Touch]] = []
     for row in effects_of(op) or ():
         if isinstance(row, Touch):
-            value = getattr(op, row.operand)
-            if isinstance(value, SSAValue) and isinstance(value.type, BufferType | AccumulatorType):
+            value: SSAValue | None = getattr(op, row.operand)
+            if value is not None and isinstance(value.type, BufferType | AccumulatorType):
                 found.append((value, row))
     return found
 
@@ -59,6 +60,14 @@ def shared_by_proxies(kernel: s.KernelOp) -> set[SSAValue]:
             if touch.space is Space.SHARED:
                 seen.setdefault(buffer, set()).add(touch.proxy)
     return {b for b, proxies in seen.items() if {Proxy.GENERIC, Proxy.ASYNC} <= proxies}
+
+
+def has_tensor_memory(kernel: s.KernelOp) -> bool:
+    """Whether accumulators live in tensor memory: a kernel keeps all of them in one place."""
+    return any(
+        isinstance(o, s.BufferOp) and o.buffer.type.home.data == Home.TENSOR
+        for o in kernel.body.block.ops
+    )
 
 
 def _synchronises(op: Operation) -> bool:
@@ -81,23 +90,6 @@ def _touches_async(op: Operation, buffer: SSAValue) -> bool:
         for inner in op.walk()
         for value, touch in _touches(inner)
     )
-
-
-def _in_tensor_memory(value: SSAValue) -> bool:
-    """Whether an accumulator lives in tensor memory: wherever no register buffer is behind it, so it asks the
-    kernel."""
-    block = value.owner.parent_block() if isinstance(value.owner, Operation) else value.owner
-    while block is not None:
-        parent = block.parent_op()
-        if isinstance(parent, s.KernelOp):
-            return any(
-                isinstance(o, s.BufferOp)
-                and isinstance(o.buffer.type, BufferType)
-                and o.buffer.type.home.data == Home.TENSOR
-                for o in parent.body.block.ops
-            )
-        block = parent.parent_block() if parent is not None else None
-    return False
 
 
 Fence = s.ProxyFenceOp | s.Tcgen05FenceOp
@@ -127,6 +119,7 @@ class RoleFences:
 
     role: s.RoleOp
     crossing: set[SSAValue]
+    tensor: bool
     made: dict[Key, Fence] = field(default_factory=dict[Key, Fence])
 
     def run(self) -> None:
@@ -139,7 +132,7 @@ class RoleFences:
                 ):
                     self._proxy(op, buffer, after=False)
                     self._proxy(op, buffer, after=True)
-                elif touch.proxy is Proxy.TENSOR and _in_tensor_memory(buffer):
+                elif touch.proxy is Proxy.TENSOR and self.tensor:
                     self._tensor(op, buffer, after=False)
                     self._tensor(op, buffer, after=True)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
@@ -56,7 +57,11 @@ class LowerStageToPtxPass(ModulePass):
             source.erase()
 
 
-SCALAR_PARAMS = {f32: ("f32", "f32"), i32: ("s32", "i32"), i64: ("s64", "i64")}
+SCALAR_PARAMS: dict[Attribute, tuple[str, str]] = {
+    f32: ("f32", "f32"),
+    i32: ("s32", "i32"),
+    i64: ("s64", "i64"),
+}
 """Scalar arguments: the kind of PTX parameter, and the dtype in the contract."""
 
 

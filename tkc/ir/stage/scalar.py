@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i1, i32, i64
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr, f32, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     EqAttrConstraint,
@@ -113,9 +113,9 @@ class ArithOp(Operation):
             )
 
 
-def const(value: int, type: Attribute = i32) -> ConstOp:
+def const(value: int, type: IntegerType = i32) -> ConstOp:
     """An integer constant."""
-    return ConstOp.create(properties={"constant": IntegerAttr(value, type)}, result_types=(type,))  # type: ignore[arg-type]
+    return ConstOp.create(properties={"constant": IntegerAttr(value, type)}, result_types=(type,))
 
 
 def arith(kind: str, *inputs: SSAValue) -> ArithOp:

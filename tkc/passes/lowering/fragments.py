@@ -47,7 +47,7 @@ def wide(k: Kernel, whole: SSAValue, start: int, count: int) -> tuple[SSAValue, 
 def _finish(k: Kernel, op: s.ReadAccumulatorOp, even: SSAValue, odd: SSAValue) -> None:
     """Zero instead, where the item had no product."""
     if op.nonzero is not None:
-        some = k.number(op.nonzero)
+        some: SSAValue | bool = k.number(op.nonzero)
         if some is False:
             raise Bug("lower-stage-to-ptx", "an accumulator that never counts")
         if isinstance(some, SSAValue):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i1, i64
+from xdsl.dialects.builtin import FloatAttr, f32, i1, i64
 from xdsl.ir import SSAValue
 
 from tkc.diagnostics import Bug
@@ -37,7 +38,8 @@ FLOATING = {
     "max": ("max", ".f32"),
 }
 
-KNOWN: dict[str, Any] = {
+
+KNOWN: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -57,9 +59,8 @@ KNOWN: dict[str, Any] = {
     "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b,
     "ge": lambda a, b: a >= b,
-    "select": lambda p, a, b: a if p else b,
 }
-"""What the table's arithmetic gives on numbers known at compile time."""
+"""What the table's arithmetic gives on two numbers known at compile time."""
 
 
 @lowers(ConstOp)
@@ -67,7 +68,7 @@ def constant(k: Kernel, op: ConstOp) -> None:
     attribute = op.constant
     if isinstance(attribute, FloatAttr):
         k.values[op.value] = float(attribute.value.data)
-    elif isinstance(attribute, IntegerAttr):
+    else:
         number = attribute.value.data
         k.values[op.value] = bool(number) if attribute.type == i1 else number
 
@@ -92,14 +93,14 @@ def arithmetic(k: Kernel, op: ArithOp) -> None:
 def compute(k: Kernel, kind: str, inputs: list[Any], type: Any) -> Any:
     """The result of one row of the scalar table, known now where the inputs are."""
     emit = k.emit
-    if not any(isinstance(v, SSAValue) for v in inputs) and type != f32:
-        return KNOWN[kind](*inputs)
     if kind == "select":
         p, a, b = inputs
         if isinstance(p, bool):
             return a if p else b
         return emit("selp", ".f32" if type == f32 else ".b32", a, b, p)
     a, b = inputs
+    if type != f32 and not any(isinstance(v, SSAValue) for v in inputs):
+        return KNOWN[kind](a, b)
     if type == i1:
         if kind not in ("and", "or", "xor"):
             raise Bug("lower-stage-to-ptx", f"{kind} of predicates")

@@ -115,7 +115,7 @@ class Kernel:
 
     def register(self, value: SSAValue) -> SSAValue:
         """A scalar in a register (a known number as a constant)."""
-        found = self.number(value)
+        found: SSAValue | int | float = self.number(value)
         if isinstance(found, SSAValue):
             return found
         if isinstance(found, bool):
