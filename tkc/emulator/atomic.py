@@ -92,20 +92,21 @@ def _atomic(returns: bool) -> Builder:
     def build(i: Instruction) -> Step:
         op = "exch" if i.row.name == "atom.exch" else i.mod("op")
         kind = i.type
-        if kind == "b128":
-            raise ValueError("type .b128 is not covered")
+        # A register of 128 bits is two words of each lane.
+        words = 2 if kind == "b128" else 1
         where = "shared" if i.mod("space").startswith("shared") else "global"
-        bits, fn = _operation(op, kind, where)
+        bits, fn = _operation(op, "b64" if words == 2 else kind, where)
         dtype = UNSIGNED[bits]
         sources = i.srcs("a", np.dtype(f"float{bits}") if kind in ("f32", "f64") else dtype)
         slots = [slot for slot, _ in sources]
         dests = [slot for slot, _ in i.dsts("d")] if returns else []
         origin = Origin(i)
-        resolve = resolver(i, "addr", i.mod("space"), origin, bits // 8 * len(slots))
+        count = words * len(slots)
+        resolve = resolver(i, "addr", i.mod("space"), origin, bits // 8 * count)
         i.follows = True
 
         def run(w: Any) -> None:
-            old, bad = _apply(w, origin, resolve(w), _values(w, slots, dtype), fn, bits, len(slots))
+            old, bad = _apply(w, origin, resolve(w), _values(w, slots, dtype), fn, bits, count)
             spread = w.spread(old)
             for k, slot in enumerate(dests):
                 w.put(slot, spread if len(dests) == 1 else spread[:, k])
@@ -121,27 +122,30 @@ def _atomic(returns: bool) -> Builder:
 
 
 def _cas(i: Instruction) -> Step:
-    bits = type_bits(i.type)
-    if bits == 128:
-        raise ValueError("type .b128 is not covered")
+    size = type_bits(i.type)
+    bits, count = (64, 2) if size == 128 else (size, 1)
     dtype = UNSIGNED[bits]
-    d, a, b = i.dst("d", bits), i.src("a", dtype), i.src("b", dtype)
+    d = i.dst("d", size)
+    (a, have), (b, also) = (i.src_wide(name, dtype) for name in ("a", "b"))
+    if {have, also} != {size}:
+        raise ValueError(f"operands of {have} and {also} bits, expected {size}")
     origin = Origin(i)
-    resolve = resolver(i, "addr", i.mod("space"), origin, bits // 8)
+    resolve = resolver(i, "addr", i.mod("space"), origin, size // 8)
 
     def run(w: Any) -> None:
         memory = w.machine.memory
         expected, new = _values(w, [a], dtype), _values(w, [b], dtype)
-        old = np.zeros(len(new), dtype)
+        old = np.zeros(new.shape, dtype)
         for region, offsets, where in resolve(w):
             positions = np.arange(len(offsets)) if where is None else where
             for turn in _rounds(offsets):
                 here, at = offsets[turn], positions[turn]
-                before = memory.read(w, origin, region, here, bits)
+                before = memory.read(w, origin, region, here, bits, count)
                 old[at] = before
-                hit = before == expected[at]
+                same = before == expected[at]
+                hit = same.all(axis=1) if count > 1 else same
                 if hit.any():
-                    memory.write(w, origin, region, here[hit], new[at][hit], bits)
+                    memory.write(w, origin, region, here[hit], new[at][hit], bits, count)
         w.put(d, w.spread(old))
 
     return run
