@@ -35,8 +35,17 @@ if TYPE_CHECKING:
 
 SCHEDULES = ("eager", "lazy", "random")
 MODELS = ("strict", "practice")
-QUANTUM = 20000
+QUANTUM = 2000
 """Steps that a path may do before others get their turn."""
+
+PATIENCE = 400
+"""How often a path that has used its turn without any effect gets another one while nobody else can go on."""
+
+IDLE_STEPS = 1_000_000
+"""Steps of the whole launch without any effect after which it counts as hung, in the random schedule."""
+
+STALLED_STEPS = 20_000
+"""Steps without any effect after which the random schedule lets more lanes or another cluster start."""
 
 RESERVED_SHARED = 1024
 """Bytes at the start of the shared window that the system keeps."""
@@ -105,10 +114,11 @@ class Machine:
         self.watch: Watch | None = None
         self.running: Path | None = None
         self.done_ctas = 0
-        self.cancelled: set[int] = set()
         self._seen: set[tuple[str, int]] = set()
         self._hits = [0] * len(program.segments)
         self._clusters: Iterator[tuple[int, int, int]] = iter(())
+        self._next: tuple[int, int, int] | None = None
+        self._changed = (-1, 0)
         self._live: list[Cluster] = []
         self.lay_out_shared()
 
@@ -117,11 +127,7 @@ class Machine:
     def lay_out_shared(self) -> None:
         """Static variables first, dynamic shared memory after them."""
         used = {id(v) for _, v, _, _ in self.program.symbols}
-        variables = [
-            v
-            for v in self.program.variables
-            if v.space == "shared" and id(v) in used
-        ]
+        variables = [v for v in self.program.variables if v.space == "shared" and id(v) in used]
         at = RESERVED_SHARED
         layout = self.shared_layout
         dynamic = [v for v in variables if not v.size]
@@ -291,25 +297,19 @@ class Machine:
         return self.report
 
     def _loop(self) -> None:
-        tried = -1
-        chance = self.random.random
+        tried, attempts = -1, 0
         while True:
             if self.ready:
-                if self.schedule == "random":
-                    if self.operations and chance() < 0.3:
-                        self._advance()
-                        continue
-                    at = self.random.randrange(len(self.ready))
-                    self.ready.rotate(-at)
-                    self._run(self.ready.popleft(), 1 + int(64 * chance()))
-                else:
-                    self._run(self.ready.popleft(), QUANTUM)
+                if not self._turn():
+                    self._hang()
+                    return
                 continue
             if self.operations:
                 self._advance()
                 continue
             now = self.activity + self.memory.writes
-            if self.polling and tried != now:
+            attempts = attempts + 1 if tried == now else 0
+            if self.polling and attempts < self._patience():
                 # Nobody else can go on: waits with a time limit run into it.
                 tried = now
                 waiting, self.polling = self.polling, []
@@ -321,17 +321,59 @@ class Machine:
                     path.token = None
                     self.wake(path)
                 continue
-            if self._admit():
+            if self._unstick():
                 tried = -1
                 continue
             if self._live:
                 self._hang()
             return
 
+    def _turn(self) -> bool:
+        """Lets somebody step; false where nothing has changed for so long that nothing will."""
+        if self.schedule != "random":
+            self._run(self.ready.popleft(), QUANTUM)
+            return True
+        now = self.activity + self.memory.writes
+        if now != self._changed[0]:
+            self._changed = (now, self.steps)
+        elif self.steps - self._changed[1] > STALLED_STEPS and self._unstick():
+            self._changed = (now, self.steps)
+        elif self.steps - self._changed[1] > IDLE_STEPS:
+            return False
+        chance = self.random.random
+        if self.operations and chance() < 0.3:
+            self._advance()
+            return True
+        self.ready.rotate(-self.random.randrange(len(self.ready)))
+        self._run(self.ready.popleft(), 1 + int(64 * chance()))
+        return True
+
+    def _unstick(self) -> bool:
+        """Lets lanes go on that wait for their siblings at a join, or else starts another cluster."""
+        released = False
+        for cluster in self._live:
+            for cta in cluster.ctas:
+                for warp in cta.warps:
+                    released |= warp.release_joined()
+        return released or self._admit()
+
+    def _patience(self) -> int:
+        """How often paths that poll are tried again before others start, or the launch counts as hung.
+
+        One that turns without a wait may as well be computing for long; a cluster that has not started can help both.
+        """
+        turning = any(path.poll is None for path in self.polling)
+        held = any(path.warp.joins for path in self.polling)
+        return PATIENCE if turning and not held and not self._more() else 1
+
+    def _more(self) -> bool:
+        """Whether a cluster has not started yet."""
+        if self._next is None:
+            self._next = next(self._clusters, None)
+        return self._next is not None
+
     def _admit(self) -> bool:
-        base = next(self._clusters, None)
-        while base is not None and self._number(base) in self.cancelled:
-            base = next(self._clusters, None)
+        base = self.cancel_next()
         if base is None:
             return False
         cluster = Cluster(self, base)
@@ -341,12 +383,11 @@ class Machine:
                 self.ready.append(Path(warp, warp.alive, 0, None))
         return True
 
-    def _number(self, base: tuple[int, int, int]) -> int:
-        return base[0] + self.grid[0] * (base[1] + self.grid[1] * base[2])
-
     def cancel_next(self) -> tuple[int, int, int] | None:
         """Takes the first cluster that has not started, as clusterlaunchcontrol does; None where there is none."""
-        return next(self._clusters, None)
+        found = self._next if self._more() else None
+        self._next = None
+        return found
 
     def cta_ended(self, cta: Cta) -> None:
         self.done_ctas += 1
@@ -362,6 +403,7 @@ class Machine:
         warp = path.warp
         warp.enter(path)
         segments, taint, hits = self.program.segments, warp.taint, self._hits
+        before = self.activity + self.memory.writes
         pc = path.pc
         steps = 0
         while True:
@@ -381,7 +423,12 @@ class Machine:
                 break
             if steps >= budget:
                 path.pc = pc
-                self.ready.append(path)
+                if budget == QUANTUM and before == self.activity + self.memory.writes:
+                    # Nothing has changed in all these steps: perhaps it turns round a value that others must write.
+                    path.waits = "a value that it polls"
+                    self.polling.append(path)
+                else:
+                    self.ready.append(path)
                 break
         self.steps += steps
         if self.max_steps is not None and self.steps > self.max_steps:
@@ -406,6 +453,8 @@ class Machine:
         polls = {id(p): p for p in self.polling}
         for path in polls.values():
             blocked.append(f"{path.warp.describe(path.mask)} waits for {path.waits}")
+        for path in self.ready:
+            blocked.append(f"{path.warp.describe(path.mask)} turns round a value that it polls")
         blocked = list(dict.fromkeys(blocked))
         first = next(iter(polls.values()), None)
         ins = self.program.segments[first.pc].last if first is not None else None

@@ -89,6 +89,7 @@ class Warp:
         "full",
         "groups",
         "index",
+        "joins",
         "machine",
         "mask",
         "parked",
@@ -116,6 +117,7 @@ class Warp:
         self.taint: dict[int, int] = {}
         self.parked: dict[int, list[tuple[Path, int, Step, Step, int]]] = {}
         self.groups: dict[Any, Any] = {}
+        self.joins: list[Join] = []
         self.R: list[Any] = []
 
     @property
@@ -222,6 +224,7 @@ class Warp:
         join = path.join
         if segment >= 0 and (join is None or join.segment != segment):
             join = Join(segment, join)
+            self.joins.append(join)
         elif join is not None:
             join.count -= 1
         going: list[tuple[int, int]] = []
@@ -248,11 +251,24 @@ class Warp:
         join.count -= 1
         if join.count:
             return False
+        self.joins.remove(join)
         path.mask = join.mask
         path.join = join.parent
         path.rejoin = path.join.segment if path.join is not None else -1
         self.enter(path)
         return True
+
+    def release_joined(self) -> bool:
+        """Lets lanes that wait at a join go on by themselves: those that they wait for may need what they do next."""
+        released = False
+        for join in self.joins:
+            if join.mask and join.count:
+                if join.parent is not None:
+                    join.parent.count += 1
+                self.machine.wake(Path(self, join.mask, join.segment, join.parent))
+                join.mask = 0
+                released = True
+        return released
 
     def leave(self, path: Path) -> None:
         """The lanes of a path end."""
@@ -262,6 +278,7 @@ class Warp:
             join.count -= 1
             if join.count:
                 break
+            self.joins.remove(join)
             if join.mask:
                 self.machine.wake(Path(self, join.mask, join.segment, join.parent, frame))
                 break
