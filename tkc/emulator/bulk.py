@@ -221,34 +221,47 @@ def _load_steps(
         bar.complete(size, i, agent)
 
 
-def _cluster_copy(i: Instruction) -> Step:
-    """Shared memory of this CTA to that of another, completing on an mbarrier there."""
-    dst, src, bar = scalar_reader(i, "dst"), scalar_reader(i, "src"), scalar_reader(i, "bar")
-    size_slot = i.src("bytes", U32)
-    origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
+def _to_cluster(reduces: bool) -> Builder:
+    """Shared memory of this CTA to that of another, or a reduction into it, completing on an mbarrier there."""
 
-    def steps(w: Any, lane: int, size: int) -> Iterator[None]:
-        memory = w.machine.memory
-        agent = f"copy engine, for {w.describe()}"
-        own, start = shared_place(w, src(w, lane), i)
-        to, place = shared_place(w, dst(w, lane), i)
-        target = barrier_of(w, bar(w, lane), i)
-        for what, number in (("source", start), ("destination", place), ("size", size)):
-            aligned(number, 16, what, i, w)
-        data, bad = memory.read_box(agent, origin, own.shared, start, (size,), (1,))
-        yield
-        memory.write_box(agent, origin, to.shared, place, (1,), data)
-        if bad is not None:
-            to.shared.shadow[place : place + size] = bad
-        yield
-        target.complete(size, i, agent)
+    def build(i: Instruction) -> Step:
+        dst, src, bar = scalar_reader(i, "dst"), scalar_reader(i, "src"), scalar_reader(i, "bar")
+        size_slot = i.src("bytes", U32)
+        origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
+        combine = reduction(i.mod("op"), i.type, "bulk") if reduces else None
 
-    def run(w: Any) -> None:
-        for lane in w.lanes():
-            size = int(view(w.R[size_slot], U32)[lane])
-            w.machine.issue("bulk copy", steps(w, lane, size), i, w.cta.cluster)
+        def steps(w: Any, source: int, place: int, bar_place: int, size: int) -> Iterator[None]:
+            memory = w.machine.memory
+            agent = f"copy engine, for {w.describe()}"
+            own, start = shared_place(w, source, i)
+            to, place = shared_place(w, place, i)
+            target = barrier_of(w, bar_place, i)
+            for what, number in (("source", start), ("destination", place), ("size", size)):
+                aligned(number, 16, what, i, w)
+            data, bad = memory.read_box(agent, origin, own.shared, start, (size,), (1,))
+            yield
+            if combine is not None:
+                dtype, fn = combine
+                old, unset = memory.read_box(agent, origin, to.shared, place, (size,), (1,))
+                data = np.ascontiguousarray(fn(old.view(dtype), data.view(dtype))).view(np.uint8)
+                if unset is not None:
+                    bad = unset if bad is None else bad | unset
+            memory.write_box(agent, origin, to.shared, place, (1,), data)
+            if bad is not None:
+                to.shared.shadow[place : place + size] = bad
+            yield
+            target.complete(size, i, agent)
 
-    return run
+        def run(w: Any) -> None:
+            for lane in w.lanes():
+                size = int(view(w.R[size_slot], U32)[lane])
+                # The registers are read now: the operation itself may run later.
+                taken = steps(w, src(w, lane), dst(w, lane), bar(w, lane), size)
+                w.machine.issue("bulk copy", taken, i, w.cta.cluster)
+
+        return run
+
+    return build
 
 
 Combine = Callable[[Vec, Vec], Vec]
@@ -330,16 +343,16 @@ def _store(reduces: bool) -> Builder:
         origin = Origin(i, Proxy.ASYNC, Done.BULK_GROUP)
         combine = reduction(i.mod("op"), i.type, "bulk") if reduces else None
 
-        def steps(w: Any, lane: int, size: int, token: Token) -> Iterator[None]:
+        def steps(
+            w: Any, source: int, address: int, bits: int, size: int, token: Token
+        ) -> Iterator[None]:
             machine, memory = w.machine, w.machine.memory
             agent = f"copy engine, for {w.describe()}"
-            cta, start = shared_place(w, src(w, lane), i)
-            address = dst(w, lane)
+            cta, start = shared_place(w, source, i)
             for what, number in (("source", start), ("destination", address), ("size", size)):
                 aligned(number, 16, what, i, w)
             keep = None
             if byte_mask >= 0:
-                bits = int(view(w.R[byte_mask], U16)[lane])
                 keep = np.resize(np.array([bits >> k & 1 for k in range(16)], bool), size)
             data, bad = memory.read_box(agent, origin_read, cta.shared, start, (size,), (1,))
             if bad is not None and (keep is None or (bad != 0)[keep].any()):
@@ -365,8 +378,10 @@ def _store(reduces: bool) -> Builder:
             for lane in w.lanes():
                 size = int(view(w.R[size_slot], U32)[lane])
                 w.machine.report.count("bytes.bulk.store", size)
-                token = store_token(w, lane)
-                w.machine.issue("bulk store", steps(w, lane, size, token), i, w.cta.cluster)
+                bits = int(view(w.R[byte_mask], U16)[lane]) if byte_mask >= 0 else 0
+                # The registers are read now: the operation itself may run later.
+                taken = steps(w, src(w, lane), dst(w, lane), bits, size, store_token(w, lane))
+                w.machine.issue("bulk store", taken, i, w.cta.cluster)
 
         return run
 
@@ -375,9 +390,10 @@ def _store(reduces: bool) -> Builder:
 
 SEMANTICS: dict[str, Builder] = {
     "cp.async.bulk.load": _load,
-    "cp.async.bulk.cluster": _cluster_copy,
+    "cp.async.bulk.cluster": _to_cluster(False),
     "cp.async.bulk.store": _store(False),
     "cp.reduce.async.bulk": _store(True),
+    "cp.reduce.async.bulk.cluster": _to_cluster(True),
     "cp.async.bulk.commit_group": _commit,
     "cp.async.bulk.wait_group": _wait_group(False),
     "cp.async.bulk.wait_group.read": _wait_group(True),
