@@ -41,6 +41,18 @@ SCALE = (
 )
 """y = x * factor for n floats, one to a thread, 64 to a CTA; its accesses are line 2 of scale.tk."""
 
+SCALE_STRUCT = (
+    SCALE.replace(
+        ".param .u64 x, .param .u64 y, .param .f32 factor, .param .u32 n",
+        ".param .align 8 .b8 p[24]",
+    )
+    .replace("[x]", "[p]")
+    .replace("[y]", "[p+8]")
+    .replace("[factor]", "[p+16]")
+    .replace("[n]", "[p+20]")
+)
+"""The same with a structure of x, y, factor and n as its parameter."""
+
 TWO = (
     HEADER
     + """\

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from small_ptx import HANG, LOOP, SCALE, TILE, TILE_BY_POINTER, TWO
+from small_ptx import HANG, LOOP, SCALE, SCALE_STRUCT, TILE, TILE_BY_POINTER, TWO
 
 import tkc
 import tkc.emulator
@@ -32,6 +32,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in {
         "scale": SCALE,
+        "scale_struct": SCALE_STRUCT,
         "two": TWO,
         "tile": TILE,
         "tile_by_pointer": TILE_BY_POINTER,
@@ -164,6 +165,72 @@ def test_an_array_may_stand_twice_and_a_pointer_be_null(tmp_path: Path) -> None:
     words = ("x=f32:random(64,seed=1)", "y=@x", "factor=f32:2", "n=i32:64", "--expect", "x=ref.npy")
     assert emulate("scale.ptx", "--grid", "1", *words) == 0
     assert emulate("scale.ptx", "--grid", "1", "x=null", "y=null", "factor=f32:2", "n=i32:0") == 0
+
+
+ARRAYS = ("--array", "x=f32:random(100,seed=1)", "--array", "y=f32:empty(100)")
+
+
+def test_a_parameter_may_be_a_structure() -> None:
+    np.save("ref.npy", 2 * arguments.random((100,), "f32", 1))
+    Path("image.bin").write_bytes(bytes(16) + np.float32(2).tobytes() + np.int32(100).tobytes())
+    more = ("--expect", "y=ref.npy", "--rtol", "0")
+    for word in (
+        "p=struct(0=@x, 8=@y, 16=f32:2, 20=i32:100)",
+        "p=struct(image.bin, 0=@x, 8=@y)",
+        "p=struct(image.bin, 8=@y, 0=f32:random(100,seed=1))",
+    ):
+        assert emulate("scale_struct.ptx", *LAUNCH, *ARRAYS, word, *more) == 0
+    launch = {
+        "schema": "tkc-plain-launch/1",
+        "grid": 2,
+        "arrays": {"x": "f32:random(100,seed=1)", "y": "f32:empty(100)"},
+        "args": {"p": {"struct": {"0": "@x", "8": "@y", "16": "f32:3"}, "image": "../image.bin"}},
+    }
+    Path("folder").mkdir()
+    Path("folder/launch.json").write_text(json.dumps(launch))
+    words = ("scale_struct.ptx", "--launch", "folder/launch.json", *more)
+    assert emulate(*words) == 1
+    assert emulate(*words, "p=struct(image.bin, 0=@x, 8=@y)") == 0
+    assert emulate(*words, "p=struct(image.bin, 0=@x, 8=@y)", "x=random(100,seed=2)") == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("p=struct(0=@x, 8=@y, 16=f32:2, 20=100)", "the number at 20 has no width"),
+        (
+            "p=struct(0=@x, 8=@y, 16=f32:2, 24=i32:100)",
+            "(p) at 24 has 4 bytes, and the parameter has 24",
+        ),
+        ("p=struct(0=@x, 8=@y, 16=f32:2, 16=f32:2)", "offset 16 is given twice"),
+        ("p=struct(0=@x, y=@y)", "y is no offset"),
+        ("p=struct(0=@x, @y)", "@y in a structure, expected OFFSET=VALUE"),
+        ("p=struct(0=@z)", "no array z stands before it"),
+        ("p=struct(0=struct(0=@x))", "a structure in a structure"),
+        ("p=struct(none.bin, 0=@x)", "none.bin cannot be read: No such file"),
+        ("p=struct(scale.ptx, 0=@x)", "bytes, and the parameter has 24"),
+        ("p=struct(0=@x", "the parenthesis is not closed"),
+        ("p=@x", "(p) is a pointer, and the parameter has 24 bytes"),
+    ],
+)
+def test_structures_that_do_not_fit(
+    word: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert emulate("scale_struct.ptx", *LAUNCH, *ARRAYS, word) == 1
+    one_error(capsys.readouterr().err, says)
+
+
+def test_arrays_beside_the_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, says in (
+        (("--array", "x=i32:7"), "x cannot be made: expected an array"),
+        (("--array", "x=null"), "x cannot be made: expected an array"),
+        ((*ARRAYS[:2], *ARRAYS[:2]), "x is given twice"),
+        ((*ARRAYS[:2], "x=f32:zeros(3)"), "x is given twice"),
+    ):
+        assert emulate("scale_struct.ptx", *LAUNCH, *words) == 1
+        one_error(capsys.readouterr().err, says)
+    assert emulate(GEMM, *ARRAYS, *WORDS) == 2
+    assert "--array is for a PTX text alone" in capsys.readouterr().err
 
 
 def test_one_entry_of_several_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -541,7 +608,7 @@ ARGS = '"args": {"x": "f32:random(100)", "y": "f32:empty(100)", "factor": 2.0, "
         ('{"schema": "tkc-plain-launch/1", "shared_bytes": -1, "args": {}}', "an integer >= 0"),
         ('{"schema": "tkc-plain-launch/1", "args": {"a": 1, "a": 2}}', "a stands twice"),
         ('{"schema": "tkc-plain-launch/1", "args": {"a b": 1}}', "names of letters"),
-        ('{"schema": "tkc-plain-launch/1", "args": {"a": true}}', 'or {"map": …}'),
+        ('{"schema": "tkc-plain-launch/1", "args": {"a": true}}', 'or {"struct": …}'),
         ('{"schema": "tkc-plain-launch/1", "args": {"a": "f32:rand(3)"}}', "args.a: no maker rand"),
         (
             '{"schema": "tkc-plain-launch/1", "args": {"a": {"map": "f32:zeros(8,8)"}}}',

@@ -10,11 +10,14 @@ stand in the order of the kernel's parameters; their names are free. One is, as 
     null                          a null pointer
     @A                            the array of argument A again
     map(f16:random(256,64), box=64x64, swizzle=128B)     a tensor map over an array
+    struct(image.bin, 16=@A, 24=i32:256, 64=map(@A, box=64x64))     a structure: values at byte offsets, over the
+                                  bytes of a file where one is named
 
 A tensor map takes every field of cuTensorMapEncodeTiled, innermost axis first: dtype, sizes, strides (bytes, of axes 1
 and up), box, element_strides, interleave, swizzle, l2_promotion, fill, offset (bytes). Without sizes and strides it is
-over the whole array. In a file it may be an object, `{"map": "f16:random(256,64)", "box": [64, 64]}`; null and numbers
-stand for themselves.
+over the whole array. In a file a map and a structure may be objects: `{"map": "f16:random(256,64)", "box": [64, 64]}`,
+`{"struct": {"16": "@A"}, "image": "image.bin"}`; null and numbers stand for themselves. `arrays`, or --array, gives
+arrays that are no parameter themselves, for `@` to name.
 """
 
 from __future__ import annotations
@@ -24,17 +27,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tkc import arguments
-from tkc.arguments import Empty, FromFile, Number, Spec, dtype_named, make_array, parse_value
+from tkc.arguments import FromFile, Number, Spec, dtype_named, parse_value
 from tkc.backend.schema import Check, integer, is_integer, is_object, list_of, record, refuse, text
 from tkc.diagnostics import Collector, TkcError, nearest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
 
 SCHEMA = "tkc-plain-launch/1"
 
@@ -62,7 +59,15 @@ class Mapped:
     fields: Mapping[str, Any]
 
 
-Argument = Data | Same | Mapped | None
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """A structure: what stands at each byte offset, over the bytes of the file `image`."""
+
+    members: Mapping[int, Data | Same | Mapped | None]
+    image: str | None = None
+
+
+Argument = Data | Same | Mapped | Structure | None
 """None is a null pointer."""
 
 
@@ -76,6 +81,8 @@ class PlainLaunch:
     cluster: tuple[int, ...] = (1, 1, 1)
     shared_bytes: int = 0
     args: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
+    arrays: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
+    """Arrays that are no parameter by themselves."""
     ptx: Path | None = None
 
 
@@ -83,7 +90,8 @@ class PlainLaunch:
 
 _WORD = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
 _TYPED = re.compile(r"([a-z][a-z0-9_]*):(?![/\\])(.+)", re.DOTALL)
-_MAP = re.compile(r"map\((.*)\)", re.DOTALL)
+_COMPOUND = re.compile(r"(map|struct)\((.*)\)", re.DOTALL)
+_OFFSET = re.compile(r"\d{1,9}")
 
 _NUMBERS = ("sizes", "strides", "box", "element_strides")
 _WORDS = ("dtype", "interleave", "swizzle", "l2_promotion", "fill")
@@ -91,31 +99,39 @@ MAP_FIELDS = (*_NUMBERS, *_WORDS, "offset")
 """What may be said of a tensor map."""
 
 
-def parse_words(words: Sequence[str], launch: PlainLaunch) -> PlainLaunch:
-    """The launch with the arguments of the command line: all of them, or new values for those of a file."""
+def parse_words(
+    words: Sequence[str], launch: PlainLaunch, arrays: Sequence[str] = ()
+) -> PlainLaunch:
+    """The launch with the arguments of the command line: all of them, or new values for those of a file.
+
+    `arrays` are the words of arrays that are no parameter by themselves.
+    """
     found = Collector()
-    args = dict(launch.args)
+    args, others = dict(launch.args), dict(launch.arrays)
+    known = {**launch.args, **launch.arrays}
     given: set[str] = set()
-    for word in words:
+    for word, new in (*((w, others) for w in arrays), *((w, args) for w in words)):
         match = _WORD.fullmatch(word)
         if match is None:
             found.error(
                 "TK412", f"{word!r} is no argument; expected NAME=VALUE, as in A=f16:random(64,32)"
             )
-        elif match[1] in given:
+        elif match[1] in given or (new is others and match[1] in known):
             found.error("TK412", f"{match[1]} is given twice")
-        elif launch.args and match[1] not in launch.args:
-            near = nearest(match[1], tuple(launch.args))
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(launch.args)}"
+        elif new is args and launch.args and match[1] not in known:
+            near = nearest(match[1], tuple(known))
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
             found.error("TK401", f"the launch has no argument {match[1]}; {hint}")
         else:
             given.add(match[1])
             try:
-                args[match[1]] = _instead(launch.args.get(match[1]), parse_argument(match[2]))
+                value = _instead(known.get(match[1]), parse_argument(match[2]))
             except ValueError as error:
                 found.error("TK412", f"{word}: {error}")
+                continue
+            (others if match[1] in launch.arrays else new)[match[1]] = value
     found.stop_on_errors()
-    return replace(launch, args=args)
+    return replace(launch, args=args, arrays=others)
 
 
 def _instead(old: Argument, new: Argument) -> Argument:
@@ -137,10 +153,10 @@ def parse_argument(value: str) -> Argument:
         return None
     if value.startswith("@"):
         return Same(value[1:])
-    inner = _MAP.fullmatch(value)
+    inner = _COMPOUND.fullmatch(value)
     if inner is not None:
-        return _map(_split(inner[1]))
-    if value.startswith("map("):
+        return (_map if inner[1] == "map" else _structure)(_split(inner[2]))
+    if value.startswith(("map(", "struct(")):
         raise ValueError("the parenthesis is not closed")
     return _data(value)
 
@@ -176,6 +192,33 @@ def _map(parts: Sequence[str]) -> Mapped:
         if name == "offset":
             fields[name] = _numbers(name, value)[0]
     return _mapped(parse_argument(parts[0]) if parts[0] else None, fields)
+
+
+def _structure(parts: Sequence[str]) -> Structure:
+    image = None
+    if not re.match(r"\d+ *=", parts[0]):
+        image, *parts = parts
+    members: dict[int, Any] = {}
+    for part in parts:
+        name, equals, value = (x.strip() for x in part.partition("="))
+        if not equals:
+            raise ValueError(f"{part or 'nothing'} in a structure, expected OFFSET=VALUE")
+        _put_member(members, name, parse_argument(value))
+    return Structure(members, image or None)
+
+
+def _put_member(members: dict[int, Any], offset: str, value: Argument) -> None:
+    if not _OFFSET.fullmatch(offset):
+        raise ValueError(f"{offset or 'nothing'} is no offset, expected a number of bytes")
+    if int(offset) in members:
+        raise ValueError(f"offset {offset} is given twice")
+    if isinstance(value, Structure):
+        raise ValueError("a structure in a structure; give its members by their own offsets")
+    if isinstance(value, Data) and isinstance(value.spec, Number) and value.dtype is None:
+        raise ValueError(
+            f"the number at {offset} has no width; expected one of a dtype, as in i32:7"
+        )
+    members[int(offset)] = value
 
 
 def _check_field(name: str) -> None:
@@ -227,32 +270,42 @@ _FILE: Check = record(
         "block": _dims,
         "cluster": _dims,
         "shared_bytes": integer(0),
+        "arrays": _any_args,
     },
 )
+
+
+_STRUCT: Check = record({"struct": _any_args}, {"image": text})
 
 
 def read(path: Path) -> PlainLaunch:
     """The launch of a file; TK411 where it is none. Paths in it are seen from its folder."""
     value = read_json(path)
     _FILE(value, path.name)
-    args: dict[str, Argument] = {}
-    for name, given in value["args"].items():
-        where = f"{path.name}: args.{name}"
-        if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            refuse(f"{path.name}: args", "names of letters, digits and _", name)
-        try:
-            args[name] = _beside(path, _from_json(given, where))
-        except ValueError as error:
-            raise TkcError.at("TK411", f"{where}: {error}") from None
     return PlainLaunch(
         value.get("entry"),
         dims(value["grid"]) if "grid" in value else None,
         dims(value["block"]) if "block" in value else None,
         dims(value.get("cluster", 1)),
         value.get("shared_bytes", 0),
-        args,
+        _named(path, "args", value["args"]),
+        _named(path, "arrays", value.get("arrays", {})),
         path.parent / value["ptx"] if "ptx" in value else None,
     )
+
+
+def _named(path: Path, word: str, values: Mapping[str, Any]) -> dict[str, Argument]:
+    """The arguments under a word of a file."""
+    found: dict[str, Argument] = {}
+    for name, given in values.items():
+        where = f"{path.name}: {word}.{name}"
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            refuse(f"{path.name}: {word}", "names of letters, digits and _", name)
+        try:
+            found[name] = _beside(path, _from_json(given, where))
+        except ValueError as error:
+            raise TkcError.at("TK411", f"{where}: {error}") from None
+    return found
 
 
 def read_json(path: Path) -> Any:
@@ -287,8 +340,14 @@ def _from_json(value: Any, where: str) -> Argument:
         return parse_argument(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Data(Number(value))
+    if is_object(value) and "struct" in value:
+        _STRUCT(value, where)
+        members: dict[int, Any] = {}
+        for offset, given in value["struct"].items():
+            _put_member(members, offset, _from_json(given, f"{where}.struct.{offset}"))
+        return Structure(members, value.get("image"))
     if not is_object(value) or "map" not in value:
-        refuse(where, 'a text, a number, null or {"map": …}', value)
+        refuse(where, 'a text, a number, null, {"map": …} or {"struct": …}', value)
     fields: dict[str, Any] = {}
     for name, given in value.items():
         if name == "map":
@@ -311,114 +370,10 @@ def _beside(path: Path, argument: Argument) -> Argument:
         data = _beside(path, argument.data)
         assert isinstance(data, Data | Same)
         return replace(argument, data=data)
+    if isinstance(argument, Structure):
+        members: dict[int, Any] = {o: _beside(path, m) for o, m in argument.members.items()}
+        image = str(path.parent / argument.image) if argument.image is not None else None
+        return Structure(members, image)
     if isinstance(argument, Data) and isinstance(argument.spec, FromFile):
         return replace(argument, spec=FromFile(str(path.parent / argument.spec.path)))
     return argument
-
-
-# Values
-
-
-@dataclass(frozen=True)
-class Made:
-    """What `tkc.emulate` takes, in order, and the arrays among it with their dtypes, by the arguments' names."""
-
-    args: list[Any]
-    arrays: dict[str, tuple[Array, str]]
-
-
-def make(launch: PlainLaunch) -> Made:
-    """The values of the arguments. Raises TkcError with every one that cannot be made."""
-    from tkc.emulator import Poisoned, TensorMap
-
-    found = Collector()
-    arrays: dict[str, tuple[Array, str]] = {}
-    wrapped: dict[str, Any] = {}
-
-    def array_of(name: str, data: Data | Same) -> Any:
-        if isinstance(data, Same):
-            if data.name not in arrays:
-                raise ValueError(f"no array {data.name} stands before it")
-            return wrapped[data.name]
-        made, dtype = _array(data, name)
-        arrays[name] = made, dtype
-        wrapped[name] = Poisoned(made) if isinstance(data.spec, Empty) else made
-        return wrapped[name]
-
-    args: list[Any] = []
-    for name, argument in launch.args.items():
-        try:
-            if argument is None:
-                args.append(None)
-            elif isinstance(argument, Data) and isinstance(argument.spec, Number):
-                args.append(_number(argument.spec.value, argument.dtype))
-            elif isinstance(argument, Mapped):
-                base = array_of(name, argument.data)
-                plain, dtype = arrays[
-                    argument.data.name if isinstance(argument.data, Same) else name
-                ]
-                args.append(TensorMap(base, **map_fields(plain, dtype, argument.fields)))
-            else:
-                args.append(array_of(name, argument))
-        except TkcError as error:
-            found.diagnostics.extend(
-                replace(d, message=f"{name}: {d.message}") for d in error.diagnostics
-            )
-        except (MemoryError, ValueError) as error:
-            found.error("TK412", f"{name} cannot be made: {str(error) or 'not enough memory'}")
-    found.stop_on_errors()
-    return Made(args, arrays)
-
-
-def _array(data: Data, name: str) -> tuple[Array, str]:
-    """(the array, its dtype)."""
-    if data.dtype is not None:
-        return make_array(data.spec, data.dtype, name), data.dtype
-    if not isinstance(data.spec, FromFile):
-        raise ValueError("it has no dtype; expected one, as in f16:random(256,64)")
-    loaded = arguments.load(data.spec.path, "u8")
-    if loaded.dtype.kind == "V":
-        raise ValueError(
-            f"{data.spec.path} holds bits without a dtype; expected one, as in bf16:FILE"
-        )
-    return loaded, dtype_named(loaded.dtype.name)
-
-
-def _number(value: float, dtype: str | None) -> Any:
-    """A number as `tkc.emulate` takes it: a NumPy scalar, which is as wide as its dtype, where one is given."""
-    if dtype is None:
-        return value
-    import numpy as np
-
-    wanted = arguments.numpy_dtype(dtype)
-    if arguments.bits_of(dtype) % 8:
-        raise ValueError(f"a parameter holds no {dtype}")
-    if wanted.kind in "iu":
-        limits = np.iinfo(wanted)
-        if not isinstance(value, int) or not limits.min <= value <= limits.max:
-            raise ValueError(f"{value} does not fit {dtype}")
-    return np.array(value, wanted)[()]
-
-
-def map_fields(array: Array, dtype: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a tensor map: those that are given, and sizes and strides of the array where they are not."""
-    from tkc.emulator.tensormap import element_type
-
-    fields: dict[str, Any] = {"dtype": dtype, **given}
-    try:
-        fields["dtype"] = dtype_named(fields["dtype"])
-    except ValueError:
-        pass  # a name of the driver's, such as 16U4_ALIGN16B
-    bits = element_type(fields["dtype"]).bits
-    if "sizes" not in given:
-        if array.ndim == 0 or array.shape[-1] * array.itemsize * 8 % bits:
-            raise ValueError(
-                f"rows of {array.shape} {dtype} are no whole number of elements; give sizes"
-            )
-        inner = array.shape[-1] * array.itemsize * 8 // bits
-        fields["sizes"] = (inner, *array.shape[-2::-1])
-    if "strides" not in given:
-        if "sizes" in given and len(given["sizes"]) != array.ndim:
-            raise ValueError("sizes of another rank than the array's need strides")
-        fields["strides"] = array.strides[-2::-1]
-    return fields

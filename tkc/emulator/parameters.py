@@ -74,7 +74,7 @@ class Buffers:
         if all(m[4] for m in members):
             shadow = np.ones(high - low, U8)
         # A view into a larger array keeps its alignment in it, up to 256 bytes.
-        owner = members[0][3]
+        owner: Any = members[0][3]
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         skew = (low - np.lib.array_utils.byte_bounds(owner)[0]) % 256 if owner.size else 0
@@ -122,10 +122,11 @@ def array_of(argument: Any) -> tuple[np.ndarray[Any, Any] | None, bool]:
         return argument.array, True
     if isinstance(argument, TensorMap):
         return array_of(argument.array)
+    plain: Any = argument
     if isinstance(argument, np.ndarray):
-        return argument, False
+        return plain, False
     if isinstance(argument, bytearray | memoryview):
-        return np.frombuffer(argument, np.uint8), False
+        return np.frombuffer(plain, np.uint8), False
     return None, False
 
 
