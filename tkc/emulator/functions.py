@@ -190,6 +190,8 @@ def call(
             _put_memory(w, w.machine.variables[id(formal)], values, unwritten)
         path.frame = frame
         join = Join(landing, path.join, True)
+        join.frame = frame
+        w.joins[join] = None
         join.count = 1
         path.join = join
         path.rejoin = landing

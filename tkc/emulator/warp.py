@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 class Join:
     """Where paths meet: `count` paths are still on their way, the lanes of `mask` have come.
 
-    The one of a `call` is where those meet that called a function together.
+    The one of a `call` is where those meet that called a function together; `frame` is their activation there.
     """
 
-    __slots__ = ("call", "count", "mask", "parent", "segment")
+    __slots__ = ("call", "count", "frame", "mask", "parent", "segment")
 
     def __init__(self, segment: int, parent: Join | None, call: bool = False) -> None:
         self.segment = segment
         self.parent = parent
         self.call = call
+        self.frame: Frame | None = None
         self.count = 0
         self.mask = 0
 
@@ -117,7 +118,7 @@ class Warp:
         self.taint: dict[int, int] = {}
         self.parked: dict[int, list[tuple[Path, int, Step, Step, int]]] = {}
         self.groups: dict[Any, Any] = {}
-        self.joins: list[Join] = []
+        self.joins: dict[Join, None] = {}
         self.R: list[Any] = []
 
     @property
@@ -224,7 +225,8 @@ class Warp:
         join = path.join
         if segment >= 0 and (join is None or join.segment != segment):
             join = Join(segment, join)
-            self.joins.append(join)
+            join.frame = path.frame
+            self.joins[join] = None
         elif join is not None:
             join.count -= 1
         going: list[tuple[int, int]] = []
@@ -251,7 +253,7 @@ class Warp:
         join.count -= 1
         if join.count:
             return False
-        self.joins.remove(join)
+        self.joins.pop(join, None)
         path.mask = join.mask
         path.join = join.parent
         path.rejoin = path.join.segment if path.join is not None else -1
@@ -261,11 +263,11 @@ class Warp:
     def release_joined(self) -> bool:
         """Lets lanes that wait at a join go on by themselves: those that they wait for may need what they do next."""
         released = False
-        for join in self.joins:
+        for join in list(self.joins):
             if join.mask and join.count:
                 if join.parent is not None:
                     join.parent.count += 1
-                self.machine.wake(Path(self, join.mask, join.segment, join.parent))
+                self.machine.wake(Path(self, join.mask, join.segment, join.parent, join.frame))
                 join.mask = 0
                 released = True
         return released
@@ -278,7 +280,7 @@ class Warp:
             join.count -= 1
             if join.count:
                 break
-            self.joins.remove(join)
+            self.joins.pop(join, None)
             if join.mask:
                 self.machine.wake(Path(self, join.mask, join.segment, join.parent, frame))
                 break
