@@ -82,11 +82,10 @@ def errors(label: str, arguments: list[Words], found: Words) -> tuple[Real, Word
             & (size < 2.0**126 if key == "div" else size <= most)
         )
     allowed = np.maximum(np.abs(true) * bound.relative, bound.absolute)
-    if kind != "f32":
-        # the result is rounded besides
-        allowed = np.maximum(
-            allowed, np.abs(true) * {"f16": 2.0**-11, "bf16": 2.0**-8, "f64": 0.0}[kind]
-        )
+    # the result is rounded besides
+    rounding = {"f16": 2.0**-11, "bf16": 2.0**-8}.get(kind)
+    if rounding:
+        allowed = np.maximum(allowed, np.abs(true) * rounding)
     with np.errstate(all="ignore"):
         off = np.abs(result - true) / allowed
     return np.where(fine, off, 0.0), fine

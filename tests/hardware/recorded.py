@@ -99,7 +99,7 @@ def text(program: str) -> str:
     return (PROGRAMS / f"{program}.ptx").read_text(encoding="utf-8")
 
 
-def emulated(r: Recorded, whole: bool = True) -> tuple[dict[str, Words], Any]:
+def emulated(r: Recorded, whole: bool = True, **how: Any) -> tuple[dict[str, Words], Any]:
     """The buffers after the launch in the emulator, and its report; not `whole`: only the CTAs that the launch says."""
     import tkc
 
@@ -128,6 +128,7 @@ def emulated(r: Recorded, whole: bool = True) -> tuple[dict[str, Words], Any]:
         cluster=tuple(r.launch["cluster"]),
         shared_bytes=r.launch["shared_bytes"],
         args=args,
+        **how,
     )
     return {name: buffers[name] for name in r.launch["outputs"]}, report
 

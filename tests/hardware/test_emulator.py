@@ -67,6 +67,30 @@ def test_the_emulator_does_what_the_gpu_did(r: Recorded) -> None:
     compare(r, whole=False)
 
 
+ASYNCHRONOUS = (
+    "bulk_",
+    "cluster_",
+    "cp_async",
+    "cta_",
+    "mbarrier_",
+    "tensormap_",
+    "tma_",
+    "wgmma_tiles",
+)
+SOME = [r for r in CASES if r.ran and r.program.startswith(ASYNCHRONOUS)][::4]
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+@pytest.mark.parametrize("r", SOME, ids=lambda r: r.name)
+def test_the_order_of_asynchronous_work_changes_nothing(
+    r: Recorded, schedule: str, seed: int
+) -> None:
+    found, report = emulated(r, schedule=schedule, seed=seed)
+    assert not report.findings, str(report.findings[0])
+    wrong = [w for name, words in found.items() for w in disagreements(r, name, words)]
+    assert not wrong, f"{len(wrong)} words: " + "; ".join(wrong[:8])
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("r", [r for r in CASES if r.launch.get("emulate")], ids=lambda r: r.name)
 def test_the_emulator_does_what_the_gpu_did_with_a_million(r: Recorded) -> None:
