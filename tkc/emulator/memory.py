@@ -107,6 +107,11 @@ def _place_result(w: Any, slot: int, values: Vec, kind: str, bits: int) -> None:
 
 
 def _ld(i: Instruction) -> Step:
+    return _load(i, "addr", _space(i))
+
+
+def _load(i: Instruction, name: str, space: str) -> Step:
+    """A load from the address in operand `name` of a state space."""
     kind = i.type
     bits = type_bits(kind)
     dests = i.dsts("d")
@@ -116,7 +121,7 @@ def _ld(i: Instruction) -> Step:
             raise ValueError(f"a destination has {have} bits, expected {bits} or more")
     width, words = (64, 2 * count) if bits == 128 else (bits, count)
     origin = Origin(i)
-    resolve = resolver(i, "addr", _space(i), origin, bits // 8 * count)
+    resolve = resolver(i, name, space, origin, bits // 8 * count)
     i.follows = True
     sign = kind[0]
 
@@ -149,11 +154,14 @@ def _ld_param(i: Instruction) -> Step:
     bits = type_bits(kind)
     operand = i.one("param")
     name = operand.text if isinstance(operand, Name) else ""
+    if i.program.register(i.statement.scope, name) is not None:
+        # The address of a parameter in a register: those of functions lie in the thread's own memory.
+        return _load(i, "param", "param" if i.program.decoding.entry else "local")
     variable = i.program.variable(i.statement.scope, name)
     if variable is None or variable.space != "param":
         raise ValueError(f"no parameter {name}")
     if variable not in i.program.function.params:
-        return _ld_frame(i)
+        return _load(i, "param", "local")
     assert isinstance(operand, Name)
     dests = i.dsts("d")
     dtype = UNSIGNED[bits]
@@ -182,23 +190,6 @@ def _ld_param(i: Instruction) -> Step:
                 made.append(one)
         for value, (slot, _) in zip(made, dests, strict=True):
             w.put(slot, value)
-
-    return run
-
-
-def _ld_frame(i: Instruction) -> Step:
-    """A parameter of a call: it lies in the thread's own memory."""
-    bits = type_bits(i.type)
-    dests = i.dsts("d")
-    origin = Origin(i)
-    resolve = resolver(i, "param", "local", origin, bits // 8 * len(dests))
-    i.follows = True
-
-    def run(w: Any) -> None:
-        values, bad = read_parts(w, origin, resolve(w), bits, len(dests))
-        for k, (slot, have) in enumerate(dests):
-            _place_result(w, slot, values if len(dests) == 1 else values[:, k], i.type[0], have)
-            w.taint_result(slot, bad)
 
     return run
 
