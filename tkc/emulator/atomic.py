@@ -14,7 +14,7 @@ from tkc.emulator.bulk import Combine, reduction
 from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import SELECT, U16, U32, UNSIGNED, Vec, view
 from tkc.emulator.memory import lanes_where, type_bits
-from tkc.emulator.spaces import Origin
+from tkc.emulator.spaces import Origin, Region
 
 DType = np.dtype[Any]
 
@@ -121,6 +121,34 @@ def _atomic(returns: bool) -> Builder:
     return build
 
 
+def _contended(
+    w: Any, origin: Origin, place: tuple[Region, Vec, Vec], expected: Vec, new: Vec, bits: int
+) -> Vec:
+    """The old values of compare-and-swaps of which many name one place, one lane after the other.
+
+    `place` is a region, the lanes' offsets, and the first lane of each place.
+    """
+    region, offsets, first = place
+    memory = w.machine.memory
+    here = offsets[first]
+    current = dict(
+        zip(here.tolist(), memory.read(w, origin, region, here, bits).tolist(), strict=True)
+    )
+    old: list[int] = []
+    changed: set[int] = set()
+    for at, wanted, value in zip(offsets.tolist(), expected.tolist(), new.tolist(), strict=True):
+        now = current[at]
+        old.append(now)
+        if now == wanted:
+            current[at] = value
+            changed.add(at)
+    if changed:
+        kept = np.array([at in changed for at in here.tolist()])
+        values = np.array([current[at] for at in here[kept].tolist()], new.dtype)
+        memory.write(w, origin, region, here[kept], values, bits)
+    return np.array(old, new.dtype)
+
+
 def _cas(i: Instruction) -> Step:
     size = type_bits(i.type)
     bits, count = (64, 2) if size == 128 else (size, 1)
@@ -138,7 +166,18 @@ def _cas(i: Instruction) -> Step:
         old = np.zeros(new.shape, dtype)
         for region, offsets, where in resolve(w):
             positions = np.arange(len(offsets)) if where is None else where
-            for turn in _rounds(offsets):
+            turns = _rounds(offsets)
+            if len(turns) > 2 and count == 1:
+                old[positions] = _contended(
+                    w,
+                    origin,
+                    (region, offsets, turns[0]),
+                    expected[positions],
+                    new[positions],
+                    bits,
+                )
+                continue
+            for turn in turns:
                 here, at = offsets[turn], positions[turn]
                 before = memory.read(w, origin, region, here, bits, count)
                 old[at] = before
