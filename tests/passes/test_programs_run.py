@@ -32,7 +32,8 @@ def poisoned(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
 
 
 def run(text: str, target: str, params: dict[str, int], *arrays: Any) -> None:
-    report = tkc.compile(text, target=target, params=params).emulate(*arrays)
+    kernel = tkc.compile(text, target=target, params=params)
+    report = kernel.emulate(*arrays, schedule="random", seed=len(kernel.ptx))
     found = [
         *report.races,
         *report.faults,
