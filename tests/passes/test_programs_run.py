@@ -219,3 +219,45 @@ def test_threads_write_what_the_copy_engine_stores(
     x, y = array((200, 136), dtype, 1), poisoned((200, 136), dtype)
     run(CHAIN.format(dtype=dtype, back=back), target, {"BN": bn, "STAGES": stages}, x, y)
     assert (y.astype(np.float64) == 2 * x.astype(np.float64)).all()
+
+
+@pytest.mark.parametrize(("bm", "bn"), [(128, 128), (128, 96), (256, 64)])
+def test_a_residual_beside_an_accumulator_in_tensor_memory(bm: int, bn: int) -> None:
+    """Slices of a shared tile and of an accumulator, at columns found at run time."""
+    text = SOURCE.replace("C: global[bf16, M, N])", "C: global[bf16, M, N], D: global[bf16, M, N])")
+    text = text.replace(
+        "    pipe inputs",
+        "    shared c: tile[bf16, BM, BN]\n    pipe more(c): load -> store\n    pipe inputs",
+    )
+    load = "        for m, n in work:\n            for k in"
+    text = text.replace(
+        load,
+        "        for m, n in work:\n            put more:\n                c <- D[m, n]\n            for k in",
+        1,
+    )
+    text = text.replace("get result:", "get result, more:").replace(
+        "read(d)", "read(d) + f32(read(c))"
+    )
+    a, b = array((130, 72), "bf16", 1), array((136, 72), "bf16", 2)
+    c, d = poisoned((130, 136), "bf16"), array((130, 136), "bf16", 3)
+    params = {"BM": bm, "BN": bn, "BK": 32, "STAGES": 2}
+    if bm > 128:
+        with pytest.raises(tkc.TkcError, match="more rows than the role has threads"):
+            tkc.compile(text, target="sm_100a", params=params)
+        return
+    run(text, "sm_100a", params, a, b, c, d)
+    close(c, a.astype(np.float64) @ b.astype(np.float64).T + d.astype(np.float64))
+
+
+@pytest.mark.parametrize(("target", "bm"), [("sm_90a", 64), ("sm_100a", 64), ("sm_100a", 128)])
+def test_an_accumulator_goes_through_a_shared_tile_to_another_role(target: str, bm: int) -> None:
+    text = SOURCE.replace(
+        "    pipe inputs",
+        "    shared c: tile[bf16, BM, BN] * 2\n    pipe more(c): store -> out\n    pipe inputs",
+    )
+    put = "put more:\n                    c <- bf16(read(d))"
+    text = text.replace("C[m, n] <- bf16(read(d))", put)
+    text += "\n    role out:\n        for m, n in work:\n            get more:\n                C[m, n] <- c\n"
+    a, b, c = array((200, 72), "bf16", 1), array((136, 72), "bf16", 2), poisoned((200, 136), "bf16")
+    run(text, target, {"BM": bm, "BN": 96, "BK": 32, "STAGES": 2}, a, b, c)
+    close(c, a.astype(np.float64) @ b.astype(np.float64).T)
