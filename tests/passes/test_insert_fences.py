@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations, parse, run
 from passes.stage_machine import Event, Machine
@@ -138,7 +138,7 @@ def meets(event: Event, buffer: str) -> bool:
     return any(isinstance(row, Await | Signal | Order) for row in effects_of(op) or ())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(bodies, st.tuples(st.booleans(), st.booleans()))
 def test_every_path_from_an_access_to_a_synchronisation_passes_a_fence(
     nodes: tuple[Node, ...], other: tuple[bool, bool]
@@ -163,7 +163,7 @@ def test_every_path_from_an_access_to_a_synchronisation_passes_a_fence(
             assert guarded, f"{buffer} at {at} of\n{module}"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(bodies, st.tuples(st.booleans(), st.booleans()))
 def test_a_fence_guards_only_what_crosses_and_none_stands_twice_at_one_place(
     nodes: tuple[Node, ...], other: tuple[bool, bool]

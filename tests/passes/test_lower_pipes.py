@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations, parse, run
 from passes.stage_machine import Event, Machine
@@ -178,7 +178,7 @@ def pipe_of(event: Event) -> int:
     return int(event.op.id.data.split(".")[1][1:])  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.lists(st.integers(1, 5), min_size=1, max_size=3), st.booleans())
 def test_item_n_has_slot_n_mod_s_in_phase_n_div_s(
     data: st.DataObject, depths: list[int], put: bool
