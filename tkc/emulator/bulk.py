@@ -19,11 +19,16 @@ DType = np.dtype[Any]
 
 
 class Token:
-    """One bulk store in flight: whether its source has been read, and whether it has been written."""
+    """One bulk store in flight: whether its source has been read, and whether it has been written.
 
-    __slots__ = ("done", "read", "waiting")
+    `awaited` says that a wait of its thread has covered it; `line` is that of its instruction.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("awaited", "done", "line", "read", "waiting")
+
+    def __init__(self, line: int = 0) -> None:
+        self.line = line
+        self.awaited = False
         self.read = False
         self.done = False
         self.waiting: list[Any] = []
@@ -54,11 +59,27 @@ def groups_of(w: Any, lane: int) -> Groups:
     return found
 
 
+def check_exit(w: Any, mask: int) -> None:
+    """Threads that end must have awaited their bulk stores, which still read the shared memory that goes away."""
+    for key, groups in w.groups.items():
+        if isinstance(key, tuple) and key[0] == "bulk" and mask >> key[1] & 1:
+            for token in (t for g in (*groups.committed, groups.open) for t in g):
+                if not token.awaited:
+                    ins = w.machine.instruction_at(token.line)
+                    w.machine.found(
+                        "TK324", "the thread ends before it has awaited this bulk store", ins, w
+                    )
+
+
 def _commit(i: Instruction) -> Step:
     def run(w: Any) -> None:
         for lane in w.lanes():
             groups = groups_of(w, lane)
-            groups.committed.append(groups.open)
+            committed = groups.committed
+            while committed and all(t.done and t.awaited for t in committed[0]):
+                # Nobody will ask for it again.
+                del committed[0]
+            committed.append(groups.open)
             groups.open = []
 
     return run
@@ -76,6 +97,7 @@ def _wait_group(reads: bool) -> Builder:
                     for token in group:
                         if not (token.read if reads else token.done):
                             return token
+                        token.awaited = True
                 if not reads and kept > 0:
                     del groups.committed[:kept]
             return None
@@ -324,8 +346,8 @@ def _keep_payload(result: Vec, old: Vec, new: Vec) -> Vec:
     return np.where(new != new, new, np.where(old != old, old, result))
 
 
-def store_token(w: Any, lane: int) -> Token:
-    token = Token()
+def store_token(w: Any, lane: int, ins: Instruction) -> Token:
+    token = Token(ins.line)
     groups_of(w, lane).open.append(token)
     return token
 
@@ -380,7 +402,7 @@ def _store(reduces: bool) -> Builder:
                 w.machine.report.count("bytes.bulk.store", size)
                 bits = int(view(w.R[byte_mask], U16)[lane]) if byte_mask >= 0 else 0
                 # The registers are read now: the operation itself may run later.
-                taken = steps(w, src(w, lane), dst(w, lane), bits, size, store_token(w, lane))
+                taken = steps(w, src(w, lane), dst(w, lane), bits, size, store_token(w, lane, i))
                 w.machine.issue("bulk store", taken, i, w.cta.cluster)
 
         return run

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tkc.emulator.bulk import check_exit
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import LANES, U8
 from tkc.emulator.report import Stop
@@ -82,6 +83,8 @@ class Cta:
         """Lanes of a warp have ended: barriers wait for fewer threads, and the CTA may be done."""
         self.live -= mask.bit_count()
         self.machine.activity += 1
+        if warp.groups:
+            check_exit(warp, mask)
         if self.live:
             for barrier in self.named:
                 if barrier.waiting:

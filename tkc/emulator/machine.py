@@ -200,6 +200,14 @@ class Machine:
         line = ins.line if ins is not None else 0
         return Finding(code, message, line, location, agents, accesses, notes, severity)
 
+    def instruction_at(self, line: int) -> Instruction | None:
+        """The instruction of a line of the text."""
+        for segment in self.program.segments:
+            for ins in (*segment.instructions, segment.last):
+                if ins is not None and ins.line == line:
+                    return ins
+        return None
+
     # Scheduling
 
     def wake(self, path: Path) -> None:

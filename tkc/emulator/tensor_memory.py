@@ -81,14 +81,7 @@ class TensorMemory:
     def check_exit(self, machine: Machine) -> None:
         """A CTA that ends must have given everything back."""
         for start, (columns, line) in self.allocations.items():
-            ins = next(
-                (
-                    s.last
-                    for s in machine.program.segments
-                    if s.last is not None and s.last.line == line
-                ),
-                None,
-            )
+            ins = machine.instruction_at(line)
             machine.found(
                 "TK311",
                 f"{self.cta.name} ends and holds columns {start} .. {start + columns - 1}",

@@ -321,7 +321,7 @@ def _store(kind: str) -> Builder:
                     raise Stop("TK321", f"a tensor store from {cta.name}", ins=i, warp=w)
                 _check_place(i, m, offset, w)
                 w.machine.report.count("bytes.tma.store", sum(b.data_bytes for b in boxes))
-                token = store_token(w, lane)
+                token = store_token(w, lane, i)
                 steps = _store_steps(
                     w,
                     i,
