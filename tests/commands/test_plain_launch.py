@@ -210,7 +210,10 @@ X, Y, FACTOR, N = SCALE_WORDS
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((X, Y, FACTOR), "scale takes 4 arguments (x, y, factor, n), 3 are given [TK401]"),
+        (
+            (X, Y, FACTOR),
+            "takes 4 arguments (.u64 x, .u64 y, .f32 factor, .u32 n), 3 are given [TK401]",
+        ),
         ((X, Y, FACTOR, N, "q=1"), "5 are given [TK401]"),
         ((X, Y, FACTOR, "n=i64:100"), "(n) has 8 bytes, and the parameter has 4 bytes [TK403]"),
         ((X, Y, "factor=f64:2", N), "(factor) has 8 bytes, and the parameter has 4 bytes [TK403]"),

@@ -167,3 +167,32 @@ def test_a_launch_that_ends_says_so() -> None:
 def run_stopped() -> Report:
     x = np.zeros(4, np.float32)
     return emulate(SCALE, grid=1, block=64, args=[x, x, np.float32(2), np.uint32(64)])
+
+
+PRODUCTS = (
+    HEADER
+    + """\
+.visible .entry products() .reqntid 64
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<9>;
+    .reg .f32 %f<5>;
+    mov.u32 %r1, 0;
+    mov.u32 %r2, 0;
+    mov.u32 %r3, 0;
+    mov.f32 %f1, 0f00000000;
+    mov.u32 %r5, %tid.x;
+    setp.lt.u32 %p1, %r5, 32;
+    mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32
+        {%f1, %f1, %f1, %f1}, {%r1, %r2}, {%r3}, {%f1, %f1, %f1, %f1};
+    @%p1 mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32
+        {%f1, %f1, %f1, %f1}, {%r1, %r2}, {%r3}, {%f1, %f1, %f1, %f1};
+    ret;
+}
+"""
+)
+
+
+def test_products_of_warps_are_counted_where_they_are_executed() -> None:
+    stats = emulate(PRODUCTS, grid=2, block=64, args=[]).stats
+    assert stats["mma.warp"] == 2 * (2 + 1)

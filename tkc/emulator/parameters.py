@@ -235,12 +235,18 @@ def _structure(argument: Struct, size: int, name: str, buffers: Buffers) -> byte
     return bytes(made)
 
 
+def _type(param: Variable) -> str:
+    """How a parameter is declared: `.u32`, or `.b8[128]`."""
+    bits = int(param.type.lstrip("abcdefghijklmnopqrstuvwxyz") or 0) if param.type else 0
+    return f".{param.type}" if 8 * param.size == bits else f".b8[{param.size}]"
+
+
 def parameters(
     function: Function, args: Sequence[Any], buffers: Buffers
 ) -> tuple[Vec, dict[int, int]]:
     """(the bytes of the parameter space, offset of each parameter). Raises TkcError TK401, TK403, TK406, TK501."""
     if len(args) != len(function.params):
-        names = ", ".join(p.name for p in function.params)
+        names = ", ".join(f"{_type(p)} {p.name}" for p in function.params)
         raise TkcError.at(
             "TK401",
             f"{function.name} takes {len(function.params)} arguments ({names}), {len(args)} are given",

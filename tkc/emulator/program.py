@@ -31,7 +31,7 @@ from tkc.emulator.reader import find_register
 from tkc.emulator.semantics import semantic
 from tkc.emulator.special import SPECIAL_BITS
 from tkc.emulator.spelling import spell
-from tkc.emulator.statistics import counting, is_fence
+from tkc.emulator.statistics import counter_of, counting
 from tkc.emulator.syntax import Function, Module, Name, Register, Scope, Statement, Variable
 
 if TYPE_CHECKING:
@@ -300,8 +300,9 @@ class _Decoder:
         try:
             builder, instruction.family = semantic(spelled.row.name)
             what = builder(instruction)
-            if is_fence(spelled.row):
-                what = counting(what, f"fences.{spelled.row.name}")
+            counter = counter_of(spelled.row)
+            if counter:
+                what = counting(what, counter)
             return instruction, what
         except (ValueError, KeyError) as error:
             text = error.args[0] if error.args else str(error)

@@ -1,7 +1,7 @@
-"""What a launch did, counted: instructions by family, and fences; and which rows are fences and waits.
+"""What a launch did, counted: instructions by family, fences and products; and which rows are fences and waits.
 
-Segments are counted as they run; their instructions are added up here, at the end. Fences may stand under a guard, so
-each counts itself.
+Segments are counted as they run; their instructions are added up here, at the end. Fences and products may stand under
+a guard, so each counts itself.
 """
 
 from __future__ import annotations
@@ -28,6 +28,16 @@ def is_fence(row: Row) -> bool:
     """Whether the instruction orders accesses and does nothing else."""
     orders = bool(row.effects) and all(isinstance(effect, Order) for effect in row.effects)
     return orders and ("fence" in row.mnemonic or row.mnemonic.startswith("membar"))
+
+
+def counter_of(row: Row) -> str:
+    """The statistic that one execution of an instruction adds to; empty for most.
+
+    Products of a warpgroup or of the tensor core count where they are issued.
+    """
+    if is_fence(row):
+        return f"fences.{row.name}"
+    return "mma.warp" if row.name.startswith(("mma.", "wmma.mma")) else ""
 
 
 def counting(what: Semantic, name: str) -> Semantic:
