@@ -191,3 +191,31 @@ def test_expected_files_are_judged(tmp_path: Path) -> None:
     assert caught.value.diagnostics[0].code == "TK413"
     with pytest.raises(TkcError, match="has shape"):
         arguments.check_expected({"C": (np.ones(3, np.float32), "f32")}, ref, 1e-4)
+
+
+def test_dtypes_may_be_called_as_elsewhere() -> None:
+    for name, dtype in {
+        "bf16": "bf16",
+        "bfloat16": "bf16",
+        "float16": "f16",
+        "float32": "f32",
+        "float8_e4m3fn": "e4m3",
+        "s32": "i32",
+        "i8": "s8",
+        "b64": "u64",
+        "int64": "i64",
+        "float64": "f64",
+    }.items():
+        assert arguments.dtype_named(name) == dtype
+    with pytest.raises(ValueError, match="no dtype f33; did you mean f32"):
+        arguments.dtype_named("f33")
+
+
+@pytest.mark.parametrize("dtype", arguments.NUMPY)
+def test_every_dtype_can_be_made(dtype: str) -> None:
+    made = arguments.make_array(Random((4, 8), 1), dtype, "A")
+    assert arguments.values_of(made, dtype).shape == (4, 8)
+    assert arguments.values_of(made, dtype).dtype == arguments.numpy_dtype(dtype)
+    assert made.nbytes * 8 == 32 * arguments.bits_of(dtype)
+    poisoned = arguments.make_array(Empty((4, 8)), dtype, "A")
+    assert set(poisoned.view(np.uint8).ravel().tolist()) == {1 if dtype == "bool" else 255}

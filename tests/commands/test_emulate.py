@@ -286,6 +286,17 @@ def test_statistics_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert emulation["ended"]
 
 
+def test_a_file_that_cannot_be_written_loses_no_finding(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    files = ("--trace", "hang.ptx/t.json")
+    assert emulate("hang.ptx", "--grid", "1", *files) == 1
+    out, err = capsys.readouterr()
+    assert "[TK314]" in err
+    assert "hang.ptx/t.json cannot be written" in err
+    assert out.endswith("2 errors\n")
+
+
 def test_a_trace_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("X=random(40,24)", "Y=empty(40,24)", "--trace", "out/t.json")
     assert emulate(COPY, "--target", "sm_90a", *words) == 0

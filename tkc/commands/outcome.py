@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,14 @@ class Outcome:
     rows: list[Row] = field(default_factory=list["Row"])
     trace: str | None = None
     cut: bool = False
+
+    @contextmanager
+    def keeping(self) -> Generator[None]:
+        """Keeps an error of the block beside what was found: a file that cannot be written loses no finding."""
+        try:
+            yield
+        except TkcError as error:
+            self.diagnostics.extend(error.diagnostics)
 
 
 def run(
@@ -104,8 +113,10 @@ def _count(
     roles = statistics.roles_of_warps(warps, reporter.sources)
     outcome.rows = statistics.rows(warps, roles)
     if trace is not None and recorded is not None:
-        write_files({trace: recorded.text(reporter.sources, roles)})
-        outcome.trace, outcome.cut = str(trace), recorded.cut
+        text = recorded.text(reporter.sources, roles)
+        with outcome.keeping():
+            write_files({trace: text})
+            outcome.trace, outcome.cut = str(trace), recorded.cut
 
 
 def look_at_results(
@@ -119,13 +130,11 @@ def look_at_results(
     from tkc import arguments
 
     for name, file in saved.items():
-        arguments.save(file, emulation.arrays[name][0])
-    if not outcome.report.ended:
-        return
-    try:
-        outcome.compared = arguments.check_expected(emulation.arrays, expected, rtol)
-    except TkcError as error:
-        outcome.diagnostics.extend(error.diagnostics)
+        with outcome.keeping():
+            arguments.save(file, emulation.arrays[name][0])
+    if outcome.report.ended:
+        with outcome.keeping():
+            outcome.compared = arguments.check_expected(emulation.arrays, expected, rtol)
 
 
 def say(emulation: Emulation, outcome: Outcome, stats: bool, reporter: Reporter) -> None:
