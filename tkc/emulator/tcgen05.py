@@ -62,7 +62,9 @@ def _rows(layout: AccumulatorLayout) -> Vec:
 
 
 class Multiply:
-    """One tcgen05.mma, decoded."""
+    """One tcgen05.mma, decoded; `stationary` for tcgen05.mma.ws, whose accumulators lie in other places."""
+
+    stationary = False
 
     def __init__(self, i: Instruction) -> None:
         self.i = i
@@ -135,7 +137,7 @@ class Multiply:
 
     def _layout(self, what: Descriptor, w: Any) -> AccumulatorLayout:
         try:
-            return accumulator_layout(what.m, self.size, False, what.sparse)
+            return accumulator_layout(what.m, self.size, self.stationary, what.sparse)
         except KeyError as error:
             raise Stop("TK323", str(error.args[0]), ins=self.i, warp=w) from None
 
@@ -242,7 +244,8 @@ class Multiply:
     ) -> Vec:
         """The factor of each element (rows, K): one scale for each block of K."""
         per_row = _scales_per_row(self.kind, self.block_text, what.k)
-        lane, column = split_address(address)
+        # CUTLASS keeps the number of the scale in the top two bits of the address too; they reach no lane.
+        lane, column = split_address(address & 0x3FFFFFFF)
         groups = -(-(number + per_row) // 4)
         # Four columns hold four scales of 128 rows; a further group of scales follows those of all rows.
         step = 4 * -(-rows // 128)

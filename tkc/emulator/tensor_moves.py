@@ -166,7 +166,7 @@ def _places(shape: str, num: int, split: int) -> tuple[Vec, Vec, int, int]:
     return rows, columns, int(columns.max()) + 1, lanes
 
 
-class _Move:
+class Move:
     """What a tcgen05.ld or st touches."""
 
     def __init__(self, i: Instruction, packed: bool) -> None:
@@ -201,24 +201,18 @@ class _Move:
         width = 2 * self.width if self.packed else self.width
         return tensor_of(w.cta), lane, column, column + width
 
-
-def _ld(i: Instruction) -> Semantic:
-    move = _Move(i, i.has("pack"))
-    dests = [slot for slot, _ in i.dsts("d")]
-    if len(dests) != len(move.rows):
-        raise ValueError(f"{len(dests)} registers, expected {len(move.rows)}")
-    i.follows = True
-    rows, columns = move.rows, move.columns
-
-    def run(w: Any) -> None:
-        tensor, lane, start, stop = move.place(w)
-        block = tensor.read(w, move.origin, slice(lane, lane + move.lanes), start, stop)
-        poisoned = tensor.poisoned(slice(lane, lane + move.lanes), start, stop)
+    def load(self, w: Any) -> tuple[Vec, tuple[int, ...]]:
+        """(registers of the 32 lanes, mask of the lanes in which each holds nothing)."""
+        tensor, lane, start, stop = self.place(w)
+        lanes = slice(lane, lane + self.lanes)
+        rows, columns = self.rows, self.columns
+        block = tensor.read(w, self.origin, lanes, start, stop)
+        poisoned = tensor.poisoned(lanes, start, stop)
         bad: Vec | None = None
-        if move.simple:
+        if self.simple:
             values = np.ascontiguousarray(block.T)
             bad = poisoned.T if poisoned is not None else None
-        elif move.packed:
+        elif self.packed:
             low, high = block[rows, 2 * columns], block[rows, 2 * columns + 1]
             values = (high << np.uint32(16)) | (low & np.uint32(0xFFFF))
             if poisoned is not None:
@@ -226,21 +220,33 @@ def _ld(i: Instruction) -> Semantic:
         else:
             values = block[rows, columns]
             bad = poisoned[rows, columns] if poisoned is not None else None
+        if bad is None:
+            return values, (0,) * len(values)
+        return values, tuple(mask_of(np.ascontiguousarray(one)) for one in bad)
+
+
+def _ld(i: Instruction) -> Semantic:
+    move = Move(i, i.has("pack"))
+    dests = [slot for slot, _ in i.dsts("d")]
+    if len(dests) != len(move.rows):
+        raise ValueError(f"{len(dests)} registers, expected {len(move.rows)}")
+    i.follows = True
+
+    def run(w: Any) -> None:
+        values, bad = move.load(w)
         R = w.R
         for k, slot in enumerate(dests):
             if slot >= 0:
                 R[slot] = values[k]
-        if w.taint or bad is not None:
+        if w.taint or any(bad):
             for k, slot in enumerate(dests):
-                w.taint_result(
-                    slot, mask_of(np.ascontiguousarray(bad[k])) if bad is not None else 0
-                )
+                w.taint_result(slot, bad[k])
 
     return Collective(whole_warp(i, run))
 
 
 def _st(i: Instruction) -> Semantic:
-    move = _Move(i, i.has("unpack"))
+    move = Move(i, i.has("unpack"))
     sources = [slot for slot, _ in i.srcs("a", U32)]
     if len(sources) != len(move.rows):
         raise ValueError(f"{len(sources)} registers, expected {len(move.rows)}")
