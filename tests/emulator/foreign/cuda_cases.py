@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from emulator.foreign import cuda_asynchronous as asynchronous
+from emulator.foreign import cuda_engines as engines
 from emulator.foreign import cuda_numbers as numbers
 from emulator.foreign import cuda_simple as simple
 from emulator.foreign import cuda_tiles as tiles
@@ -74,6 +75,17 @@ CUDA: tuple[CudaCase, ...] = (
     CudaCase("asynchronous", "roles", asynchronous.roles, (96,)),
     CudaCase("asynchronous", "remote", asynchronous.remote, (64,), 2),
     CudaCase("asynchronous", "dependent", asynchronous.dependent),
+    CudaCase("hopper", "wgmma_bf16", engines.wgmma_bf16, (160,), 2, 51200, ("90a",)),
+    CudaCase("hopper", "wgmma_registers", engines.wgmma_registers, targets=("90a",)),
+    CudaCase("hopper", "copy_box", engines.copy_box, (64,), targets=("90a",)),
+    CudaCase("blackwell", "mma_128", engines.multiply(128, False), targets=("100a",)),
+    CudaCase("blackwell", "mma_64", engines.multiply(64, False), targets=("100a",)),
+    CudaCase("blackwell", "ws_128", engines.multiply(128, True), targets=("100a",)),
+    CudaCase("blackwell", "ws_64", engines.multiply(64, True), targets=("100a",)),
+    CudaCase("blackwell", "ws_32", engines.multiply(32, True), targets=("100a",)),
+    CudaCase("blackwell", "mma_places", engines.mma_places, targets=("100a",)),
+    CudaCase("blackwell", "tensor_moves", engines.tensor_moves, targets=("100a",)),
+    CudaCase("blackwell", "take_over", engines.take_over, (32,), targets=("100a",)),
 )
 """What is committed."""
 
