@@ -171,6 +171,15 @@ def aligned(address: int, unit: int, what: str, ins: Instruction, w: Any) -> Non
         raise Stop("TK322", f"{what} {address:#x} is no multiple of {unit}", ins=ins, warp=w)
 
 
+def mask_reader(i: Instruction) -> Callable[[Any, int], int | None]:
+    """A function from a warp and a lane to the multicast mask, of 16 or 32 bits; None where there is none."""
+    if not i.given("mask"):
+        return lambda w, lane: None
+    slot, bits = i.src_wide("mask", U16)
+    dtype = U32 if bits == 32 else U16
+    return lambda w, lane: int(view(w.R[slot], dtype)[lane])
+
+
 def receivers(w: Any, mask: int | None, own: Any, ins: Instruction) -> list[Any]:
     """The CTAs of a multicast mask, or the one of the destination."""
     if mask is None:
@@ -193,15 +202,24 @@ def _load(i: Instruction) -> Step:
     """Global to shared memory, completing on an mbarrier."""
     dst, src, bar = scalar_reader(i, "dst"), scalar_reader(i, "src"), scalar_reader(i, "bar")
     size_slot = i.src("bytes", U32)
-    mask_slot = i.src("mask", U16) if i.given("mask") else -1
+    mask_of_lane = mask_reader(i)
     if i.given("policy"):
         i.src("policy", U64)
+    ends = [i.src(n, U32) for n in ("ignore_left", "ignore_right") if i.given(n)]
     origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
 
     def run(w: Any) -> None:
         for lane in w.lanes():
             size = int(view(w.R[size_slot], U32)[lane])
-            mask = int(view(w.R[mask_slot], U16)[lane]) if mask_slot >= 0 else None
+            mask = mask_of_lane(w, lane)
+            skipped = [int(view(w.R[s], U32)[lane]) for s in ends] or [0, 0]
+            if max(skipped) > 15:
+                raise Stop(
+                    "TK321",
+                    f"{max(skipped)} bytes at an end are ignored, at most 15",
+                    ins=i,
+                    warp=w,
+                )
             to, place = shared_place(w, dst(w, lane), i)
             start = src(w, lane)
             for what, number in (("source", start), ("destination", place), ("size", size)):
@@ -214,7 +232,7 @@ def _load(i: Instruction) -> Step:
             w.machine.report.count("bytes.bulk.load", size * len(ctas))
             w.machine.issue(
                 "bulk load",
-                _load_steps(w, i, origin, start, size, ctas, place, bars),
+                _load_steps(w, i, origin, start, size, ctas, place, bars, (skipped[0], skipped[1])),
                 i,
                 w.cta.cluster,
             )
@@ -231,14 +249,23 @@ def _load_steps(
     ctas: list[Any],
     place: int,
     bars: list[MBarrier],
+    skipped: tuple[int, int],
 ) -> Iterator[None]:
+    """`skipped` bytes at the two ends are not read, and hold nothing afterwards."""
     memory = w.machine.memory
     agent = f"copy engine, for {w.describe()}"
-    region, offset = global_place(w, start, i, size)
-    data, _ = memory.read_box(agent, origin, region, offset, (size,), (1,))
+    left, right = skipped
+    inner = size - left - right
+    region, offset = global_place(w, start + left, i, inner)
+    data, bad = memory.read_box(agent, origin, region, offset, (inner,), (1,))
     yield
     for cta, bar in zip(ctas, bars, strict=True):
-        memory.write_box(agent, origin, cta.shared, place, (1,), data)
+        memory.write_box(agent, origin, cta.shared, place + left, (1,), data)
+        if bad is not None:
+            cta.shared.shadow[place + left : place + left + inner] = bad
+        if left or right:
+            cta.shared.shadow[place : place + left] = 1
+            cta.shared.shadow[place + size - right : place + size] = 1
         yield
         bar.complete(size, i, agent)
 
@@ -412,11 +439,13 @@ def _store(reduces: bool) -> Builder:
 
 SEMANTICS: dict[str, Builder] = {
     "cp.async.bulk.load": _load,
+    "cp.async.bulk.load.ignore_oob": _load,
     "cp.async.bulk.cluster": _to_cluster(False),
     "cp.async.bulk.store": _store(False),
     "cp.reduce.async.bulk": _store(True),
     "cp.reduce.async.bulk.cluster": _to_cluster(True),
     "cp.async.bulk.commit_group": _commit,
     "cp.async.bulk.wait_group": _wait_group(False),
+    "cp.async.bulk.wait_group.async": _wait_group(False),
     "cp.async.bulk.wait_group.read": _wait_group(True),
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tkc.emulator.bulk import receivers, shared_place
+from tkc.emulator.bulk import mask_reader, receivers, shared_place
 from tkc.emulator.formats import FORMATS
 from tkc.emulator.instruction import Builder, Instruction, Semantic, Step
 from tkc.emulator.lanes import F16, F32, F64, S32, U8, U16, U32, U64, Vec, view
@@ -362,7 +362,7 @@ def _mma(i: Instruction) -> Semantic:
 
 def _commit(i: Instruction) -> Step:
     slot, _, offset, _ = i.address("bar")
-    mask_slot = i.src("mask", U16) if i.given("mask") else -1
+    mask_of_lane = mask_reader(i)
     size = group_size(i)
 
     def steps(w: Any, bars: list[MBarrier]) -> Iterator[None]:
@@ -372,7 +372,7 @@ def _commit(i: Instruction) -> Step:
 
     def run(w: Any) -> None:
         for lane in w.lanes():
-            mask = int(view(w.R[mask_slot], U16)[lane]) if mask_slot >= 0 else None
+            mask = mask_of_lane(w, lane)
             to, place = shared_place(w, int(w.R[slot][lane]) + offset, i)
             bars = [find(cta, place, i, w) for cta in receivers(w, mask, to, i)]
             ctas = ctas_of(w, i, size)
@@ -498,6 +498,7 @@ SEMANTICS: dict[str, Builder] = {
     "tcgen05.cp": _cp,
     "tcgen05.shift": _shift,
     "tcgen05.commit": _commit,
+    "tcgen05.commit.wide": _commit,
     "tcgen05.fence::before_thread_sync": lambda i: lambda w: None,
     "tcgen05.fence::after_thread_sync": lambda i: lambda w: None,
 }

@@ -7,6 +7,7 @@ row after row; the swizzle XORs bits of the absolute shared address, 16 bytes at
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from tkc.emulator.bulk import (
     Token,
     aligned,
     global_place,
+    mask_reader,
     receivers,
     reduction,
     scalar_reader,
@@ -233,7 +235,8 @@ def _write_shared(
 def _load(i: Instruction) -> Step:
     dst, address, bar = scalar_reader(i, "dst"), scalar_reader(i, "map"), scalar_reader(i, "bar")
     coordinates = _coordinates(i)
-    mask_slot = i.src("mask", U16) if i.given("mask") else -1
+    base = scalar_reader(i, "address") if i.given("address") else None
+    mask_of_lane = mask_reader(i)
     if i.given("policy"):
         i.src("policy", U64)
     pair = i.mod("cta_group") == "cta_group::2"
@@ -243,11 +246,14 @@ def _load(i: Instruction) -> Step:
     def run(w: Any) -> None:
         for lane in w.lanes():
             m = map_at(w, address(w, lane), i)
+            if base is not None:
+                m = replace(m, address=base(w, lane))
+                aligned(m.address, m.type.align, "the address of the tensor", i, w)
             _check_rank(i, m, w)
             coords = coordinates(w, lane)
             _check_coordinates(i, m, coords, w, False)
             boxes = _rows(m, coords) if gather else [Box(m, coords)]
-            mask = int(view(w.R[mask_slot], U16)[lane]) if mask_slot >= 0 else None
+            mask = mask_of_lane(w, lane)
             to, offset = shared_place(w, dst(w, lane), i)
             _check_place(i, m, offset, w)
             bar_cta, bar_offset = shared_place(w, bar(w, lane), i)
@@ -413,6 +419,8 @@ def _pack_six(data: Vec) -> Vec:
 
 SEMANTICS: dict[str, Builder] = {
     "cp.async.bulk.tensor.load": _load,
+    "cp.async.bulk.tensor.load.wide": _load,
+    "cp.async.bulk.tensor.load.override": _load,
     "cp.async.bulk.tensor.gather4": _load,
     "cp.async.bulk.tensor.store": _store("store"),
     "cp.async.bulk.tensor.scatter4": _store("scatter"),
