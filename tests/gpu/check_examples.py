@@ -1,0 +1,123 @@
+"""The other examples on a GPU against float64, on random data, odd sizes, poisoned outputs.
+
+`python3 tests/gpu/check_examples.py FOLDER` where FOLDER holds the examples packaged for the GPU at hand (NAME.json), and, as
+layout-DTYPE-XY.json, the GEMM in other types and operand layouts (X, Y: `t` where A, B are stored across K, else `n`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import tkc
+
+TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32, "f32": torch.float32}
+
+
+def uniform(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return (torch.rand(*shape, device="cuda") * 2 - 1).to(dtype)
+
+
+def poison(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.full(shape, float("nan"), dtype=dtype, device="cuda")
+
+
+def close(found: torch.Tensor, exact: torch.Tensor, bound: float, what: str) -> None:
+    error = (torch.linalg.norm(found.double() - exact) / torch.linalg.norm(exact)).item()
+    assert error < bound, f"{what}: relative error {error}"
+    print(f"{what}: relative error {error:.2e}")
+
+
+def bias_act(kernel: tkc.Kernel) -> None:
+    for m, n, k in ((300, 264, 200), (1000, 1024, 512)):
+        a, b, bias = uniform(m, k), uniform(n, k), uniform(n, dtype=torch.float32)
+        r, c = uniform(m, n), poison(m, n)
+        kernel.launch(a, b, bias, r, c, 0.5)
+        x = 0.5 * (a.double() @ b.double().T) + bias.double()
+        exact = torch.nn.functional.gelu(x, approximate="tanh") + r.double()
+        close(c, exact, 4e-3, f"gemm_bias_act {m} x {n} x {k}")
+
+
+def batched(kernel: tkc.Kernel) -> None:
+    a, b, c = uniform(3, 200, 136), uniform(3, 264, 136), poison(3, 200, 264)
+    kernel.launch(a, b, c)
+    close(c, a.double() @ b.double().transpose(1, 2), 3e-3, "gemm_batched")
+
+
+def splitk(kernel: tkc.Kernel) -> None:
+    a, b = uniform(200, 4104), uniform(264, 4104)
+    c = torch.ones(200, 264, device="cuda")
+    kernel.launch(a, b, c)
+    close(c, a.double() @ b.double().T + 1, 1e-5, "gemm_splitk")
+
+
+def softmax(kernel: tkc.Kernel) -> None:
+    for m, n in ((300, 1000), (7, 72)):
+        x, y, lse = uniform(m, n) * 4, poison(m, n), poison(m, dtype=torch.float32)
+        kernel.launch(x, y, lse)
+        close(y, torch.softmax(x.double(), 1), 3e-3, f"row_softmax {m} x {n}")
+        close(lse, torch.logsumexp(x.double(), 1), 1e-5, f"row_softmax {m} x {n}, LSE")
+
+
+def transpose(kernel: tkc.Kernel) -> None:
+    x, y = uniform(296, 1000), poison(1000, 296)
+    kernel.launch(x, y)
+    torch.cuda.synchronize()
+    assert torch.equal(y, x.T)
+    print("transpose: exact")
+
+
+def axpy(kernel: tkc.Kernel) -> None:
+    for n in (4, 100000):
+        x, y = uniform(n, dtype=torch.float32), uniform(n, dtype=torch.float32)
+        exact = 0.75 * x.double() + y.double()
+        kernel.launch(x, y, 0.75)
+        close(y, exact, 1e-6, f"axpy {n}")
+
+
+CHECKS = {
+    "gemm_bias_act": bias_act,
+    "gemm_batched": batched,
+    "gemm_splitk": splitk,
+    "row_softmax": softmax,
+    "transpose": transpose,
+    "axpy": axpy,
+}
+
+
+def layout(path: Path) -> None:
+    match = re.fullmatch(r"layout-(\w+)-([nt])([nt])", path.stem)
+    assert match is not None
+    dtype, across_a, across_b = match[1], match[2] == "t", match[3] == "t"
+    m, n, k = 208, 272, 224
+    a, b = uniform(m, k).to(TYPES[dtype]), uniform(n, k).to(TYPES[dtype])
+    c = poison(m, n, dtype=torch.float32)
+    tkc.load(path).launch(
+        a.T.contiguous() if across_a else a, b.T.contiguous() if across_b else b, c
+    )
+    close(c, a.double() @ b.double().T, 1e-5, path.stem)
+
+
+def main(folder: str) -> None:
+    torch.manual_seed(int(time.time()))
+    failed = 0
+    for path in sorted(Path(folder).glob("*.json")):
+        check = CHECKS.get(path.stem)
+        try:
+            if check is not None:
+                check(tkc.load(path))
+            elif path.stem.startswith("layout-"):
+                layout(path)
+        except Exception as error:  # noqa: BLE001 - every example gets its turn, and the count is the verdict
+            failed += 1
+            print(f"{path.stem} FAILED: {error}")
+    print("all right" if not failed else f"{failed} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
