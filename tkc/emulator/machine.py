@@ -501,6 +501,9 @@ def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
         for group in warp.parked.values():
             for path, *_ in group:
                 yield path, path.waits
+    for path in cta.tensor.waiting if cta.tensor is not None else ():
+        if path.warp.cta is cta:
+            yield path, path.waits
     for path, _, _ in cta.cluster.waiting:
         if path.warp.cta is cta:
             yield (
