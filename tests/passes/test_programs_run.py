@@ -261,3 +261,42 @@ def test_an_accumulator_goes_through_a_shared_tile_to_another_role(target: str, 
     a, b, c = array((200, 72), "bf16", 1), array((136, 72), "bf16", 2), poisoned((200, 136), "bf16")
     run(text, target, {"BM": bm, "BN": 96, "BK": 32, "STAGES": 2}, a, b, c)
     close(c, a.astype(np.float64) @ b.astype(np.float64).T)
+
+
+SUM = """kernel sum(X: global[{x}, M, N], Y: global[{y}, M, N], Z: global[{z}, M, N]):
+    param BM = 128, BN = 64
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared a: tile[{x}, BM, BN]
+    shared b: tile[{y}, BM, BN]
+    pipe inputs(a, b): load -> math
+    role load:
+        for m, n in work:
+            put inputs:
+                a <- X[m, n]
+                b <- Y[m, n]
+    role math:
+        for m, n in work:
+            get inputs:
+                Z[m, n] <- {sum}
+"""
+
+
+@pytest.mark.parametrize("bn", [8, 64])
+@pytest.mark.parametrize(
+    ("x", "y", "z"),
+    [
+        ("f32", "f32", "bf16"),
+        ("f32", "f32", "f16"),
+        ("bf16", "f32", "f32"),
+        ("f32", "f16", "bf16"),
+        ("bf16", "f16", "f32"),
+    ],
+)
+def test_tiles_of_several_dtypes_in_one_sum(x: str, y: str, z: str, bn: int) -> None:
+    """Threads read 16 bytes at a time, which are four or eight elements."""
+    total = "f32(read(a)) + f32(read(b))"
+    text = SUM.format(x=x, y=y, z=z, sum=total if z == "f32" else f"{z}({total})")
+    a, b, c = array((130, 72), x, 1), array((130, 72), y, 2), poisoned((130, 72), z)
+    run(text, "sm_90a", {"BN": bn}, a, b, c)
+    close(c, a.astype(np.float64) + b.astype(np.float64))

@@ -7,7 +7,7 @@ becomes an address computed once, and the rest offsets.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -158,7 +158,8 @@ def elementwise(k: Kernel, op: s.MapOp) -> None:
     inputs = [k.values[v] for v in op.inputs]
     fragments = [f for f in inputs if isinstance(f, Fragment)]
     if len({tuple(_width(p) for p in f.parts) for f in fragments}) > 1:
-        inputs = [_split(k, f) if isinstance(f, Fragment) else f for f in inputs]
+        pairs = math.gcd(*(type_of(part[0]).count for f in fragments for part in f.parts))
+        inputs = [_split(k, f, pairs) if isinstance(f, Fragment) else f for f in inputs]
     count = len(next(f for f in inputs if isinstance(f, Fragment)).parts)
     parts: list[tuple[SSAValue, ...]] = []
     for part in range(count):
@@ -182,13 +183,12 @@ def _width(part: tuple[SSAValue, ...]) -> int:
     return sum(type_of(v).count for v in part)
 
 
-def _split(k: Kernel, fragment: Fragment) -> Fragment:
-    """The fragment in parts of one 16-byte chunk of 16-bit elements, so that fragments of different origin fit."""
+def _split(k: Kernel, fragment: Fragment, pairs: int) -> Fragment:
+    """The fragment in parts of so many pairs, so that fragments of different origin fit."""
     parts: list[tuple[SSAValue, ...]] = []
     for part in fragment.parts:
-        each = 4
-        for first in range(0, type_of(part[0]).count, each):
-            parts.append(tuple(k.emit.slice(v, first, each) for v in part))
+        for first in range(0, type_of(part[0]).count, pairs):
+            parts.append(tuple(k.emit.slice(v, first, pairs) for v in part))
     return Fragment(fragment.dtype, tuple(parts))
 
 
@@ -305,31 +305,31 @@ def _store_rows(
 ) -> None:
     at = _row_chunks(k, op.buffer, op.slot, op.column, row)
     bits = DTYPES[type.dtype.data].bits
+    if bits == 16:
+        for i, words in enumerate(_packed_chunks(k, fragment)):
+            k.emit("st.vec", ".shared::cta", ".v4", ".b32", at(CHUNK * i), words)
+        return
     byte = 0
     for part in fragment.parts:
-        count = type_of(part[0]).count
-        if bits == 16:
-            for first in range(0, count, 4):
-                k.emit(
-                    "st.vec",
-                    ".shared::cta",
-                    ".v4",
-                    ".b32",
-                    at(byte),
-                    k.emit.slice(part[0], first, 4),
-                )
-                byte += CHUNK
-        else:
-            for first in range(0, count, 2):
-                k.emit(
-                    "st.vec",
-                    ".shared::cta",
-                    ".v4",
-                    ".f32",
-                    at(byte),
-                    _interleaved(k, part, first, 2),
-                )
-                byte += CHUNK
+        for first in range(0, type_of(part[0]).count, 2):
+            values = _interleaved(k, part, first, 2)
+            k.emit("st.vec", ".shared::cta", ".v4", ".f32", at(byte), values)
+            byte += CHUNK
+
+
+def _packed_chunks(k: Kernel, fragment: Fragment) -> Iterator[SSAValue | list[SSAValue]]:
+    """Packed pairs four at a time: of one part, or one by one of several where a part holds fewer (f32 tiles do)."""
+    waiting: list[SSAValue] = []
+    for (pairs,) in fragment.parts:
+        count = type_of(pairs).count
+        if not waiting and count % 4 == 0:
+            yield from (k.emit.slice(pairs, first, 4) for first in range(0, count, 4))
+            continue
+        for i in range(count):
+            waiting.append(k.emit.slice(pairs, i))
+            if len(waiting) == 4:
+                yield waiting
+                waiting = []
 
 
 def _interleaved(k: Kernel, part: Sequence[SSAValue], first: int, count: int) -> list[SSAValue]:
