@@ -68,8 +68,8 @@ def table() -> str:
                 lines.append(f"* {key}: {', '.join(f'`{r}`' for r in rows)}")
         lines.append("")
     head = (
-        f"Of {sum(totals.values())} instructions, counted as rows of `tkc facts`, an H200 proves {totals['H200']} (what it"
-        f" gave is kept in `tests/hardware`), PTX of other compilers {totals['other compilers']} more,"
+        f"Of {sum(totals.values())} instructions, counted as rows of `tkc facts`, an H200 proves {totals['H200']} (what"
+        f" it gave is kept in `tests/hardware`), PTX of other compilers {totals['other compilers']} more,"
         f" {totals['unproved']} are covered and unproved, and {totals['refused']} are refused.\n\n"
     )
     return head + "\n".join(lines).rstrip() + "\n"
