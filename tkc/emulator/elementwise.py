@@ -7,16 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from tkc.emulator.follow import partwise
 from tkc.emulator.instruction import Instruction, Step
 from tkc.emulator.lanes import Vec
 
 DType = np.dtype[Any]
+
+_PART_BYTES = {
+    **dict.fromkeys((".f16x2", ".bf16x2", ".u16x2", ".s16x2"), 2),
+    ".f32x2": 4,
+    **dict.fromkeys((".u8x4", ".s8x4"), 1),
+}
+"""Bytes of a part of each packed type: a part of the result comes from the same part of the operands."""
+
+
+def _follow_parts(i: Instruction, d: int) -> None:
+    size = _PART_BYTES.get(i.modifiers.get("type", ""))
+    if size is not None and "from" not in i.modifiers:
+        i.follow = partwise(i.sources, d, size)
 
 
 def unary(i: Instruction, fn: Callable[[Vec], Vec], dtype: DType, out: DType | None = None) -> Step:
     """d = fn(a) on vectors of `dtype`."""
     d = i.dst("d", 8 * (out or dtype).itemsize)
     a = i.src("a", dtype)
+    _follow_parts(i, d)
 
     def run(w: Any) -> None:
         x = w.R[a]
@@ -42,6 +57,7 @@ def binary(
     a = i.src("a", dtype)
     b_type = b_dtype or dtype
     b = i.src("b", b_type)
+    _follow_parts(i, d)
 
     def run(w: Any) -> None:
         R = w.R
@@ -72,6 +88,7 @@ def ternary(
     a, b = i.src(names[0], dtype), i.src(names[1], dtype)
     c_type = c_dtype or dtype
     c = i.src(names[2], c_type)
+    _follow_parts(i, d)
 
     def run(w: Any) -> None:
         R = w.R

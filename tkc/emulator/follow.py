@@ -83,6 +83,26 @@ def bytewise(sources: Sequence[int], dest: int, keep: int = -1) -> Follow:
     return run
 
 
+def partwise(sources: Sequence[int], dest: int, size: int) -> Follow:
+    """Part by part of `size` bytes, as packed arithmetic does: what one part holds reaches no other."""
+    reads = tuple(dict.fromkeys(sources))
+    first = sum(FULL << (32 * k) for k in range(0, BYTES, size))
+
+    def run(warp: Warp) -> None:
+        taint, bad = warp.taint, 0
+        for slot in reads:
+            bad |= taint.get(slot, 0)
+        if bad:
+            for _ in range(1, size):
+                bad |= bad >> 32
+            bad &= first
+            for _ in range(1, size):
+                bad |= bad << 32
+        put(warp, dest, bad)
+
+    return run
+
+
 def shifted(source: int, dest: int, count: int, bits: int) -> Follow:
     """A shift by a constant number of bits, to the left where it is positive; whole bytes travel exactly."""
     width = (1 << (4 * bits)) - 1

@@ -86,7 +86,7 @@ def _variants(row: Row) -> Iterator[_Variant]:
         preset = dict(zip(glued, texts, strict=True))
         text = "".join(head + preset.get(slot, "") for head, slot, _ in _with_gaps(row, glued))
         slots = tuple(
-            (s, {tuple(c.text[1:].split(".")): c.text for c in row.slots[s]})
+            (s, {parts: c.text for c in row.slots[s] for parts in _orders(c.text)})
             for s, _ in row.slot_order
             if s not in glued
         )
@@ -97,6 +97,14 @@ def _variants(row: Row) -> Iterator[_Variant]:
             slots,
             frozenset(s for s, o in row.slot_order if not o and s not in glued),
         )
+
+
+def _orders(text: str) -> Iterator[tuple[str, ...]]:
+    """The parts of a modifier, as it is spelled and backwards: Triton writes `.warpx4.32x128b`."""
+    parts = tuple(text[1:].split("."))
+    yield parts
+    if len(parts) == 2:
+        yield parts[::-1]
 
 
 def _with_gaps(row: Row, glued: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
