@@ -41,11 +41,11 @@ def strip(ptx: str) -> str:
 def compile_triton(case: Case, capability: int) -> tuple[str, dict[str, Any]]:
     """(PTX, launch facts) of one case for compute capability 90 or 100."""
     import triton
-    from emulator.foreign import triton_kernels
+    from emulator.foreign import triton_kernels, triton_more
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    fn = getattr(triton_kernels, case.kernel)
+    fn = getattr(triton_kernels, case.kernel, None) or getattr(triton_more, case.kernel)
     signature = {n: case.signature.get(n, "constexpr") for n in fn.arg_names}
     attributes = {(fn.arg_names.index(n),): [["tt.divisibility", 16]] for n in case.aligned}
     made = triton.compile(

@@ -7,6 +7,7 @@ from typing import Any
 
 from emulator.foreign import references as r
 from emulator.foreign.problem import BF16, F16, F32, I32, Case
+from emulator.foreign.triton_soak import more_cases
 
 _F = "*fp32"
 _STRIDES = ("sam", "sak", "sbk", "sbn", "scm", "scn")
@@ -210,5 +211,5 @@ CASES: tuple[Case, ...] = (
 )  # fmt: skip
 """What is committed."""
 
-SOAK: tuple[Case, ...] = ()
+SOAK: tuple[Case, ...] = tuple(more_cases(_matmul, _descriptors, _persistent, _scaled, _attention))
 """What the soak test compiles live, besides all of the above."""
