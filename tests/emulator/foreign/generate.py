@@ -41,21 +41,39 @@ def strip(ptx: str) -> str:
 def compile_triton(case: Case, capability: int) -> tuple[str, dict[str, Any]]:
     """(PTX, launch facts) of one case for compute capability 90 or 100."""
     import triton
-    from emulator.foreign import triton_kernels, triton_more
+    from emulator.foreign import gluon_kernels, triton_kernels, triton_more
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
 
-    fn = getattr(triton_kernels, case.kernel, None) or getattr(triton_more, case.kernel)
-    signature = {n: case.signature.get(n, "constexpr") for n in fn.arg_names}
+    gluon = case.name.startswith("gluon")
+    modules = (gluon_kernels,) if gluon else (triton_kernels, triton_more)
+    fn = next(getattr(m, case.kernel) for m in modules if hasattr(m, case.kernel))
+    signature = {n: _kind(case.signature.get(n, "constexpr")) for n in fn.arg_names}
     attributes = {(fn.arg_names.index(n),): [["tt.divisibility", 16]] for n in case.aligned}
+    source = GluonASTSource if gluon else ASTSource
     made = triton.compile(
-        ASTSource(fn=fn, signature=signature, constexprs=dict(case.constants), attrs=attributes),
+        source(fn=fn, signature=signature, constexprs=dict(case.constants), attrs=attributes),
         target=GPUTarget("cuda", capability, 32),
         options=dict(case.options),
     )
     raw = made.asm["ptx"]
     text = strip(raw.decode() if isinstance(raw, bytes) else raw)
     return text, _facts(case, text, made.metadata, signature)
+
+
+def _kind(text: str) -> str:
+    """Triton's own text of an argument's type; those of Gluon's tensor maps name a layout."""
+    if not text.startswith("map:"):
+        return text
+    from triton.experimental.gluon import language as gl
+
+    names = {"fp16": gl.float16, "bf16": gl.bfloat16, "fp32": gl.float32}
+    whole, _, other = text.removeprefix("map:").partition("@")
+    element, _, box = whole.partition("[")
+    extents = [int(x) for x in (other or box).strip("[]").split(",")]
+    layout = gl.NVMMASharedLayout.get_default_for(extents, names[element])
+    return f"tensordesc<{element}[{box.replace(',', ', ')},{layout}>"
 
 
 def _facts(case: Case, ptx: str, metadata: Any, signature: Mapping[str, str]) -> dict[str, Any]:

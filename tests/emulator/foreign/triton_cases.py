@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from emulator.foreign import references as r
+from emulator.foreign.gluon_cases import GLUON
 from emulator.foreign.problem import BF16, F16, F32, I32, Case
 from emulator.foreign.triton_soak import more_cases
 
@@ -208,6 +209,7 @@ CASES: tuple[Case, ...] = (
     _scaled("mx_mixed", ("e5m2", "e2m1"), 32, (128, 64, 128), (128, 64, 256), num_warps=4),
     _attention("attention", "fp16", False, 128, (64, 32), num_warps=4),
     _attention("attention_causal", "bf16", True, 256, (128, 64), num_warps=4),
+    *GLUON,
 )  # fmt: skip
 """What is committed."""
 
