@@ -1,5 +1,8 @@
 """Gluon kernels of our own, which name the engines of sm_90 and sm_100 themselves; needs Triton, no test imports it."""
 
+# Gluon joins lists of constants by +, and knows no star.
+# ruff: noqa: RUF005
+
 from __future__ import annotations
 
 from triton.experimental import gluon
