@@ -342,4 +342,5 @@ def find_register(function: Function, scope: Scope, name: str) -> Register | Non
 
 def read(text: str, file: str = "<ptx>") -> Module:
     """The module that `text` says; raises TkcError TK417 with the line of what cannot be read."""
-    return Reader(text, file).read()
+    # NVRTC ends its text with a zero byte.
+    return Reader(text.rstrip("\0"), file).read()
