@@ -31,7 +31,10 @@ def lines(text: str, part: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.tk")), ids=lambda p: p.stem)
+EXACT = ("gemm_bf16", "row_softmax", "silu_mul", "tma_copy")
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / f"{name}.tk" for name in EXACT], ids=lambda p: p.stem)
 def test_an_example_becomes_exactly_this(path: object, golden: Callable[[str, str], None]) -> None:
     assert isinstance(path, type(EXAMPLES))
     module = compile_source(path.read_text(encoding="utf-8"), path.name)
@@ -321,8 +324,7 @@ def test_a_value_goes_round_the_work_loop() -> None:
         elementwise("total = total + read(y)", "Z[m, n] <- total"),
         ("role math, warps 4:\n", "role math, warps 4:\n        total = 0.0\n"),
     )
-    said = only(mistakes(text))
-    assert said.code == "TK105"  # a scalar before the loop, a tile in it
+    assert lines(text, "tile.fill")  # a number before the loop, a tile in it: a tile of that number
     scalar = changed(
         elementwise(
             "total = total + scale", "Z[m, n] <- read(y) * total", arguments=", scale: f32"

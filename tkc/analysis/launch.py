@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.structure import KernelOp as StageKernelOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
 from tkc.ir.tile.types import TensorType
+from tkc.ir.tile.vectors import LoadOp
 
 MOST_ITEMS = 2**31 - 2**16
 """Work items are counted in 32 bits, and a unit steps past the last one before it stops."""
@@ -20,6 +22,8 @@ MOST_ITEMS = 2**31 - 2**16
 def expression(value: SSAValue) -> Any:
     """A scalar made of sizes and constants as a contract expression; raises ValueError on anything else."""
     match value.owner:
+        case Block() as block if isinstance(kernel := block.parent_op(), KernelOp | StageKernelOp):
+            return {"sym": kernel.arg_names.data[block.args.index(value)].data}  # type: ignore[arg-type]
         case SizeOp() as op:
             return {"sym": op.symbol.data}
         case ConstOp() as op if isinstance(op.constant, IntegerAttr):
@@ -99,4 +103,6 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
                 if isinstance(copy.operation, CopyOp):
                     reads |= copy.index == 0
                     writes |= copy.index == 1
+                elif isinstance(copy.operation, LoadOp):
+                    reads = True
     return reads, writes

@@ -12,6 +12,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.types import AccumType, RegsType
+from tkc.ir.tile.vectors import ReduceOp
 
 WARPGROUP = 4
 """Warps of a warpgroup."""
@@ -105,7 +106,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case CopyOp() if isinstance(op.source.type, RegsType):
                 registers_tiles = True
-            case MapOp():
+            case MapOp() | ReduceOp():
                 registers_tiles = True
             case _:
                 pass

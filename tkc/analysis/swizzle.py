@@ -46,6 +46,8 @@ def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice |
         if row % 128:
             return None
         return Choice(ATOMS_32, 128, f"rows of {row} bytes; a 32-bit operand that is not K-major")
+    if len(shape) == 1:
+        return None if row % 16 else Choice("none", 16, f"a vector of {row} bytes, in a row")
     for swizzle, span in SPANS.items():
         if row % span == 0 and (span > 16 or not uses & {Use.OPERAND, Use.ACROSS}):
             used = ", ".join(sorted(use.value for use in uses)) or "no use"

@@ -11,7 +11,20 @@ from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
 from tkc.frontend.declare import Declarations
 from tkc.frontend.program import Regs, Tile
-from tkc.frontend.scope import REGISTER, Block, Int, Owned, Scope, Unknown, article, listed, plural
+from tkc.frontend.ragged import mask_reductions
+from tkc.frontend.scope import (
+    REGISTER,
+    RESERVED,
+    Block,
+    Entry,
+    Int,
+    Owned,
+    Scope,
+    Unknown,
+    article,
+    listed,
+    plural,
+)
 from tkc.frontend.sizes import show
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span
@@ -70,6 +83,7 @@ def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int])
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:
         return None
+    roles = mask_reductions(roles)
     return P.Kernel(
         kernel.name.text,
         tuple(declared.arguments),
@@ -79,6 +93,13 @@ def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int])
         tuple(roles),
         kernel.span,
     )
+
+
+def _is_number(meaning: Any) -> bool:
+    """Whether a register variable holds one f32, or an integer that is known now."""
+    if isinstance(meaning, Int):
+        return isinstance(meaning.size, int)
+    return meaning == P.Scalar("f32")
 
 
 def _statement(s: Any) -> str:
@@ -109,7 +130,7 @@ class _Role:
         writes = Writes(scope, self.values)
         self.name = ""
         self.whole = True
-        self.by_kind: dict[type, Callable[[Any], P.Statement | None]] = {
+        self.by_kind: dict[type, Callable[[Any], P.Statement | list[P.Statement] | None]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
             S.Copy: writes.copy,
@@ -164,14 +185,24 @@ class _Role:
                 checked = check(statement)
             except Failed:
                 self.scope.failed += 1
+                self._give_up(statement)
                 continue
-            if checked is not None:
+            if isinstance(checked, list):
+                body += checked
+            elif checked is not None:
                 body.append(checked)
         return tuple(body)
 
+    def _give_up(self, statement: Any) -> None:
+        """A variable whose value was wrong exists, so that its uses are not reported as well."""
+        if isinstance(statement, S.Assign) and isinstance(statement.target, S.Name):
+            name, span = statement.target.text, statement.target.span
+            if name not in self.scope.names and name not in RESERVED:
+                self.scope.names[name] = Entry(REGISTER, Unknown(span), span)
+
     # loops
 
-    def _for(self, s: S.For) -> P.Statement | None:
+    def _for(self, s: S.For) -> list[P.Statement] | None:
         try:
             over = self._range(s)
             axes = over.axes if isinstance(over, P.Schedule) else (over,)
@@ -188,12 +219,12 @@ class _Role:
         if isinstance(over, P.Schedule) and (self.scope.loops or self.scope.owned):
             around = "another loop" if self.scope.loops else "a put or get"
             self.scope.later(f"the loop over a schedule inside {around}", s.span)
-        body = self._loop(
+        before, body = self._loop(
             s, [Block(w.text, axis, w.span) for w, axis in zip(s.variables, axes, strict=True)]
         )
         if isinstance(over, P.Schedule):
-            return P.Each(over, tuple(w.text for w in s.variables), body, s.span)
-        return P.Blocks(over, s.variables[0].text, body, s.span)
+            return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
+        return [*before, P.Blocks(over, s.variables[0].text, body, s.span)]
 
     def _range(self, s: S.For) -> P.Schedule | P.Axis:
         """What the loop runs over."""
@@ -226,8 +257,35 @@ class _Role:
             first.span,
         )
 
-    def _loop(self, s: S.For, meanings: list[Any]) -> P.Body:
-        """The body, with the loop's variables defined in it; what it alone sets is unset after it."""
+    def _loop(self, s: S.For, meanings: list[Any]) -> tuple[list[P.Statement], P.Body]:
+        """What stands before the loop, and its body.
+
+        A number that a value of several elements takes the place of is one from the start, with the number in every
+        element: the body is then read again.
+        """
+        scope = self.scope
+        before: list[P.Statement] = []
+        while True:
+            state = (dict(scope.names), set(scope.written), dict(scope.unset), scope.failed)
+            found = len(scope.source.found.diagnostics)
+            body, grown = self._round(s, meanings)
+            if not grown:
+                return before, body
+            scope.names, scope.written, scope.unset, scope.failed = state
+            del scope.source.found.diagnostics[found:]
+            for name, type in grown.items():
+                entry = scope.names[name]
+                scope.names[name] = entry._replace(meaning=type)
+                number: P.Value = P.Variable(name, P.Scalar("f32"), entry.span)
+                if isinstance(entry.meaning, Int):
+                    number = P.Constant(float(entry.meaning.size), entry.span)  # type: ignore[arg-type]
+                before.append(P.Set(name, P.Fill(number, type, s.span), s.span))
+
+    def _round(self, s: S.For, meanings: list[Any]) -> tuple[P.Body, dict[str, Regs]]:
+        """The body, with the loop's variables defined in it, and the numbers that become values of several elements.
+
+        What the body alone sets is unset after it.
+        """
         scope = self.scope
         outer, cleared = dict(scope.names), set(scope.cleared)
         for word, meaning in zip(s.variables, meanings, strict=True):
@@ -237,15 +295,18 @@ class _Role:
         scope.loops.pop()
         scope.cleared = cleared
         inner, scope.names = scope.names, outer
+        grown: dict[str, Regs] = {}
         for name, entry in inner.items():
             if entry.what == REGISTER:
                 if name not in outer:
                     scope.unset[name] = entry.span
                 elif outer[name].what == REGISTER:
-                    self._carried(
-                        name, outer[name].meaning, entry.meaning, entry.span, outer[name].span
-                    )
-        return body
+                    was, now = outer[name].meaning, entry.meaning
+                    if isinstance(now, Regs) and now.dtype == "f32" and _is_number(was):
+                        grown[name] = now
+                    else:
+                        self._carried(name, was, now, entry.span, outer[name].span)
+        return body, grown
 
     def _carried(self, name: str, was: Any, now: Any, span: Span, before: Span) -> None:
         """R23: a variable set before a loop and in it keeps its type."""

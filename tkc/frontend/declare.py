@@ -200,9 +200,11 @@ class Declarations:
             else None
         )
         name = base.text if isinstance(base, S.Name) else ""
+        if name == "vector" and head == "tile":
+            head = name
         if isinstance(type_, S.Call) and name == head:
             self._fail("TK106", f"a type is written in square brackets: `{head}[...]`", type_.span)
-        if name in ("list", "vector"):
+        if name == "list":
             self._later(f"`{name}[...]`", type_.span)
         if not isinstance(type_, S.Index) or name != head:
             near = nearest(name, [head]) if name else None
@@ -354,7 +356,12 @@ class Declarations:
         dtype, axes = self._shaped(
             type_, "tile", f"`{s.kind} {s.names[0].name.text}: tile[dtype, rows, columns] * slots`"
         )
-        if len(axes) != 2:
+        vector = _head(type_) == "vector"
+        if vector and (accumulator or len(axes) != 1):
+            self._fail(
+                "TK106", "a vector is a shared tile of one axis: `vector[dtype, n]`", type_.span
+            )
+        if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype != "f32":
             if dtype in ACCUMULATORS_LATER:
@@ -464,6 +471,11 @@ class Declarations:
     def _later(self, what: str, span: Span) -> NoReturn:
         self.scope.later(what, span)
         raise Failed
+
+
+def _head(e: S.Expression) -> str:
+    """`tile` of `tile[...]`."""
+    return e.base.text if isinstance(e, S.Index) and isinstance(e.base, S.Name) else ""
 
 
 def _names_in(e: S.Expression) -> list[S.Name]:

@@ -85,8 +85,10 @@ def _reads(value: P.Value) -> Iterator[str]:
     match value:
         case P.Variable():
             yield value.name
-        case P.Cast():
+        case P.Cast() | P.Reduce() | P.Reshape():
             yield from _reads(value.operand)
+        case P.Fill():
+            yield from _reads(value.scalar)
         case P.Apply():
             for operand in value.operands:
                 yield from _reads(operand)

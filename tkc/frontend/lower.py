@@ -32,8 +32,9 @@ from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Span
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
-from tkc.ir.syntax import construct
+from tkc.ir.syntax import construct, segments
 from tkc.ir.tile import ops as T
+from tkc.ir.tile import vectors as V
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -349,6 +350,22 @@ class _Kernel:
             case P.Apply():
                 operands = [self.expression(operand) for operand in x.operands]
                 return self.apply(x.kind, operands, _type(x.type), x.span)
+            case P.Load():
+                return self.value(V.LoadOp, x.span, [self.place(x.slice)], _type(x.type))
+            case P.Fill():
+                return self.value(V.FillOp, x.span, [self.expression(x.scalar)], _type(x.type))
+            case P.Reshape():
+                return self.value(V.ReshapeOp, x.span, [self.expression(x.operand)], _type(x.type))
+            case P.Reduce():
+                return self.reduce(x)
+
+    def reduce(self, x: P.Reduce) -> SSAValue:
+        mask: list[SSAValue] = []
+        if x.block is not None and x.extent is not None:
+            mask = [self.values[x.block], self.size(x.extent, x.span)]
+        operands = [self.expression(x.operand), *mask]
+        properties = {"kind": StringAttr(x.kind), **segments(1, len(mask) // 2, len(mask) // 2)}
+        return self.value(V.ReduceOp, x.span, operands, _type(x.type), properties)
 
     def constant(self, value: float, span: Span) -> SSAValue:
         return self.value(ConstOp, span, (), f32, {"constant": FloatAttr(value, f32)})

@@ -6,7 +6,9 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
-    Value: TypeAlias = "Constant | Given | Variable | Read | Cast | Apply"
+    Value: TypeAlias = (
+        "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape"
+    )
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
 else:  # NamedTuple would compile each annotation that is text
@@ -16,7 +18,7 @@ else:  # NamedTuple would compile each annotation that is text
 
 
 class Regs(NamedTuple):
-    """A tile in registers."""
+    """A tile in registers, a vector `[n]`, or one that knows its place: one row `[1, n]` or one column `[n, 1]`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -122,6 +124,41 @@ class Apply(NamedTuple):
     kind: str
     operands: tuple[Value, ...]
     type: Type
+    span: Span
+
+
+class Load(NamedTuple):
+    """`read(bias[n])`."""
+
+    slice: "Slice"
+    type: Regs
+    span: Span
+
+
+class Reduce(NamedTuple):
+    """`row_sum(x)`: a kind of `tile.reduce`. `block` is the loop variable that the columns of x are a block of."""
+
+    kind: str
+    operand: Value
+    type: Regs
+    span: Span
+    block: str | None = None
+    extent: Size | None = None
+
+
+class Fill(NamedTuple):
+    """A scalar in every element."""
+
+    scalar: Value
+    type: Regs
+    span: Span
+
+
+class Reshape(NamedTuple):
+    """The same elements, with axes of 1 put in or left out."""
+
+    operand: Value
+    type: Regs
     span: Span
 
 

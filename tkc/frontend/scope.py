@@ -15,17 +15,18 @@ from tkc.ir.tile.types import DTYPES
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "exp2": 1, "log": 1, "log2": 1, "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "abs": 1, "min": 2, "max": 2,
     "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
+    "row_max": 1, "row_min": 1, "row_sum": 1, "row": 1, "column": 1, "full": 1,
 }  # fmt: skip
 """Functions and how many arguments each takes; dtypes are functions of one, too."""
 
 LATER = (
-    "full", "row_max", "row_sum", "col_max", "col_sum", "finite", "guard_div", "causal", "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "keys", "vector", "list", "atomic_add", "reduce", "wait", "arrive",
+    "col_max", "col_sum", "finite", "guard_div", "causal", "copy", "transpose", "iota",
+    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "atomic_add", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
 
-RESERVED = {*DTYPES, *FUNCTIONS, "global", "tile", "blocks", "tiles", "inf"}
+RESERVED = {*DTYPES, *FUNCTIONS, "global", "tile", "vector", "blocks", "tiles", "inf"}
 """Plain names to the grammar that a program may not give another meaning."""
 
 
@@ -59,6 +60,10 @@ class Unknown(NamedTuple):
     """What a name means whose definition was wrong: uses of it are not reported again."""
 
     span: Span
+
+
+class Failed(Exception):
+    """What was wrong has been reported."""
 
 
 class Entry(NamedTuple):

@@ -15,6 +15,7 @@ from tkc.frontend.scope import (
     FUNCTIONS,
     LATER,
     Block,
+    Failed,
     Int,
     Owned,
     Scope,
@@ -25,6 +26,7 @@ from tkc.frontend.scope import (
 )
 from tkc.frontend.sizes import LIMIT, SIGNS, NoValue, Size, combine, show
 from tkc.frontend.syntax import Span
+from tkc.frontend.vectors import VECTOR_FUNCTIONS, spread, vector
 from tkc.ir.tile.types import DTYPES
 
 F32 = Scalar("f32")
@@ -72,11 +74,10 @@ class Transposed(NamedTuple):
     span: Span
 
 
-class Failed(Exception):
-    """The expression was wrong and has been reported."""
-
-
-_RUNTIME = P.Constant | P.Given | P.Variable | P.Read | P.Cast | P.Apply
+_RUNTIME = (
+    P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
+    | P.Reduce | P.Fill | P.Reshape
+)  # fmt: skip
 
 
 class Values:
@@ -140,7 +141,8 @@ class Values:
             )
         if isinstance(x, Slice):
             self._later(
-                f"reading {x.tensor} into registers: copy the slice to a shared tile and read that",
+                f"reading {x.tensor} into registers: copy the slice to a shared tile and read that"
+                + (f", or `read({x.tensor}[...])`" if len(x.shape) == 1 else ""),
                 span,
             )
         if isinstance(x, Product):
@@ -233,20 +235,21 @@ class Values:
         for x in operands:
             if isinstance(x.type, Regs):
                 types[x.type] = None
-                dtype = x.type.dtype
-                if dtype != "f32":
-                    self._later(
-                        f"arithmetic in {dtype}: make it f32 by `f32(...)`, and the result {dtype} by `{dtype}(...)`",
-                        x.span,
-                    )
+                self.float(x)
         if not types:
             return self._scalar(kind, operands, span)
         if len(types) > 1:
-            a, b = (list(t.shape) for t in types)
-            self._fail(
-                "TK104", f"elementwise {kind} of shapes {a} and {b}: they must be equal", span
-            )
+            operands, shape = spread(self.scope, kind, operands, span)
+            return Apply(kind, operands, Regs("f32", shape), span)
         return Apply(kind, operands, next(iter(types)), span)
+
+    def float(self, x: P.Value) -> None:
+        dtype = x.type.dtype
+        if dtype != "f32":
+            self._later(
+                f"arithmetic in {dtype}: make it f32 by `f32(...)`, and the result {dtype} by `{dtype}(...)`",
+                x.span,
+            )
 
     def _scalar(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         numbers = [x.value for x in operands if isinstance(x, Constant)]
@@ -398,12 +401,14 @@ class Values:
         arguments = [a.value for a in e.arguments]
         if name == "read":
             return self._read(arguments[0], e.span)
+        if name in VECTOR_FUNCTIONS:
+            return vector(self, name, self.value(arguments[0]), e.span)
         if arity == 2:
             values = self._both(*arguments)
         else:
             values = (self.evaluate(arguments[0]),)
         if name in DTYPES:
-            return self._cast(name, self.as_value(values[0], arguments[0].span), e.span)
+            return self.cast(name, self.as_value(values[0], arguments[0].span), e.span)
         sizes = [x.size for x in values if isinstance(x, Int)]
         if name in ("cdiv", "min", "max") and len(sizes) == 2:
             return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
@@ -412,7 +417,7 @@ class Values:
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
 
-    def _cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
+    def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
         of = x.type
         if isinstance(of, Scalar):
             if dtype == "f32":
@@ -426,8 +431,16 @@ class Values:
             x = Cast(x, Regs("f32", of.shape), span)
         return Cast(x, Regs(dtype, of.shape), span)
 
-    def _read(self, e: S.Expression, span: Span) -> P.Read:
+    def _read(self, e: S.Expression, span: Span) -> P.Read | P.Load:
         tile = self.evaluate(e)
+        if isinstance(tile, Slice):
+            if len(tile.shape) != 1:
+                self._later(
+                    f"reading {list(tile.shape)} of {tile.tensor} into registers: copy the slice to "
+                    "a shared tile and read that",
+                    span,
+                )
+            return P.Load(tile, Regs(tile.dtype, tile.shape), span)
         if not isinstance(tile, Tile):
             self._fail(
                 "TK106",

@@ -45,11 +45,22 @@ class Writes:
             self.values.reads(source, s.source.span)
             self._same(s, target, source)
             return P.Move(target, source.name, s.span)
-        value = self.values.as_value(source, s.source.span)
-        if isinstance(value.type, Scalar):
-            self._later("a scalar spread over a tile", s.source.span)
+        value = self._shaped(target, self.values.as_value(source, s.source.span))
         self._same(s, target, value.type)
         return P.Move(target, value, s.span)
+
+    def _shaped(self, target: Slice | Tile, value: P.Value) -> P.Value:
+        """A number spreads over the whole target; one column or row is copied to a vector."""
+        type = value.type
+        if isinstance(type, Scalar):
+            filled: P.Value = P.Fill(value, Regs("f32", target.shape), value.span)
+            if target.dtype == "f32":
+                return filled
+            return self.values.cast(target.dtype, filled, value.span)
+        if len(target.shape) == 1 and len(type.shape) == 2 and 1 in type.shape:
+            long = max(type.shape)
+            return P.Reshape(value, Regs(type.dtype, (long,)), value.span)
+        return value
 
     def _target(self, s: S.Copy) -> Slice | Tile:
         try:
@@ -101,9 +112,7 @@ class Writes:
             return P.Move(tile.name, source, s.span)
         if isinstance(source, Tile) and not source.accumulator:
             self._later("a copy from shared tile to shared tile", s.span)
-        value = self.values.as_value(source, s.source.span)
-        if isinstance(value.type, Scalar):
-            self._later("a scalar spread over a tile", s.source.span)
+        value = self._shaped(tile, self.values.as_value(source, s.source.span))
         self._same(s, tile, value.type)
         return P.Move(tile.name, value, s.span)
 

@@ -18,8 +18,9 @@ from xdsl.passes import ModulePass
 from tkc.diagnostics import Bug, Note, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.scalar import const
+from tkc.ir.stage.scalar import ArithOp, ConstOp, const
 from tkc.ir.stage.types import BufferType, Home
+from tkc.ir.syntax import segments
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,14 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
             other.properties["first_warp"] = IntegerAttr(moved, other.first_warp.type)
 
 
+Loop = s.WorkLoopOp | s.ForOp
+
+
 def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
-    """Loops over the same schedule become one, the first body before the second; everything else keeps its order."""
+    """Loops over the same schedule become one, the first body before the second; everything else keeps its order.
+
+    So do loops inside them that hold the pipe's items on both sides and run as often.
+    """
     loops = [[o for o in b.ops if isinstance(o, s.WorkLoopOp)] for b in (first, second)]
     if len(loops[0]) != 1 or len(loops[1]) != 1 or loops[0][0].schedule != loops[1][0].schedule:
         places = [loop for side in loops for loop in side]
@@ -87,35 +94,104 @@ def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
             location_of(places[0]) if places else location_of(pipe),
             *(Note("and here", location_of(p)) for p in places[1:]),
         )
-    one, two = loops[0][0], loops[1][0]
-    count = len(one.extents)
-    before: list[Operation] = []
-    after: list[Operation] = []
-    seen = False
+    _join(loops[0][0], loops[1][0], pipe)
     for op in list(second.ops):
-        if op is two:
-            seen = True
-        elif not seen:
-            before.append(op)
-        else:
-            after.append(op)
-    for op in before:
-        op.detach()
-        first.insert_op_before(op, one)
-    body, other = one.body.block, two.body.block
-    for old, new in zip(other.args[:count], body.args[:count], strict=True):
-        old.replace_all_uses_with(new)
-    assert body.last_op is not None
-    assert other.last_op is not None
-    for op in list(other.ops):
-        op.detach()
-        if not isinstance(op, s.YieldOp):
-            body.insert_op_before(op, body.last_op)
-    two.detach()
-    two.erase()
-    for op in after:
         op.detach()
         first.add_op(op)
+
+
+def _join(one: Loop, two: Loop, pipe: s.PipeOp) -> None:
+    """Two loops that run as often, in blocks of two roles, become one; what stands round the second keeps its order."""
+    place, source = one.parent_block(), two.parent_block()
+    assert place is not None
+    assert source is not None
+    for op in list(source.ops):
+        if op is two:
+            break
+        op.detach()
+        place.insert_op_before(op, one)
+    counters = len(one.extents) if isinstance(one, s.WorkLoopOp) else 1
+    body, other = one.body.block, two.body.block
+    inner = [_holder(body, pipe, s.CommitOp), _holder(other, pipe, s.WaitOp)]
+    for old, new in zip(other.args[:counters], body.args[:counters], strict=True):
+        old.replace_all_uses_with(new)
+    for old in other.args[counters:]:
+        new = body.insert_arg(old.type, len(body.args))
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    last = body.last_op
+    assert isinstance(last, s.YieldOp)
+    if isinstance(inner[0], s.ForOp) and isinstance(inner[1], s.ForOp):
+        if not _run_as_often(inner[0], inner[1]):
+            raise TkcError.at(
+                "TK213",
+                f"the roles at the ends of {pipe.sym_name.data} share an accumulator in registers and "
+                "become one role on this target, but the loops round its items differ",
+                location_of(inner[0]),
+                Note("and here", location_of(inner[1])),
+            )
+        _join(inner[0], inner[1], pipe)
+    yielded = list(last.values)
+    for op in list(other.ops):
+        op.detach()
+        if isinstance(op, s.YieldOp):
+            yielded += op.values
+        else:
+            body.insert_op_before(op, last)
+    last.operands = yielded
+    _carry_both(one, two)
+
+
+def _carry_both(one: Loop, two: Loop) -> None:
+    """The first loop carries what the second carried, too; the second goes."""
+    block = one.parent_block()
+    assert block is not None
+    inits = [*one.inits, *two.inits]
+    heads = [*one.operands[: len(one.operands) - len(one.inits)]]
+    properties = dict(one.properties)
+    if isinstance(one, s.WorkLoopOp):
+        properties.update(segments(len(heads), len(inits)))
+    new = type(one).create(
+        operands=[*heads, *inits],
+        properties=properties,
+        regions=[one.detach_region(one.body)],
+        result_types=[*(r.type for r in one.results), *(r.type for r in two.results)],
+    )
+    new.location = one.location
+    block.insert_op_before(new, one)
+    for old, result in zip([*one.results, *two.results], new.results, strict=True):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    for loop in (one, two):
+        loop.detach()
+        loop.erase()
+
+
+def _holder(block: Block, pipe: s.PipeOp, kind: type[s.CommitOp | s.WaitOp]) -> Operation | None:
+    """The operation of the block that is or holds the pipe's first commit or wait."""
+    for op in block.ops:
+        if any(isinstance(o, kind) and o.ring is pipe.ring for o in op.walk()):
+            return op
+    return None
+
+
+def _run_as_often(one: s.ForOp, two: s.ForOp) -> bool:
+    pairs = zip(one.operands[:3], two.operands[:3], strict=True)
+    return all(same(a, b) for a, b in pairs)
+
+
+def same(a: SSAValue, b: SSAValue) -> bool:
+    """Whether two scalars are the same arithmetic on the same sizes and constants."""
+    if a is b:
+        return True
+    x, y = a.owner, b.owner
+    return (
+        isinstance(x, ConstOp | ArithOp)
+        and type(x) is type(y)
+        and x.properties == y.properties
+        and len(x.operands) == len(y.operands)
+        and all(same(i, j) for i, j in zip(x.operands, y.operands, strict=True))
+    )
 
 
 def _connect(pipe: s.PipeOp) -> None:

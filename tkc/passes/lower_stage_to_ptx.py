@@ -27,10 +27,18 @@ from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.target import target_of
-from tkc.passes.lowering import copies, fragments, products, scalars, synchronisation
+from tkc.passes.lowering import (
+    copies,
+    fragments,
+    products,
+    scalars,
+    shared,
+    synchronisation,
+    vectors,
+)
 from tkc.passes.lowering.state import Kernel
 
-FAMILIES = (copies, fragments, products, scalars, synchronisation)
+FAMILIES = (copies, fragments, products, scalars, shared, synchronisation, vectors)
 """Importing a family registers its ways."""
 
 TENSOR_WORD = 8
@@ -90,6 +98,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     )
     k = Kernel(source, target, emit)
     roles: list[s.RoleOp] = []
+    scalars.arguments(k)
     k.thread = emit.special("%tid.x")
     k.lane = emit.special("%laneid")
     k.warp = emit("shr", ".u32", k.thread, 5)

@@ -62,6 +62,7 @@ from tkc.ir.stage.synchronisation import (
     WarpSyncOp,
 )
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentType, RingType
+from tkc.ir.stage.vectors import VECTORS
 from tkc.ir.tile.types import TensorType
 
 READ, WRITE = Kind.READ, Kind.WRITE
@@ -201,20 +202,21 @@ class ReadAccumulatorOp(StageOp):
 
 @irdl_op_definition
 class LoadSharedOp(StageOp):
-    """Columns `column` up of a slot, as a fragment."""
+    """Columns `column` up of a slot, from row `row` on (0), as a fragment."""
 
     name = "stage.load_shared"
     BY: ClassVar[By | None] = By.ALL
     buffer = operand_def(BufferType)
     slot = operand_def(i32)
     column = operand_def(i32)
+    row = opt_operand_def(i32)
     value = result_def(FragmentType)
     traits = traits_def(Effects(Touch(READ, "buffer", Space.SHARED)))
 
 
 @irdl_op_definition
 class StoreSharedOp(StageOp):
-    """Writes a fragment into columns `column` up of a slot."""
+    """Writes a fragment into columns `column` up of a slot, from row `row` on (0)."""
 
     name = "stage.store_shared"
     BY: ClassVar[By | None] = By.ALL
@@ -222,6 +224,7 @@ class StoreSharedOp(StageOp):
     buffer = operand_def(BufferType)
     slot = operand_def(i32)
     column = operand_def(i32)
+    row = opt_operand_def(i32)
     traits = traits_def(Effects(Touch(WRITE, "buffer", Space.SHARED)))
 
 
@@ -238,7 +241,7 @@ class CastOp(StageOp):
 
 @irdl_op_definition
 class MapOp(StageOp):
-    """An elementwise operation over fragments and scalars; kinds as in `tile.map`."""
+    """An elementwise operation over fragments and scalars, which spread as in `tile.map`."""
 
     name = "stage.map"
     BY: ClassVar[By | None] = By.ALL
@@ -248,11 +251,11 @@ class MapOp(StageOp):
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
+        value = self.value.type
+        assert isinstance(value, FragmentType)
         for v in self.inputs:
-            if isinstance(v.type, FragmentType) and v.type != self.value.type:
-                raise VerifyException(
-                    f"{self.kind.data} of {v.type} does not make {self.value.type}"
-                )
+            if isinstance(v.type, FragmentType) and not v.type.spreads_over(value):
+                raise VerifyException(f"{self.kind.data} of {v.type} does not make {value}")
 
 
 STAGE = Dialect(
@@ -264,7 +267,7 @@ STAGE = Dialect(
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
-        OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp,
+        OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

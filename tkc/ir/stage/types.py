@@ -146,7 +146,10 @@ class AccumulatorType(_Tile):
 
 @irdl_attr_definition
 class FragmentType(_Tile):
-    """A register tile spread over a role's threads: `!stage.fragment<f32, [128, 64], rows>`."""
+    """A register tile spread over a role's threads: `!stage.fragment<f32, [128, 64], rows>`.
+
+    `[128, 1]` is one value a row, which every thread holds that holds part of the row; `[1, 64]` one a column.
+    """
 
     name = "stage.fragment"
     layout: StringAttr
@@ -167,6 +170,22 @@ class FragmentType(_Tile):
         with printer.in_angle_brackets():
             _print_head(printer, self.dtype, self.dims)
             printer.print_string(f", {self.layout.data}")
+
+    @property
+    def a_row(self) -> bool:
+        """Whether it holds one value for each row of a tile."""
+        return self.shape[1] == 1
+
+    @property
+    def a_column(self) -> bool:
+        """Whether it holds one value for each column of a tile."""
+        return self.shape[0] == 1
+
+    def spreads_over(self, other: FragmentType) -> bool:
+        """Whether its axes are those of `other`, or 1."""
+        return (self.dtype, self.layout) == (other.dtype, other.layout) and all(
+            n in (1, m) for n, m in zip(self.shape, other.shape, strict=True)
+        )
 
     def verify(self) -> None:
         super().verify()

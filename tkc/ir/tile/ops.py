@@ -36,6 +36,7 @@ from tkc.ir.tile.types import (
     SliceType,
     TensorType,
 )
+from tkc.ir.tile.vectors import VECTORS, joined
 
 READ, WRITE = Kind.READ, Kind.WRITE
 
@@ -382,7 +383,10 @@ class CastOp(Operation):
 
 @irdl_op_definition
 class MapOp(Operation):
-    """An elementwise operation over register tiles and scalars (scalars spread): `tile.map %x, %y {kind = "add"}`."""
+    """An elementwise operation over register tiles and scalars: `tile.map %x, %y {kind = "add"}`.
+
+    Scalars spread, and so does an axis of 1.
+    """
 
     name = "tile.map"
     KINDS: ClassVar[dict[str, int]] = {
@@ -405,18 +409,20 @@ class MapOp(Operation):
             raise VerifyException(
                 f"{self.kind.data} takes {arity} operands, not {len(self.operands_)}"
             )
-        for operand in self.operands_:
-            if isinstance(operand.type, RegsType) and operand.type != self.value.type:
-                raise VerifyException(
-                    f"{self.kind.data} of {operand.type} does not make {self.value.type}"
-                )
+        types = [v.type for v in self.operands_ if isinstance(v.type, RegsType)]
+        value = self.value.type
+        assert isinstance(value, RegsType)
+        if any(t.dtype != value.dtype for t in types) or (
+            types and joined([t.shape for t in types]) != value.shape
+        ):
+            raise VerifyException(f"{self.kind.data} of {_types(types)} does not make {value}")
 
 
 TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *VECTORS,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -55,12 +55,20 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
     return k.maps[key]
 
 
+BOX = 256
+"""The copy engine's limit on each extent of a box; a vector is copied in boxes of as many elements."""
+
+
 def _boxes(
     k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp
 ) -> tuple[list[int], int, int, int]:
     """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
     _, type = k.buffer(buffer)
     tile = k.tile(type)
+    if len(type.shape) == 1:
+        columns = min(type.shape[0], BOX)
+        box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
+        return box, type.shape[0] // columns, columns, columns * DTYPES[type.dtype.data].bytes
     columns = min(type.shape[-1], tile.span * 8 // DTYPES[type.dtype.data].bits)
     box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
     return box, -(-type.shape[-1] // columns), columns, tile.block

@@ -1,30 +1,21 @@
-"""Register tiles: out of accumulators and shared memory, arithmetic on them, and back into shared memory.
-
-Where an element lies is `isa.fragments`'s and `isa.layouts`'s to say; here the part of it that depends on the thread
-becomes an address computed once, and the rest offsets.
-"""
+"""Register tiles: out of accumulators, and arithmetic on them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from xdsl.ir import SSAValue
 
 from tkc.diagnostics import Bug, TkcError
-from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.targets import Feature
 from tkc.ir.locations import location_of
-from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, FragmentLayout, FragmentType
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
-
-CHUNK = 16
-"""Bytes of one vector access, and the unit that a swizzle moves."""
 
 PACKED = {"bf16": ".bf16x2", "f16": ".f16x2"}
 """The 16-bit dtypes and the conversion that makes a pair of them."""
@@ -91,19 +82,42 @@ def cast(k: Kernel, op: s.CastOp) -> None:
     to = fragment_type(op.value).dtype.data
     if source.dtype == to:
         k.values[op.value] = source
-    elif source.dtype == "f32" and to in PACKED:
-        k.values[op.value] = Fragment(
-            to,
-            tuple((k.emit("cvt.x2", ".rn", PACKED[to], odd, even),) for even, odd in source.parts),
-        )
-    elif source.dtype == "bf16" and to == "f32":
-        k.values[op.value] = Fragment(to, tuple(_from_bf16(k, pair) for (pair,) in source.parts))
-    elif source.dtype == "f16" and to == "f32":
-        k.values[op.value] = Fragment(to, tuple(_from_f16(k, pair) for (pair,) in source.parts))
+        return
+    single = fragment_type(op.value).a_row
+    if source.dtype == "f32" and to in PACKED:
+        convert = _pack_single if single else _pack
+    elif source.dtype in PACKED and to == "f32":
+        convert = _unpack_single if single else _unpack
     else:
         raise TkcError.at(
             "TK110", f"converting {source.dtype} to {to} is not supported yet", location_of(op)
         )
+    dtype = to if to in PACKED else source.dtype
+    parts = tuple(convert(k, dtype, part) for part in source.parts)
+    k.values[op.value] = replace(source, dtype=to, parts=parts)
+
+
+Part = tuple[SSAValue, ...]
+
+
+def _pack(k: Kernel, dtype: str, part: Part) -> Part:
+    even, odd = part
+    return (k.emit("cvt.x2", ".rn", PACKED[dtype], odd, even),)
+
+
+def _pack_single(k: Kernel, dtype: str, part: Part) -> Part:
+    """Each value in the lower half of a register."""
+    return tuple(k.emit("cvt.x2", ".rn", PACKED[dtype], 0.0, x) for x in part)
+
+
+def _unpack(k: Kernel, dtype: str, part: Part) -> Part:
+    return (_from_bf16 if dtype == "bf16" else _from_f16)(k, part[0])
+
+
+def _unpack_single(k: Kernel, dtype: str, part: Part) -> Part:
+    if dtype == "bf16":
+        return tuple(k.emit("shl", ".b32", x, 16) for x in part)
+    return tuple(k.emit("cvt", ".f32", ".f16", k.emit("cvt", ".u16", ".u32", x)) for x in part)
 
 
 def _from_bf16(k: Kernel, pairs: SSAValue) -> tuple[SSAValue, SSAValue]:
@@ -155,226 +169,127 @@ def elementwise(k: Kernel, op: s.MapOp) -> None:
             f"arithmetic on {type.dtype.data} register tiles is not supported yet; convert with f32(x) first",
             location_of(op),
         )
-    inputs = [k.values[v] for v in op.inputs]
-    fragments = [f for f in inputs if isinstance(f, Fragment)]
-    if len({tuple(_width(p) for p in f.parts) for f in fragments}) > 1:
-        pairs = math.gcd(*(type_of(part[0]).count for f in fragments for part in f.parts))
-        inputs = [_split(k, f, pairs) if isinstance(f, Fragment) else f for f in inputs]
-    count = len(next(f for f in inputs if isinstance(f, Fragment)).parts)
-    parts: list[tuple[SSAValue, ...]] = []
-    for part in range(count):
-        halves: list[SSAValue] = []
-        for half in range(2):
-            values = [f.parts[part][half] if isinstance(f, Fragment) else f for f in inputs]
-            if op.kind.data in UNARY:
-                halves.append(UNARY[op.kind.data](k, values[0]))
-            else:
-                halves.append(
-                    k.emit(
-                        *BINARY[op.kind.data],
-                        *(float(v) if isinstance(v, int) else v for v in values),
-                    )
-                )
-        parts.append(tuple(halves))
-    k.values[op.value] = Fragment("f32", tuple(parts))
+    inputs = [
+        Spread(fragment_type(v), k.values[v]) if isinstance(v.type, FragmentType) else k.number(v)
+        for v in op.inputs
+    ]
+    aligned, halves = align(k, type, inputs)
+    parts = tuple(
+        tuple(combine(k, op.kind.data, values) for values in zip(*part, strict=True))
+        for part in zip(*aligned, strict=True)
+    )
+    k.values[op.value] = Fragment("f32", parts, halves)
 
 
-def _width(part: tuple[SSAValue, ...]) -> int:
-    return sum(type_of(v).count for v in part)
+def combine(k: Kernel, kind: str, values: Sequence[Any]) -> SSAValue:
+    """One operation of `tile.map` on registers, tuples of them, or numbers."""
+    if kind in UNARY:
+        return UNARY[kind](k, values[0])
+    return k.emit(*BINARY[kind], *(float(v) if isinstance(v, int) else v for v in values))
 
 
-def _split(k: Kernel, fragment: Fragment, pairs: int) -> Fragment:
-    """The fragment in parts of so many pairs, so that fragments of different origin fit."""
-    parts: list[tuple[SSAValue, ...]] = []
-    for part in fragment.parts:
-        for first in range(0, type_of(part[0]).count, pairs):
-            parts.append(tuple(k.emit.slice(v, first, pairs) for v in part))
-    return Fragment(fragment.dtype, tuple(parts))
+class Spread(NamedTuple):
+    """An operand of elementwise arithmetic."""
+
+    type: FragmentType
+    fragment: Fragment
 
 
-# Shared memory -------------------------------------------------------------------------------------------------------
+Parts = list[tuple[Any, ...]]
 
 
-def _thread(k: Kernel) -> Any:
-    """The thread's number in its role."""
-    first = 32 * k.current_role().first_warp.value.data
-    return k.emit("sub", ".u32", k.thread, first) if first else k.thread
+def align(k: Kernel, type: FragmentType, inputs: Sequence[Any]) -> tuple[list[Parts], bool]:
+    """Each operand as parts of one form, values that spread repeated; and whether the parts are halves of rows.
 
-
-class Addresses:
-    """Addresses of one thread in a swizzled slot: `row` and `inside` (bytes in a span) may depend on the thread.
-
-    A swizzle XORs bits of the row number onto the 16-byte chunk within a span, so that a known chunk is one XOR away.
+    In the wgmma layout a thread holds two rows 8 apart, whose columns alternate in its registers: where one value a row
+    or a column takes part, tiles are taken apart into the two.
     """
+    spreads = [x for x in inputs if isinstance(x, Spread)]
+    whole = [x.fragment for x in spreads if x.type.shape == type.shape]
+    if not whole:
+        raise Bug("lower-stage-to-ptx", "a tile made of a row and a column alone")
+    two_rows = type.layout.data == FragmentLayout.WGMMA and not (type.a_row or type.a_column)
+    halves = two_rows and (len(whole) < len(spreads) or any(f.halves for f in whole))
 
-    def __init__(self, k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue) -> None:
-        self.k = k
-        _, type = k.buffer(buffer)
-        self.tile = k.tile(type)
-        self.span = self.tile.span
-        self.place = k.slot_address(buffer, slot)
-        self.row_bytes = DTYPES[type.dtype.data].bits * type.shape[-1] // 8
-        bits = DTYPES[type.dtype.data].bits
-        self.first = k.mul(k.number(column), bits // 8) if bits >= 8 else 0
-        self.swizzle = SWIZZLES[type.swizzle.data]
+    beside = [x.fragment for x in spreads if x.type.shape != type.shape and x.type.a_column]
+    if halves:
+        whole = [halved(k, f) for f in whole]
+    fit = [*whole, *([] if halves else beside)]
+    each = 1 if halves and beside else math.gcd(*(_count(p) for f in fit for p in f.parts))
+    if len({_form(f) for f in fit}) > 1 or each == 1:
 
-    def base(self, row: Any, inside: Any) -> Callable[[int], At]:
-        """`at(bytes)`: the address `bytes` (known, a multiple of 16) further along the row than `inside` on row
-        `row`."""
-        k = self.k
-        along = k.mul(row, self.span)
-        term: Any = 0
-        for shift, mask in self.swizzle.terms:
-            term = k.bit_xor(term, k.bit_and(k.shift_right(along, shift), mask))
-        start = self.first
-        if isinstance(start, int):
-            spans, within = divmod(start, self.span)
-            moved: Any = spans * self.tile.block
-        elif self.row_bytes <= self.span:
-            moved, within = 0, start
+        def shaped(fragment: Fragment) -> Fragment:
+            return split(k, halved(k, fragment) if halves else fragment, each)
+    else:
+
+        def shaped(fragment: Fragment) -> Fragment:
+            return halved(k, fragment) if halves else fragment
+
+    form = shaped(whole[0])
+    made: list[Parts] = []
+    for x in inputs:
+        if not isinstance(x, Spread):
+            made.append([(x,) * len(part) for part in form.parts])
+        elif x.type.shape == type.shape:
+            made.append([*shaped(x.fragment).parts])
+        elif x.type.a_row:
+            values = x.fragment.parts[0]
+            count = len(values)
+            made.append([(values[i % count],) * len(p) for i, p in enumerate(form.parts)])
+        elif halves:
+            made.append(_beside_halves(k, x.fragment))
         else:
-            within = k.bit_and(start, self.span - 1)
-            moved = k.mul(k.shift_right(start, self.span.bit_length() - 1), self.tile.block)
-        fixed = k.add(k.add(self.place.base, along), moved)
-        chunk = k.bit_xor(inside, term)
-        known = isinstance(within, int)
-        if not known:
-            chunk = k.bit_xor(chunk, within)
-
-        def at(bytes: int) -> At:
-            spans, rest = divmod(bytes + (within if known else 0), self.span)
-            offset = self.place.offset + spans * self.tile.block
-            if isinstance(chunk, int):
-                return At(fixed, offset + (chunk ^ rest))
-            return At(k.add(fixed, k.bit_xor(chunk, rest)), offset)
-
-        return at
+            made.append([*shaped(x.fragment).parts])
+    return made, halves
 
 
-def _row_chunks(
-    k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, row: Any
-) -> Callable[[int], At]:
-    return Addresses(k, buffer, slot, column).base(row, 0)
+def _form(fragment: Fragment) -> tuple[Any, ...]:
+    return (fragment.halves, *(_count(p) for p in fragment.parts))
 
 
-@lowers(s.LoadSharedOp)
-def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
-    """Whole rows, 16 bytes at a time; eight neighbouring threads touch all banks once under a 128-byte swizzle."""
-    type = fragment_type(op.value)
-    dtype = type.dtype.data
-    if type.layout.data != FragmentLayout.ROWS or DTYPES[dtype].bits not in (16, 32):
-        raise TkcError.at(
-            "TK110",
-            f"reading a shared tile of {dtype} into this layout is not supported yet",
-            location_of(op),
-        )
-    at = _row_chunks(k, op.buffer, op.slot, op.column, _thread(k))
-    total = type.shape[1] * DTYPES[dtype].bits // 8
-    parts: list[tuple[SSAValue, ...]] = []
-    for byte in range(0, total, CHUNK):
-        if DTYPES[dtype].bits == 16:
-            words = k.emit("ld.vec", ".shared::cta", ".v4", ".b32", at(byte), results=reg("b32", 4))
-            parts.append((words,))
-        else:
-            words = k.emit("ld.vec", ".shared::cta", ".v4", ".f32", at(byte), results=reg("f32", 4))
-            parts.append(wide(k, words, 0, 4))
-    k.values[op.value] = Fragment(dtype, tuple(parts))
+def _beside_halves(k: Kernel, columns: Fragment) -> Parts:
+    """One value a column beside halves of eight columns each, the same registers for upper and lower rows."""
+    made: Parts = []
+    for part in columns.parts:
+        count = type_of(part[0]).count
+        cut = [tuple(k.emit.slice(v, i, 1) for v in part) for i in range(count)]
+        cut = cut if count > 1 else [part]
+        made += [x for one in cut for x in (one, one)]
+    return made
 
 
-@lowers(s.StoreSharedOp)
-def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
-    type = fragment_type(op.source)
-    fragment: Fragment = k.values[op.source]
-    match FragmentLayout(type.layout.data):
-        case FragmentLayout.ROWS:
-            _store_rows(k, op, type, fragment, _thread(k))
-        case FragmentLayout.HALF_ROWS:
-            lane = k.lane
-            row = k.add(k.mul(k.bit_and(k.warp, 3), 16), lane)
-            holds = k.emit("setp", ".lt", ".u32", lane, 16)
-            k.emit.if_(holds, lambda: _store_rows(k, op, type, fragment, row))
-        case FragmentLayout.WGMMA:
-            if DTYPES[type.dtype.data].bits == 16:
-                _store_matrices(k, op, type, fragment)
-            else:
-                _store_pairs(k, op, type, fragment)
-
-
-def _store_rows(
-    k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment, row: Any
-) -> None:
-    at = _row_chunks(k, op.buffer, op.slot, op.column, row)
-    bits = DTYPES[type.dtype.data].bits
-    if bits == 16:
-        for i, words in enumerate(_packed_chunks(k, fragment)):
-            k.emit("st.vec", ".shared::cta", ".v4", ".b32", at(CHUNK * i), words)
-        return
-    byte = 0
+def halved(k: Kernel, fragment: Fragment) -> Fragment:
+    """A tile of the wgmma layout with each part in two: its upper rows, its lower rows."""
+    if fragment.halves:
+        return fragment
+    parts: Parts = []
     for part in fragment.parts:
-        for first in range(0, type_of(part[0]).count, 2):
-            values = _interleaved(k, part, first, 2)
-            k.emit("st.vec", ".shared::cta", ".v4", ".f32", at(byte), values)
-            byte += CHUNK
+        half = type_of(part[0]).count // 2
+        parts += [tuple(k.emit.slice(v, i, half, 2) for v in part) for i in range(2)]
+    return Fragment(fragment.dtype, tuple(parts), True)
 
 
-def _packed_chunks(k: Kernel, fragment: Fragment) -> Iterator[SSAValue | list[SSAValue]]:
-    """Packed pairs four at a time: of one part, or one by one of several where a part holds fewer (f32 tiles do)."""
-    waiting: list[SSAValue] = []
-    for (pairs,) in fragment.parts:
-        count = type_of(pairs).count
-        if not waiting and count % 4 == 0:
-            yield from (k.emit.slice(pairs, first, 4) for first in range(0, count, 4))
-            continue
-        for i in range(count):
-            waiting.append(k.emit.slice(pairs, i))
-            if len(waiting) == 4:
-                yield waiting
-                waiting = []
+def _count(part: tuple[SSAValue, ...]) -> int:
+    """Registers of each tuple of a part; a single register is one."""
+    return type_of(part[0]).count or 1
 
 
-def _interleaved(k: Kernel, part: Sequence[SSAValue], first: int, count: int) -> list[SSAValue]:
-    """Elements in order, of `count` (even, odd) pairs."""
-    return [k.emit.slice(half, first + i) for i in range(count) for half in part]
+def split(k: Kernel, fragment: Fragment, each: int) -> Fragment:
+    """The fragment in parts of `each` registers, so that fragments of different origin fit."""
+    step = 2 if fragment.halves else 1
+    parts: Parts = []
+    for index in range(0, len(fragment.parts), step):
+        count = _count(fragment.parts[index])
+        for first in range(0, count, each):
+            parts += [
+                tuple(k.emit.slice(v, first, each) for v in part) if count > each else part
+                for part in fragment.parts[index : index + step]
+            ]
+    return Fragment(fragment.dtype, tuple(parts), fragment.halves)
 
 
-def _matrix_row(k: Kernel, lane_rows: Any) -> Any:
-    """Rows of a warp start at 16 times its number in the warpgroup (D fragment of wgmma)."""
-    return k.add(k.mul(k.bit_and(k.warp, 3), 16), lane_rows)
-
-
-def _store_matrices(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment) -> None:
-    """stmatrix.x4: 16 rows and 16 columns at a time; lanes 8 i up give the rows of matrix i (rows, then columns).
-
-    An odd eight columns at the end go by stmatrix.x2, which asks the first 16 lanes alone for rows.
-    """
-    lane = k.lane
-    row = _matrix_row(k, k.bit_and(lane, 15))
-    inside = k.emit("and", ".b32", lane, 16)
-    at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
-    byte = 0
-    for (pairs,) in fragment.parts:
-        count = type_of(pairs).count
-        for first in range(0, count, 4):
-            matrices = min(4, count - first)
-            values = k.emit.slice(pairs, first, matrices)
-            k.emit("stmatrix", f".x{matrices}", ".shared::cta", at(byte), values)
-            byte += matrices // 2 * CHUNK
-
-
-def _store_pairs(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment) -> None:
-    """32-bit values of a D fragment: two columns at a time, rows 8 apart in turn."""
-    lane = k.lane
-    row = _matrix_row(k, k.shift_right(lane, 2))
-    quarter = k.mul(k.bit_and(lane, 3), 8)
-    inside = k.bit_and(quarter, CHUNK)
-    at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
-    low = k.bit_and(quarter, 8)
-    below = 8 * SWIZZLES[k.buffer(op.buffer)[1].swizzle.data].span
-    index = 0
-    for even, odd in fragment.parts:
-        for first in range(type_of(even).count):
-            place = at(32 * (index // 2))
-            address = At(k.add(place.base, low), place.offset + below * (index % 2))
-            values = [k.emit.slice(even, first), k.emit.slice(odd, first)]
-            k.emit("st.vec", ".shared::cta", ".v2", ".f32", address, values)
-            index += 1
+def in_form(k: Kernel, fragment: Fragment, like: Fragment) -> Fragment:
+    """A fragment in the parts of another of its type, as a loop carries it."""
+    if _form(fragment) == _form(like):
+        return fragment
+    raise Bug("lower-stage-to-ptx", f"a fragment in parts of {_form(fragment)}, not {_form(like)}")

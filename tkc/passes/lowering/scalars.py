@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import FloatAttr, f32, i1, i64
@@ -11,7 +12,8 @@ from xdsl.ir import SSAValue
 from tkc.diagnostics import Bug
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
-from tkc.passes.lowering.state import Accumulator, Kernel, lowers
+from tkc.passes.lowering.fragments import in_form
+from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
 INTEGER = {
     "add": ("add", ".s32"),
@@ -84,6 +86,23 @@ def size(k: Kernel, op: SizeOp) -> None:
     k.values[op.value] = k.emit.param(symbol, kind)
 
 
+SCALAR_PARAMS: dict[Any, str] = {f32: "f32", i32: "s32"}
+"""Scalar arguments by type, with the kind of their parameter."""
+
+
+def arguments(k: Kernel) -> None:
+    """Every scalar argument that is used is a parameter, loaded once."""
+    for name, value in zip(k.source.arg_names, k.source.body.block.args, strict=True):
+        kind = SCALAR_PARAMS.get(value.type)
+        if kind is not None and value.uses.get_length():
+            k.params.append((name.data, kind))
+            dtype = "f32" if value.type == f32 else "i32"
+            k.args.append(
+                {"kind": "scalar", "dtype": dtype, "argument": name.data, "name": name.data}
+            )
+            k.values[value] = k.emit.param(name.data, kind)
+
+
 @lowers(ArithOp)
 def arithmetic(k: Kernel, op: ArithOp) -> None:
     inputs = [k.number(v) for v in op.inputs]
@@ -137,6 +156,8 @@ def _parts(k: Kernel, value: SSAValue) -> list[SSAValue]:
     if isinstance(found, Accumulator):
         started = [] if found.started is True else [_predicate(k, found.started)]
         return [*found.registers, *started]
+    if isinstance(found, Fragment):
+        return [x for part in found.parts for x in part]
     return [k.register(value)]
 
 
@@ -146,6 +167,9 @@ def _predicate(k: Kernel, started: SSAValue | bool) -> SSAValue:
 
 def _joined(like: Any, parts: list[SSAValue]) -> Any:
     """A value made again of the registers that carried it."""
+    if isinstance(like, Fragment):
+        left = iter(parts)
+        return replace(like, parts=tuple(tuple(next(left) for _ in p) for p in like.parts))
     if not isinstance(like, Accumulator):
         return parts[0]
     count = len(like.registers)
@@ -183,6 +207,8 @@ def loop(k: Kernel, op: s.ForOp) -> None:
                 nexts += found.registers
                 if like.started is not True:
                     nexts.append(_predicate(k, found.started))
+            elif isinstance(like, Fragment):
+                nexts += [x for part in in_form(k, found, like).parts for x in part]
             else:
                 nexts.append(k.register(value))
         return nexts

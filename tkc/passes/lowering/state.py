@@ -17,6 +17,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType
+from tkc.ir.tile.types import TensorType
 
 Number = SSAValue | int
 """A register, or a number that is known now."""
@@ -39,10 +40,13 @@ class Fragment:
     """The registers of a fragment, in parts of columns side by side.
 
     Of a 32-bit dtype a part is (even elements, odd elements), each a tuple; of a 16-bit one it is one tuple of pairs.
+    In the wgmma layout rows 8 apart alternate in a tuple; with `halves` they are parts of their own, in turn. One value
+    a row is one part of single registers, one for each row that the thread has a part of (16 bits: the lower half).
     """
 
     dtype: str
     parts: tuple[tuple[SSAValue, ...], ...]
+    halves: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,36 @@ class Kernel:
             return self.emit.float(found)
         return self.emit.imm(found, "pred" if value.type == i1 else "b32")
 
+    def symbol(self, name: str) -> SSAValue:
+        """A size that the launch binds, declared as a parameter on first use."""
+        if all(known != name for known, _ in self.params):
+            self.params.append((name, "s32"))
+            self.args.append(
+                {"kind": "scalar", "dtype": "i32", "value": {"sym": name}, "name": name}
+            )
+        with self.emit.into(self.top):
+            return self.emit.param(name, "s32")
+
     def current_role(self) -> s.RoleOp:
         if self.role is None:
             raise Bug("lower-stage-to-ptx", "an operation that needs a role stands outside one")
         return self.role
+
+    def pointer(self, tensor: SSAValue) -> SSAValue:
+        """The address of a tensor's first element, declared as a parameter on first use."""
+        type = tensor.type
+        assert isinstance(type, TensorType)
+        index = self.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
+        argument = self.source.arg_names.data[index].data
+        name = f"{argument}_pointer"
+        if all(known != name for known, _ in self.params):
+            dtype = type.dtype.data
+            self.params.append((name, "pointer"))
+            self.args.append(
+                {"kind": "pointer", "argument": argument, "dtype": dtype, "name": name}
+            )
+        with self.emit.into(self.top):
+            return self.emit.param(name, "pointer")
 
     # Arithmetic on numbers that may be known
 

@@ -21,8 +21,19 @@ from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import BlockType, RegsType, SharedType, SliceType
-from tkc.passes.placement.fragments import Piece, fragment, matrix, rows_over_threads
+from tkc.ir.tile.vectors import ReshapeOp
+from tkc.passes.placement.fragments import (
+    Piece,
+    fragment,
+    held_whole,
+    is_column,
+    matrix,
+    reads,
+    rows_over_threads,
+)
+from tkc.passes.placement.places import first_row
 from tkc.passes.placement.state import Placement, Slot, Staging, integer, names
+from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
@@ -84,6 +95,8 @@ class Box:
     tensor: SSAValue
     starts: tuple[SSAValue, ...]
     extents: ArrayAttr[IntegerAttr]
+    axes: tuple[int, ...]
+    """The tensor's axes that the piece has, in order."""
 
 
 def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
@@ -92,22 +105,35 @@ def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
     assert isinstance(op, t.SliceOp)
     starts: list[SSAValue] = []
     box: list[int] = []
+    axes: list[int] = []
     extents = list(shape)
-    for index in op.indices:
+    for axis, index in enumerate(op.indices):
         value = p.values[index]
         if isinstance(index.type, BlockType):
             if index.type.size.data != 1:
                 value = p.emit.arith("mul", value, p.emit.const(index.type.size.data))
             box.append(extents.pop(0))
+            axes.append(axis)
         else:
             box.append(1)
         starts.append(value)
-    return Box(p.values[op.tensor], tuple(starts), ArrayAttr([integer(n) for n in box]))
+    return Box(
+        p.values[op.tensor], tuple(starts), ArrayAttr([integer(n) for n in box]), tuple(axes)
+    )
 
 
 def _check_box(buffer: BufferType, op: Operation) -> None:
     """TK207 where the copy engine has no boxes for a tile."""
     shape = list(buffer.shape)
+    if len(shape) == 1:
+        if shape[0] > TMA_BOX and shape[0] % TMA_BOX:
+            raise TkcError.at(
+                "TK207",
+                f"a vector of {shape[0]} elements is no whole number of the tensor copy engine's boxes, "
+                f"which have at most {TMA_BOX} elements on an axis",
+                location_of(op),
+            )
+        return
     for extent in buffer.shape[:-1]:
         if extent > TMA_BOX:
             raise TkcError.at(
@@ -135,8 +161,15 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     """`C[m, n] <- r` in slices of one span of columns, through staging slots that the copy engine drains (R22)."""
     tile = op.source.type
     assert isinstance(tile, RegsType)
+    if len(tile.shape) == 1:
+        column = one_a_row(op.source)
+        if column is None:
+            _store_vector(p, op, tile)
+        else:
+            store(p, op, column)
+        return
     height, width = matrix(tile, op)
-    rows = rows_over_threads(p, op.source, height, op)
+    rows = rows_over_threads(p, height, op)
     choice = choose(tile.dtype.data, (height, width), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
@@ -161,17 +194,56 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         def one(column: SSAValue, block: int = block) -> None:
             _store_slice(p, op, Piece(rows, block, columns, column), staging, box)
 
-        _slices(p, rows, width, columns, one)
+        _slices(p, op.source, rows, width, columns, one)
+
+
+def one_a_row(vector: SSAValue) -> SSAValue | None:
+    """The value of one element a row that a vector is another shape of."""
+    owner = vector.owner
+    if isinstance(owner, ReshapeOp) and is_column(owner.source.type):
+        return owner.source
+    return None
+
+
+def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
+    """`Y[n] <- r` of a vector whose elements are spread over the threads, 16 bytes of the narrowest dtype each."""
+    bits = [DTYPES[tile.dtype.data].bits]
+    bits += [DTYPES[r.value.type.dtype.data].bits for r in reads(op.source)]  # type: ignore[attr-defined]
+    each, threads, count = 128 // min(bits), 32 * p.role.plan.warps, int(tile.shape[0])
+    if count % (each * threads):
+        raise TkcError.at(
+            "TK110",
+            f"a vector of {count} elements over {threads} threads of {each} is not supported yet; "
+            f"multiples of {each * threads} fit",
+            location_of(op),
+        )
+    rows = Rows(threads, 1, count // (each * threads), FragmentLayout.ROWS)
+    type = BufferType.of(tile.dtype.data, (each * threads,), STORE_SLOTS, Home.SHARED, "none")
+    staging = _staging(p, type)
+    box = _box(p, op.destination, type.shape)
+    p.role.bulk = True
+    for block in range(rows.blocks):
+        value = fragment(p, op.source, Piece(rows, block, each, p.emit.const(0)))
+        slot = p.emit.value(s.AcquireOp.create(operands=[staging.ring], result_types=[i32]), "slot")
+        zero = p.emit.const(0)
+        p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, slot, zero]))
+        first = p.emit.const(each * threads * block)
+        _send(p, staging, slot, slot, box, box.starts, first)
 
 
 def _slices(
-    p: Placement, rows: Rows, width: int, columns: int, body: Callable[[SSAValue], None]
+    p: Placement,
+    value: SSAValue,
+    rows: Rows,
+    width: int,
+    columns: int,
+    body: Callable[[SSAValue], None],
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
     Registers may not: an accumulator in registers is written out slice by slice.
     """
-    if rows.layout is FragmentLayout.WGMMA or width == columns:
+    if rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
         for first in range(0, width, columns):
             body(p.emit.const(first))
         return
@@ -189,21 +261,38 @@ def _store_slice(p: Placement, op: t.CopyOp, piece: Piece, staging: Staging, box
     value = fragment(p, op.source, piece)
     slot = p.emit.value(s.AcquireOp.create(operands=[staging.ring], result_types=[i32]), "slot")
     rows = piece.rows
-    row, place = box.starts[0], slot
+    axis, place = box.axes[0], slot
+    starts = list(box.starts)
     if rows.groups > 1:
         group = p.emit.value(s.GroupOp.create(result_types=[i32]), "group")
         place = p.emit.arith("add", p.emit.arith("mul", slot, p.emit.const(rows.groups)), group)
         first = p.emit.arith("mul", group, p.emit.const(rows.unit * rows.blocks))
-        row = p.emit.arith("add", row, first)
+        starts[axis] = p.emit.arith("add", starts[axis], first)
     if piece.block:
-        row = p.emit.arith("add", row, p.emit.const(rows.unit * piece.block))
+        known = p.emit.const(rows.unit * piece.block)
+        starts[axis] = p.emit.arith("add", starts[axis], known)
     zero = p.emit.const(0)
     p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, place, zero]))
+    _send(p, staging, slot, place, box, starts, piece.column)
+
+
+def _send(
+    p: Placement,
+    staging: Staging,
+    slot: SSAValue,
+    place: SSAValue,
+    box: Box,
+    starts: Sequence[SSAValue],
+    column: SSAValue,
+) -> None:
+    """All threads have filled `place`; one starts its copy, which the staging ring counts."""
     p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("filled")}))
-    start = [row, *box.starts[1:-1], p.emit.arith("add", box.starts[-1], piece.column)]
+    last = box.axes[-1]
+    moved = p.emit.arith("add", starts[last], column)
+    starts = [*starts[:last], moved, *starts[last + 1 :]]
     p.emit.add(
         s.TmaStoreOp.create(
-            operands=[staging.buffer, place, box.tensor, *start], properties={"box": box.extents}
+            operands=[staging.buffer, place, box.tensor, *starts], properties={"box": box.extents}
         )
     )
     p.emit.add(
@@ -254,24 +343,42 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
     """`a <- r`: a register tile into a slot of a put, slice by slice."""
     tile = op.source.type
     assert isinstance(tile, RegsType)
-    height, width = matrix(tile, op)
-    rows = rows_over_threads(p, op.source, height, op)
     slot = p.role.slots[op.destination]
     slot.touch(How.GENERIC)
-    if rows.blocks * rows.groups > 1:
+    if len(tile.shape) == 1:
+        _fill_vector(p, op, slot)
+        return
+    height, width = matrix(tile, op)
+    rows = rows_over_threads(p, height, op)
+    columns = _slice_columns(slot, width)
+    for block in range(rows.blocks):
+
+        def one(column: SSAValue, block: int = block) -> None:
+            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            row = first_row(p, rows, block)
+            p.emit.add(
+                s.StoreSharedOp.create(
+                    operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
+                )
+            )
+
+        _slices(p, op.source, rows, width, columns, one)
+
+
+def _fill_vector(p: Placement, op: t.CopyOp, slot: Slot) -> None:
+    """One value a row into a shared vector."""
+    column = one_a_row(op.source)
+    if column is None:
         raise TkcError.at(
             "TK110",
-            f"writing a register tile of {height} rows into a shared tile is not supported yet; "
-            f"{rows.unit} rows fit",
+            "writing this vector into a shared vector is not supported yet; one value a row is",
             location_of(op),
         )
-    columns = _slice_columns(slot, width)
-
-    def one(column: SSAValue) -> None:
-        value = fragment(p, op.source, Piece(rows, 0, columns, column))
-        p.emit.add(s.StoreSharedOp.create(operands=[value, slot.buffer, slot.slot, column]))
-
-    _slices(p, rows, width, columns, one)
+    rows = rows_over_threads(p, int(op.source.type.shape[0]), op)  # type: ignore[attr-defined]
+    for block, value in enumerate(held(p, column, op)):
+        row = first_row(p, rows, block)
+        operands = [value, slot.buffer, slot.slot, p.emit.const(0), *([row] if row else [])]
+        p.emit.add(s.StoreSharedOp.create(operands=operands))
 
 
 def _slice_columns(slot: Slot, width: int) -> int:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tkc.analysis.roles import Rows, rows_of, slot_owner
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage import vectors as v
 from tkc.ir.stage.ops import How
+from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.ir.tile import ops as t
+from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.types import AccumType, RegsType
+from tkc.passes.placement.places import first_row, load
 from tkc.passes.placement.state import Placement, integer
 
 
@@ -39,13 +44,14 @@ def matrix(tile: RegsType, op: Operation) -> tuple[int, int]:
     return shape
 
 
-def rows_over_threads(p: Placement, value: SSAValue, rows: int, op: Operation) -> Rows:
+def rows_over_threads(p: Placement, rows: int, op: Operation) -> Rows:
     """How the rows of a register tile fall on the role's threads: as its accumulator has them, else row by row."""
-    for read in reads(value):
-        owner = slot_owner(read.tile).owner
-        if isinstance(owner, t.AccumOp):
-            assert p.home is not None
-            return rows_of(owner, p.home)
+    accumulator = p.role.plan.accumulator
+    if accumulator is not None and p.home is not None and p.role.plan.registers_tiles:
+        type = accumulator.tile.type
+        assert isinstance(type, AccumType)
+        if type.shape[0] == rows:
+            return rows_of(accumulator, p.home)
     threads = 32 * p.role.plan.warps
     unit = min(threads, rows)
     if rows % unit or threads % unit:
@@ -65,6 +71,32 @@ def rows_over_threads(p: Placement, value: SSAValue, rows: int, op: Operation) -
     return Rows(unit, 1, rows // unit, FragmentLayout.ROWS)
 
 
+def is_column(type: Attribute) -> bool:
+    """Whether a register value has one value a row."""
+    return isinstance(type, RegsType) and len(type.shape) == 2 and type.shape[1] == 1
+
+
+def fragment_type(type: RegsType, rows: Rows, columns: int) -> FragmentType:
+    """The fragment that holds `columns` columns of a row block, or one value for each of its rows or columns."""
+    height, width = type.shape if len(type.shape) == 2 else (0, 0)
+    shape = (1 if height == 1 else rows.unit, 1 if width == 1 else columns)
+    return FragmentType.of(type.dtype.data, shape, rows.layout)
+
+
+def held_whole(p: Placement, value: SSAValue) -> bool:
+    """Whether a tile is computed from one that is held in registers, whose columns are known numbers."""
+    todo, seen = [value], {value}
+    while todo:
+        x = todo.pop()
+        if isinstance(x.type, RegsType) and not is_column(x.type) and (x, 0) in p.role.held:
+            return True
+        if isinstance(x.owner, t.CastOp | t.MapOp | tv.ReshapeOp) and (x, 0) not in p.role.held:
+            new = [v for v in x.owner.operands if v not in seen]
+            seen.update(new)
+            todo += new
+    return False
+
+
 def reads(value: SSAValue) -> list[t.ReadOp]:
     """The reads that a register tile was computed from."""
     found: list[t.ReadOp] = []
@@ -73,7 +105,7 @@ def reads(value: SSAValue) -> list[t.ReadOp]:
         owner = todo.pop().owner
         if isinstance(owner, t.ReadOp):
             found.append(owner)
-        elif isinstance(owner, t.CastOp | t.MapOp):
+        elif isinstance(owner, t.CastOp | t.MapOp | tv.ReshapeOp):
             for operand in owner.operands:
                 if operand not in seen:
                     seen.add(operand)
@@ -90,33 +122,81 @@ def fragment(
         return made[value]
     if not isinstance(value.type, RegsType):
         return p.values[value]
+    type = fragment_type(value.type, piece.rows, piece.columns)
+    whole = p.role.held.get((value, piece.block))
+    if whole is not None:
+        made[value] = result = _part(p, whole, type, piece)
+        return result
     op = value.owner
-    type = FragmentType.of(
-        value.type.dtype.data, (piece.rows.unit, piece.columns), piece.rows.layout
-    )
-    match op:
-        case t.ReadOp():
-            result = _read(p, op, type, piece)
-        case t.CastOp():
-            operand = fragment(p, op.source, piece, made)
-            with p.emit.at(op.location):
-                result = p.emit.value(s.CastOp.create(operands=[operand], result_types=[type]))
-        case t.MapOp():
-            operands = [fragment(p, x, piece, made) for x in op.operands]
-            with p.emit.at(op.location):
-                result = p.emit.value(
-                    s.MapOp.create(
-                        operands=operands, properties={"kind": op.kind}, result_types=[type]
-                    )
-                )
-        case _:
-            raise TkcError.at(
-                "TK110",
-                "a register tile carried round a loop or out of a get is not supported yet",
-                location_of(op) if isinstance(op, Operation) else None,
-            )
+    if isinstance(op, tv.ReshapeOp):
+        result = _oriented(p, op.source, type, piece)
+    elif isinstance(op, t.ReadOp):
+        result = _read(p, op, type, piece)
+    elif isinstance(op, t.CastOp | t.MapOp | tv.FillOp):
+        operands = [fragment(p, x, piece, made) for x in op.operands]
+        result = _same(p, op, operands, type)
+    else:
+        raise TkcError.at(
+            "TK110",
+            "this use of a register value is not supported yet",
+            location_of(op) if isinstance(op, Operation) else None,
+        )
     made[value] = result
     return result
+
+
+def _same(
+    p: Placement, op: t.CastOp | t.MapOp | tv.FillOp, operands: list[SSAValue], type: FragmentType
+) -> SSAValue:
+    """The operation on fragments that is the same on tiles."""
+    with p.emit.at(op.location):
+        match op:
+            case t.CastOp():
+                made: Operation = s.CastOp.create(operands=operands, result_types=[type])
+            case t.MapOp():
+                made = s.MapOp.create(
+                    operands=operands, properties={"kind": op.kind}, result_types=[type]
+                )
+            case _:
+                made = v.FillOp.create(operands=operands, result_types=[type])
+        return p.emit.value(made)
+
+
+def _part(p: Placement, whole: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
+    """The piece of a value that is held whole."""
+    if whole.type == type:
+        return whole
+    column = piece.column.owner
+    if not isinstance(column, ConstOp) or not isinstance(column.constant, IntegerAttr):
+        raise Bug("place-tiles", "columns of registers are known numbers")
+    properties = {"start": integer(column.constant.value.data)}
+    return p.emit.value(
+        v.PartOp.create(operands=[whole], properties=properties, result_types=[type])
+    )
+
+
+def _oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
+    """A vector, made as one value a row or a column as `type` says."""
+    op = vector.owner
+    with p.emit.at(op.location if isinstance(op, Operation) else p.emit.location):
+        of = FragmentType.of(vector.type.dtype.data, type.shape, piece.rows.layout)  # type: ignore[attr-defined]
+        match op:
+            case t.ReadOp():
+                return _read(p, op, of, piece)
+            case tv.LoadOp():
+                return load(p, op, of, piece.rows, piece.block, piece.column)
+            case t.CastOp() | t.MapOp():
+                operands = [
+                    _oriented(p, x, type, piece) if isinstance(x.type, RegsType) else p.values[x]
+                    for x in op.operands
+                ]
+                return _same(p, op, operands, of)
+            case _:
+                raise TkcError.at(
+                    "TK110",
+                    "a vector that is neither read nor loaded where it is used is not supported yet",
+                    location_of(op) if isinstance(op, Operation) else None,
+                )
 
 
 def _read(p: Placement, op: t.ReadOp, type: FragmentType, piece: Piece) -> SSAValue:
@@ -133,16 +213,11 @@ def _read(p: Placement, op: t.ReadOp, type: FragmentType, piece: Piece) -> SSAVa
                 )
             )
         slot.touch(How.GENERIC)
-        if piece.block or piece.rows.layout is not FragmentLayout.ROWS:
-            raise TkcError.at(
-                "TK110",
-                "reading a shared tile beside an accumulator, or one of more rows than the role has "
-                "threads, is not supported yet",
-                location_of(op),
-            )
+        row = None if type.a_column else first_row(p, piece.rows, piece.block)
         return p.emit.value(
             s.LoadSharedOp.create(
-                operands=[slot.buffer, slot.slot, piece.column], result_types=[type]
+                operands=[slot.buffer, slot.slot, piece.column, *([row] if row else [])],
+                result_types=[type],
             )
         )
 

@@ -13,6 +13,7 @@ from tkc.analysis.roles import RolePlan, accumulator_home, plan_role
 from tkc.ir.emit import Emitter
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.ops import How
+from tkc.ir.stage.scalar import SizeOp
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile import ops as t
 
@@ -63,6 +64,10 @@ class Role:
     slots: dict[SSAValue, Slot] = field(default_factory=dict[SSAValue, Slot])
     accumulators: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     stagings: list[Staging] = field(default_factory=list[Staging])
+    held: dict[tuple[SSAValue, int], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int], SSAValue]
+    )
+    """Register values that are made already, by row block."""
     bulk: bool = False
 
 
@@ -77,6 +82,7 @@ class Placement:
         self.values: dict[SSAValue, SSAValue] = {}
         self.rings: dict[SSAValue, SSAValue] = {}
         self.conditions: dict[SSAValue, SSAValue] = {}
+        self.extents: dict[int | str, SSAValue] = {}
         self.role: Role
         self.emit = Emitter(
             Block(arg_types=[a.type for a in kernel.body.block.args]), kernel.location
@@ -95,7 +101,23 @@ class Placement:
         copy = op.clone({k: v for k, v in self.values.items() if k in op.operands})
         self.emit.add(copy)
         self.values[op.results[0]] = copy.results[0]
+        if isinstance(op, SizeOp) and self.emit.block is self.top:
+            self.extents.setdefault(op.symbol.data, copy.results[0])
         copy.results[0].name_hint = op.results[0].name_hint
+
+    def extent(self, dim: int | str) -> SSAValue:
+        """An extent of a tensor's axis as a scalar of the kernel's own level, found once."""
+        if dim not in self.extents:
+            with self.emit.inside(self.top):
+                self.extents[dim] = (
+                    self.emit.const(dim)
+                    if isinstance(dim, int)
+                    else self.emit.value(
+                        SizeOp.create(properties={"symbol": StringAttr(dim)}, result_types=[i32]),
+                        dim,
+                    )
+                )
+        return self.extents[dim]
 
     def some(self, extent: SSAValue) -> SSAValue:
         """Whether an extent of the kernel's own level is positive, found once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -15,7 +15,9 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
+from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.types import AccumType
+from tkc.passes.placement import vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.state import Placement, Slot, integer, names
 
@@ -48,7 +50,9 @@ def _statement(p: Placement, op: Operation) -> None:
             _mma(p, op)
         case t.CopyOp():
             copy(p, op)
-        case t.SliceOp() | t.ReadOp() | t.CastOp() | t.MapOp() | t.YieldOp():
+        case tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | t.CastOp() | t.MapOp():
+            vectors.statement(p, op)
+        case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
             pass  # made where they are used
         case _:
             raise TkcError.at("TK110", f"{op.name} in a role is not supported yet", location_of(op))
@@ -96,24 +100,38 @@ def _loop(
     counters: int,
     make: Callable[[list[SSAValue], Region, list[Attribute]], Loop],
 ) -> None:
-    """A loop that carries the accumulators which its body changes."""
-    if op.inits:
-        raise TkcError.at(
-            "TK110", "a register tile carried round a loop is not supported yet", location_of(op)
-        )
+    """A loop that carries the accumulators which its body changes, and register values."""
     changed = _changed(p, op)
-    inits = [p.role.accumulators[a] for a in changed]
+    values = [vectors.held(p, init, op) for init in op.inits]
+    inits = [*(p.role.accumulators[a] for a in changed), *(v for one in values for v in one)]
     types = [v.type for v in inits]
     body = Block(arg_types=[*[i32] * counters, *types])
-    for old, new in zip(op.body.block.args, body.args, strict=False):
+    for old, new in zip(op.body.block.args[:counters], body.args, strict=False):
         p.values[old] = new
         new.name_hint = old.name_hint
-    p.role.accumulators.update(zip(changed, body.args[counters:], strict=True))
+    after = counters + len(changed)
+    p.role.accumulators.update(zip(changed, body.args[counters:after], strict=True))
+    _bind(p, op.body.block.args[counters:], [len(v) for v in values], body.args[after:])
+    last = op.body.block.last_op
+    assert isinstance(last, t.YieldOp)
     with p.emit.inside(body):
         statements(p, op.body.block)
-        p.emit.add(s.YieldOp.create(operands=[p.role.accumulators[a] for a in changed]))
+        yielded = [v for value in last.values for v in vectors.held(p, value, op)]
+        yielded = [*(p.role.accumulators[a] for a in changed), *yielded]
+        p.emit.add(s.YieldOp.create(operands=yielded))
     loop = p.emit.add(make(inits, Region(body), types))
-    p.role.accumulators.update(zip(changed, loop.results, strict=True))
+    p.role.accumulators.update(zip(changed, loop.results[: len(changed)], strict=True))
+    _bind(p, op.carried, [len(v) for v in values], loop.results[len(changed) :])
+
+
+def _bind(
+    p: Placement, values: Sequence[SSAValue], counts: Sequence[int], stage: Sequence[SSAValue]
+) -> None:
+    """Each register value has become the next `count` stage values."""
+    left = list(stage)
+    for value, count in zip(values, counts, strict=True):
+        vectors.bind(p, value, left[:count])
+        left = left[count:]
 
 
 def _changed(p: Placement, loop: Operation) -> list[SSAValue]:
@@ -132,12 +150,6 @@ def _changed(p: Placement, loop: Operation) -> list[SSAValue]:
 
 def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
     """One item of each pipe: acquire or wait, the body, commit or release once the accesses are done."""
-    if op.values:
-        raise TkcError.at(
-            "TK110",
-            "a register tile that outlives its get is not supported yet; use it inside",
-            location_of(op),
-        )
     args = list(op.body.block.args)
     opened: list[tuple[SSAValue, SSAValue, list[Slot]]] = []
     for pipe in op.pipes:
@@ -149,6 +161,10 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
         slots = [_open(p, args.pop(0), tile, slot) for tile in declared.tiles]
         opened.append((ring, slot, slots))
     statements(p, op.body.block)
+    last = op.body.block.last_op
+    assert isinstance(last, t.YieldOp)
+    for value, result in zip(last.values, op.values, strict=True):
+        vectors.bind(p, result, vectors.held(p, value, op))
     for ring, slot, slots in opened:
         how = list(dict.fromkeys(h for x in slots for h in x.how))
         if How.WGMMA in how:

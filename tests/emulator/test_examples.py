@@ -1,0 +1,176 @@
+"""Every example on the emulator, on fresh random data of odd sizes, against NumPy in double precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tkc
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BF16 = ml_dtypes.bfloat16
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng()
+BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+
+
+def uniform(*shape: int, dtype: Any = BF16) -> Array:
+    return RNG.uniform(-1, 1, shape).astype(dtype)
+
+
+def poison(*shape: int, dtype: Any = BF16) -> Array:
+    """Not a number everywhere, so that what is not written shows."""
+    return np.full(shape, np.nan, dtype)
+
+
+def run(source: str, target: str, *arguments: Any, **params: int) -> None:
+    """Compiles and runs, on two work units; nothing may be found."""
+    text = (EXAMPLES / f"{source}.tk").read_text() if "\n" not in source else source
+    kernel = tkc.compile(text, target=target, params=params or None)
+    report = kernel.emulate(*arguments, sm_count=2)
+    assert not report.findings, "\n".join(map(str, report.findings))
+
+
+def close(found: Array, wanted: Array, bound: float) -> None:
+    """The relative Frobenius error."""
+    error = np.linalg.norm(found.astype(np.float64) - wanted)
+    assert error <= bound * (np.linalg.norm(wanted) or 1), f"{error / np.linalg.norm(wanted):.2e}"
+
+
+BF16_BOUND, F32_BOUND = 3e-3, 2e-6
+
+
+def gelu(x: Array) -> Array:
+    return x / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def changed(name: str, *changes: tuple[str, str]) -> str:
+    """An example with every occurrence of each left side replaced; each must be there."""
+    text = (EXAMPLES / f"{name}.tk").read_text()
+    for old, new in changes:
+        assert old in text, f"no {old!r} in {name}"
+        text = text.replace(old, new)
+    return text
+
+
+def check_bias(text: str, target: str, m: int, n: int, k: int, **dtypes: Any) -> None:
+    a, b, alpha = uniform(m, k), uniform(n, k), 0.625
+    bias = uniform(n, dtype=dtypes.get("bias", np.float32))
+    r, c = uniform(m, n, dtype=dtypes.get("r", BF16)), poison(m, n, dtype=dtypes.get("c", BF16))
+    run(text, target, a, b, bias, r, c, alpha)
+    product = a.astype(np.float64) @ b.astype(np.float64).T
+    wanted = gelu(alpha * product + bias.astype(np.float64)) + r.astype(np.float64)
+    close(c, wanted, F32_BOUND if c.dtype == np.float32 else BF16_BOUND)
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 8, 8), (200, 264, 96), (129, 128, 0)])
+def test_gemm_bias_act(target: str, m: int, n: int, k: int) -> None:
+    check_bias("gemm_bias_act", target, m, n, k)
+
+
+NO_VECTOR = (
+    ("r, v)", "r)"),
+    ("    shared v: vector[f32, BN]\n", ""),
+    ("                v <- bias[n]\n", ""),
+)
+EPILOGUES: dict[str, tuple[list[tuple[str, str]], dict[str, Any]]] = {
+    "half rows": ([("BM = 128", "BM = 64")], {}),
+    "two row blocks": ([("BM = 128", "BM = 256"), ("STAGES = 4", "STAGES = 2")], {}),
+    "odd width": ([("BN = 128", "BN = 80"), ("row(read(v))", "read(v)")], {}),
+    "bias from global memory": ([*NO_VECTOR, ("read(v)", "read(bias[n])")], {}),
+    "f16 bias from global memory": (
+        [*NO_VECTOR, ("row(read(v))", "f32(row(read(bias[n])))"), ("bias: global[f32", "bias: global[f16")],
+        {"bias": np.float16},
+    ),
+    "bf16 bias": (
+        [("bias: global[f32", "bias: global[bf16"), ("vector[f32", "vector[bf16"), ("row(read(v))", "f32(row(read(v)))")],
+        {"bias": BF16},
+    ),
+    "f32 residual": (
+        [("R: global[bf16", "R: global[f32"), ("r: tile[bf16", "r: tile[f32"), ("f32(read(r))", "read(r)")],
+        {"r": np.float32},
+    ),
+    "f32 result": ([("C: global[bf16", "C: global[f32"), ("<- bf16(", "<- (")], {"c": np.float32}),
+}  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_epilogues(target: str, name: str) -> None:
+    changes, dtypes = EPILOGUES[name]
+    check_bias(changed("gemm_bias_act", *changes), target, 200, 264, 72, **dtypes)
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n"), [(1, 8), (130, 200), (257, 64)])
+def test_row_softmax(target: str, m: int, n: int) -> None:
+    """Rows far from zero, so that a column beyond the edge that counted would show."""
+    x, y, lse = (
+        (RNG.normal(size=(m, n)) * 3 - 5).astype(BF16),
+        poison(m, n),
+        poison(m, dtype=np.float32),
+    )
+    run("row_softmax", target, x, y, lse)
+    wide = x.astype(np.float64)
+    top = wide.max(axis=1, keepdims=True)
+    powers = np.exp(wide - top)
+    total = powers.sum(axis=1, keepdims=True)
+    close(y, powers / total, BF16_BOUND)
+    close(lse, (top + np.log(total))[:, 0], F32_BOUND)
+
+
+ROWS = """
+kernel k(A: global[bf16, M, K], B: global[bf16, N, K], scale: global[f32, M], Y: global[{out}, M]):
+    param BM = {bm}, BN = 128, BK = 64
+    launch persistent
+    schedule work: m in blocks(M, BM)
+    shared a: tile[bf16, BM, BK] * 2
+    shared b: tile[bf16, BN, BK] * 2
+    accum d: tile[f32, BM, BN]
+    pipe inputs(a, b): load -> math
+    pipe result(d): math -> store
+    role load:
+        for m in work:
+            for n in blocks(N, BN):
+                for k in blocks(K, BK):
+                    put inputs:
+                        a <- A[m, k]
+                        b <- B[n, k]
+    role math:
+        for m in work:
+            for n in blocks(N, BN):
+                put result:
+                    d = 0
+                    for k in blocks(K, BK):
+                        get inputs: d += a @ b.T
+    role store:
+        for m in work:
+            top = -inf
+            total = 0
+            for n in blocks(N, BN):
+                get result:
+                    x = read(d) * column(read(scale[m]))
+                    top = max(top, row_max(x - 3))
+                    total += row_sum(exp(x))
+            Y[m] <- {cast}(total + top)
+"""
+
+
+@BOTH
+@pytest.mark.parametrize("bm", [64, 128, 256])
+@pytest.mark.parametrize("out", ["f32", "bf16", "f16"])
+def test_reductions_of_an_accumulator(target: str, bm: int, out: str) -> None:
+    """Column blocks of a product: ragged ones count as nothing, though zeros would add exp(0)."""
+    m, n, k = 200, 296, 40
+    a, b, scale = uniform(m, k), uniform(n, k), uniform(m, dtype=np.float32)
+    dtype = {"f32": np.float32, "bf16": BF16, "f16": np.float16}[out]
+    y = poison(m, dtype=dtype)
+    run(ROWS.format(out=out, bm=bm, cast="" if out == "f32" else out), target, a, b, scale, y)
+    x = (a.astype(np.float64) @ b.astype(np.float64).T) * scale[:, None].astype(np.float64)
+    wanted = np.exp(x).sum(axis=1) + x.max(axis=1) - 3
+    close(y, wanted, F32_BOUND if out == "f32" else 4e-3)

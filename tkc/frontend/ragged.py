@@ -1,0 +1,212 @@
+"""R24: reductions learn which block their columns are of, so that columns beyond the axis count as the neutral element.
+
+A role that gets a tile finds the block in its own loops: the roles at the ends of a pipe run the same loops round its
+items (R6), so the n-th loop round the put is the n-th round the get.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import tkc.frontend.program as P
+
+Loop = P.Each | P.Blocks
+
+
+class _Place(NamedTuple):
+    """Which variable of which loop round an item, counted from outside."""
+
+    loop: int
+    variable: int
+
+
+Axes = tuple[_Place | None, ...]
+"""What each axis of a tile is a block of."""
+
+
+class _Item(NamedTuple):
+    """A put or get, and the loops round it."""
+
+    block: P.Transfer
+    loops: tuple[Loop, ...]
+
+
+def _items(body: P.Body, loops: tuple[Loop, ...] = ()) -> Iterator[_Item]:
+    for s in body:
+        if isinstance(s, P.Transfer):
+            yield _Item(s, loops)
+            yield from _items(s.body, loops)
+        elif isinstance(s, P.Each | P.Blocks):
+            yield from _items(s.body, (*loops, s))
+
+
+def _inside(body: P.Body) -> Iterator[P.Statement]:
+    for s in body:
+        yield s
+        if isinstance(s, P.Each | P.Blocks | P.Transfer):
+            yield from _inside(s.body)
+
+
+def _variables(loop: Loop) -> tuple[tuple[str, P.Axis], ...]:
+    if isinstance(loop, P.Each):
+        return tuple(zip(loop.variables, loop.schedule.axes, strict=True))
+    return ((loop.variable, loop.axis),)
+
+
+def _find(name: str, loops: Sequence[Loop]) -> _Place | None:
+    """The innermost loop's variable of that name."""
+    for depth in range(len(loops) - 1, -1, -1):
+        for index, (variable, _) in enumerate(_variables(loops[depth])):
+            if variable == name:
+                return _Place(depth, index)
+    return None
+
+
+class _Blocks:
+    """What the axes of the tiles of a kernel are blocks of."""
+
+    def __init__(self, roles: Sequence[P.Role]) -> None:
+        self.items = {role.name: list(_items(role.body)) for role in roles}
+        self.known: dict[tuple[str, str], Axes] = {}
+
+    def axes(self, pipe: P.Pipe, tile: str) -> Axes:
+        """By the loops round an item of the pipe; nothing where two puts differ or the role computes the tile."""
+        key = (pipe.name, tile)
+        if key not in self.known:
+            self.known[key] = ()
+            found = [
+                axes
+                for item in self.items.get(pipe.producers[0], ())
+                if pipe in item.block.pipes
+                for axes in self._written(item, tile)
+            ]
+            self.known[key] = found[0] if found and all(a == found[0] for a in found) else ()
+        return self.known[key]
+
+    def _written(self, item: _Item, tile: str) -> Iterator[Axes]:
+        for s in _inside(item.block.body):
+            if isinstance(s, P.Move) and s.destination == tile:
+                if isinstance(s.source, P.Slice):
+                    names = [i for i in s.source.indices if isinstance(i, str)]
+                    yield tuple(_find(name, item.loops) for name in names)
+                else:
+                    yield ()
+            elif isinstance(s, P.Multiply) and s.d == tile:
+                yield self._product(item, s)
+
+    def _product(self, item: _Item, s: P.Multiply) -> Axes:
+        """Rows of a, columns of b, in the loops round the put of the accumulator."""
+        made: list[_Place | None] = []
+        for name, transposed, axis in ((s.a, s.transpose_a, 0), (s.b, s.transpose_b, 1)):
+            place: _Place | None = None
+            for inner in _items(item.block.body, item.loops):
+                for pipe in inner.block.pipes:
+                    if any(t.name == name for t in pipe.tiles):
+                        axes = self.axes(pipe, name)
+                        if axes:
+                            place = axes[1 - axis if transposed else axis]
+            made.append(place if place is not None and place.loop < len(item.loops) else None)
+        return tuple(made)
+
+
+class _Role:
+    """Rebuilds a role's body with the blocks of its reductions; `columns` is what each variable's columns are of."""
+
+    def __init__(self, blocks: _Blocks) -> None:
+        self.blocks = blocks
+        self.tiles: dict[str, tuple[str, P.Axis] | None] = {}
+        self.columns: dict[str, tuple[str, P.Axis] | None] = {}
+
+    def body(self, body: P.Body, loops: tuple[Loop, ...] = ()) -> P.Body:
+        return tuple(self._statement(s, loops) for s in body)
+
+    def _statement(self, s: P.Statement, loops: tuple[Loop, ...]) -> P.Statement:
+        match s:
+            case P.Set():
+                value = self._value(s.value)
+                self.columns[s.name] = self._columns(value)
+                return s._replace(value=value)
+            case P.Move() if not isinstance(s.source, P.Slice | str):
+                return s._replace(source=self._value(s.source))
+            case P.Each() | P.Blocks():
+                return s._replace(body=self.body(s.body, (*loops, s)))
+            case P.Transfer():
+                for pipe in s.pipes:
+                    for tile in pipe.tiles:
+                        self.tiles[tile.name] = self._last(pipe, tile, loops)
+                return s._replace(body=self.body(s.body, loops))
+            case _:
+                return s
+
+    def _last(
+        self, pipe: P.Pipe, tile: P.Tile, loops: tuple[Loop, ...]
+    ) -> tuple[str, P.Axis] | None:
+        """The loop variable here that the tile's last axis is a block of."""
+        axes = self.blocks.axes(pipe, tile.name)
+        place = axes[-1] if axes else None
+        if place is None or place.loop >= len(loops):
+            return None
+        variables = _variables(loops[place.loop])
+        return variables[place.variable] if place.variable < len(variables) else None
+
+    def _columns(self, x: P.Value) -> tuple[str, P.Axis] | None:
+        match x:
+            case P.Read():
+                return self.tiles.get(x.tile)
+            case P.Variable():
+                return self.columns.get(x.name)
+            case P.Cast():
+                return self._columns(x.operand)
+            case P.Apply():
+                return next((c for o in x.operands if (c := self._columns(o)) is not None), None)
+            case _:
+                return None
+
+    def _value(self, x: P.Value) -> P.Value:
+        match x:
+            case P.Cast() | P.Reshape():
+                return x._replace(operand=self._value(x.operand))
+            case P.Apply():
+                return x._replace(operands=tuple(self._value(o) for o in x.operands))
+            case P.Reduce():
+                operand = self._value(x.operand)
+                block = self._columns(operand)
+                if block is None or not _ragged(block[1]):
+                    return x._replace(operand=operand)
+                return x._replace(operand=operand, block=block[0], extent=block[1].extent)
+            case _:
+                return x
+
+
+def _ragged(axis: P.Axis) -> bool:
+    """Whether a block of the axis may go beyond it."""
+    return not isinstance(axis.extent, int) or axis.extent % axis.size != 0
+
+
+def mask_reductions(roles: Sequence[P.Role]) -> list[P.Role]:
+    """The roles, with a block at each reduction whose columns may go beyond their axis."""
+    if not any(_reduces(role.body) for role in roles):
+        return list(roles)
+    blocks = _Blocks(roles)
+    return [role._replace(body=_Role(blocks).body(role.body)) for role in roles]
+
+
+def _reduces(body: P.Body) -> bool:
+    return any(
+        _has_reduce(s.value if isinstance(s, P.Set) else s.source)
+        for s in _inside(body)
+        if isinstance(s, P.Set | P.Move)
+    )
+
+
+def _has_reduce(x: object) -> bool:
+    match x:
+        case P.Reduce():
+            return True
+        case P.Cast() | P.Reshape():
+            return _has_reduce(x.operand)
+        case P.Apply():
+            return any(_has_reduce(o) for o in x.operands)
+        case _:
+            return False

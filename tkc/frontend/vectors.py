@@ -1,0 +1,82 @@
+"""Vectors in registers: one value a row or a column of a tile, how they spread, and what reduces a tile to one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tkc.frontend.program as P
+from tkc.frontend.program import Regs
+from tkc.frontend.scope import Failed, Scope
+from tkc.frontend.syntax import Span
+from tkc.ir.tile.vectors import joined
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+REDUCTIONS = {"row_max": "max", "row_min": "min", "row_sum": "add"}
+VECTOR_FUNCTIONS = ("row", "column", "full", *REDUCTIONS)
+
+
+def vector(values: Values, name: str, x: P.Value, span: Span) -> P.Value:
+    """`row(v)`, `column(v)`, `full(x)` and the reductions, of one value."""
+
+    def takes(what: str) -> Failed:
+        from tkc.frontend.values import describe
+
+        values.scope.error("TK106", f"`{name}` takes {what}, not {describe(x)}", span)
+        return Failed()
+
+    type = x.type
+    shape = type.shape if isinstance(type, Regs) else ()
+    if name == "full":
+        if shape:
+            raise takes("a number")
+        return x
+    if name in REDUCTIONS:
+        if len(shape) != 2 or 1 in shape:
+            raise takes("a tile of two axes")
+        values.float(x)
+        return P.Reduce(REDUCTIONS[name], x, Regs("f32", (shape[0], 1)), span)
+    if len(shape) != 1:
+        raise takes("a vector")
+    made = (1, *shape) if name == "row" else (*shape, 1)
+    return P.Reshape(x, Regs(type.dtype, made), span)
+
+
+def spread(
+    scope: Scope, kind: str, operands: tuple[P.Value, ...], span: Span
+) -> tuple[tuple[P.Value, ...], tuple[int, ...]]:
+    """The operands with places for vectors, and the shape that they spread over: an axis of 1 fits every extent.
+
+    A vector `[n]` beside a tile belongs to the axis of n elements; where both axes have as many it must say which.
+    """
+    shapes = [x.type.shape for x in operands if isinstance(x.type, Regs)]
+    whole = [max(extents) for extents in zip(*(s for s in shapes if len(s) == 2), strict=True)]
+    placed: list[P.Value] = []
+    for x in operands:
+        if isinstance(x.type, Regs) and len(x.type.shape) == 1 and whole:
+            n = x.type.shape[0]
+            axes = [axis for axis, extent in enumerate(whole) if extent == n]
+            if len(axes) == 2:
+                scope.error(
+                    "TK104",
+                    f"both axes of {whole} have {n} elements: say `row(...)` of a vector that has one "
+                    "value a column, `column(...)` of one that has one value a row",
+                    x.span,
+                )
+                raise Failed
+            if axes:
+                made = (n, 1) if axes == [0] else (1, n)
+                x = P.Reshape(x, Regs(x.type.dtype, made), x.span)
+        placed.append(x)
+    shapes = [x.type.shape for x in placed if isinstance(x.type, Regs)]
+    made = joined(shapes)
+    if made is None:
+        a, b = (list(s) for s in list(dict.fromkeys(shapes))[:2])
+        scope.error(
+            "TK104",
+            f"elementwise {kind} of shapes {a} and {b}: they must be equal, or 1 where they differ",
+            span,
+        )
+        raise Failed
+    return tuple(placed), made

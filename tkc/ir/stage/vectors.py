@@ -1,0 +1,114 @@
+"""Fragments of one value a row or a column, parts of fragments, and accesses of global memory by threads."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, f32, i32
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.effects import Effects
+from tkc.ir.isa.memory import Kind, Space, Touch
+from tkc.ir.stage.structure import By, StageOp
+from tkc.ir.stage.types import FragmentType
+from tkc.ir.tile.types import TensorType
+
+
+@irdl_op_definition
+class FillOp(StageOp):
+    """A scalar in every element of a fragment."""
+
+    name = "stage.fill"
+    BY: ClassVar[By | None] = By.ALL
+    scalar = operand_def(f32)
+    value = result_def(FragmentType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class PartOp(StageOp):
+    """Columns `start` up of a fragment that is held whole."""
+
+    name = "stage.part"
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    start = prop_def(IntegerAttr)
+    value = result_def(FragmentType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ReduceOp(StageOp):
+    """Each thread's columns of a row and `carry`, as one value a row.
+
+    Where `valid` is given, columns from it on count as the neutral element: it is relative to the fragment's first.
+    """
+
+    name = "stage.reduce"
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    carry = operand_def(FragmentType)
+    valid = opt_operand_def(i32)
+    kind = prop_def(StringAttr)
+    value = result_def(FragmentType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if self.carry.type != self.value.type:
+            raise VerifyException(f"a reduction onto {self.carry.type} gives {self.value.type}")
+
+
+@irdl_op_definition
+class CombineLanesOp(StageOp):
+    """One value a row of what the lanes that share a row hold; every one of them gets it."""
+
+    name = "stage.combine_lanes"
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    kind = prop_def(StringAttr)
+    value = result_def(FragmentType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class LoadGlobalOp(StageOp):
+    """Elements of one axis of a tensor, from `coordinates` on, as one value a row or a column.
+
+    Past the end of `axis`, whose extent is `extent`, the last element is read again.
+    """
+
+    name = "stage.load_global"
+    BY: ClassVar[By | None] = By.ALL
+    tensor = operand_def(TensorType)
+    extent = operand_def(i32)
+    coordinates = var_operand_def(i32)
+    axis = prop_def(IntegerAttr)
+    value = result_def(FragmentType)
+    traits = traits_def(Effects(Touch(Kind.READ, "tensor", Space.GLOBAL)))
+
+
+@irdl_op_definition
+class StoreGlobalOp(StageOp):
+    """Writes one value a row to elements of one axis of a tensor; those at or past `extent` are dropped."""
+
+    name = "stage.store_global"
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    tensor = operand_def(TensorType)
+    extent = operand_def(i32)
+    coordinates = var_operand_def(i32)
+    axis = prop_def(IntegerAttr)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "tensor", Space.GLOBAL)))
+
+
+VECTORS = [FillOp, PartOp, ReduceOp, CombineLanesOp, LoadGlobalOp, StoreGlobalOp]

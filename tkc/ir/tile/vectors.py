@@ -1,0 +1,117 @@
+"""Register values of one value a row or a column: reductions, spreading, and what is loaded without a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import StringAttr, f32, i32
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.effects import Effects
+from tkc.ir.isa.memory import Kind, Space, Touch
+from tkc.ir.syntax import Operation
+from tkc.ir.tile.types import BlockType, RegsType, SliceType
+
+
+def joined(shapes: Sequence[tuple[int | str, ...]]) -> tuple[int | str, ...] | None:
+    """The shape over which values of these shapes spread: an axis of 1 fits every extent; None where two differ."""
+    if len({len(s) for s in shapes}) != 1:
+        return None
+    made: list[int | str] = []
+    for extents in zip(*shapes, strict=True):
+        wide = {n for n in extents if n != 1}
+        if len(wide) > 1:
+            return None
+        made.append(wide.pop() if wide else 1)
+    return tuple(made)
+
+
+@irdl_op_definition
+class ReduceOp(Operation):
+    """`row_sum(x)`: one value for each row, `[rows, 1]`.
+
+    With `block` and `extent`, columns at or beyond the extent of the axis that the block is of count as the neutral
+    element.
+    """
+
+    name = "tile.reduce"
+    KINDS: ClassVar[tuple[str, ...]] = ("add", "min", "max")
+    source = operand_def(RegsType)
+    block = opt_operand_def(BlockType)
+    extent = opt_operand_def(i32)
+    kind = prop_def(StringAttr)
+    value = result_def(RegsType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, value = self.source.type, self.value.type
+        assert isinstance(source, RegsType)
+        assert isinstance(value, RegsType)
+        if self.kind.data not in self.KINDS:
+            raise VerifyException(
+                f"no reduction {self.kind.data!r}; one of {', '.join(self.KINDS)}"
+            )
+        if len(source.shape) != 2 or value.shape != (source.shape[0], 1):
+            raise VerifyException(f"a reduction of {source} along rows does not make {value}")
+        if (self.block is None) != (self.extent is None):
+            raise VerifyException("a masked reduction has a block and an extent")
+
+
+@irdl_op_definition
+class FillOp(Operation):
+    """A scalar in every element: `tile.fill %zero : (f32) -> (!tile.regs<f32, [128, 1]>)`."""
+
+    name = "tile.fill"
+    scalar = operand_def(f32)
+    value = result_def(RegsType)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ReshapeOp(Operation):
+    """The same elements with axes of 1 put in or left out: a vector as one row `[1, n]` or as one column `[n, 1]`."""
+
+    name = "tile.reshape"
+    source = operand_def(RegsType)
+    value = result_def(RegsType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, value = self.source.type, self.value.type
+        assert isinstance(source, RegsType)
+        assert isinstance(value, RegsType)
+        same = [n for n in source.shape if n != 1] == [n for n in value.shape if n != 1]
+        if not same or source.dtype != value.dtype:
+            raise VerifyException(f"{source} is not {value} with axes of 1 put in or left out")
+
+
+@irdl_op_definition
+class LoadOp(Operation):
+    """`read(bias[n])`: a block of a tensor straight into registers; elements beyond the tensor are unspecified."""
+
+    name = "tile.load"
+    slice = operand_def(SliceType)
+    value = result_def(RegsType)
+    traits = traits_def(Effects(Touch(Kind.READ, "slice", Space.GLOBAL)))
+
+    def verify_(self) -> None:
+        slice, value = self.slice.type, self.value.type
+        assert isinstance(slice, SliceType)
+        assert isinstance(value, RegsType)
+        if (slice.dtype, slice.shape) != (value.dtype, value.shape) or len(value.shape) != 1:
+            raise VerifyException(f"a load of {slice} does not give {value}: it is of one axis")
+
+
+VECTORS = [ReduceOp, FillOp, ReshapeOp, LoadOp]

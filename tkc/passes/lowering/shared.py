@@ -1,0 +1,402 @@
+"""Register tiles out of shared memory and back into it.
+
+Where an element lies is `isa.fragments`'s and `isa.layouts`'s to say; here the part of it that depends on the thread
+becomes an address computed once, and the rest offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tkc.diagnostics import TkcError
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.locations import location_of
+from tkc.ir.ptx.emit import At
+from tkc.ir.ptx.registers import reg, type_of
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.types import FragmentLayout, FragmentType
+from tkc.passes.lowering.fragments import fragment_type, wide
+from tkc.passes.lowering.state import Fragment, Kernel, lowers
+
+CHUNK = 16
+"""Bytes of one vector access, and the unit that a swizzle moves."""
+
+
+def thread_of_role(k: Kernel) -> Any:
+    """The thread's number in its role."""
+    first = 32 * k.current_role().first_warp.value.data
+    return k.emit("sub", ".u32", k.thread, first) if first else k.thread
+
+
+class Addresses:
+    """Addresses of one thread in a swizzled slot: `row` and `inside` (bytes in a span) may depend on the thread.
+
+    A swizzle XORs bits of the row number onto the 16-byte chunk within a span, so that a known chunk is one XOR away.
+    """
+
+    def __init__(self, k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue) -> None:
+        self.k = k
+        _, type = k.buffer(buffer)
+        self.tile = k.tile(type)
+        self.span = self.tile.span
+        self.place = k.slot_address(buffer, slot)
+        self.row_bytes = DTYPES[type.dtype.data].bits * type.shape[-1] // 8
+        bits = DTYPES[type.dtype.data].bits
+        self.first = k.mul(k.number(column), bits // 8) if bits >= 8 else 0
+        self.swizzle = SWIZZLES[type.swizzle.data]
+
+    def base(self, row: Any, inside: Any) -> Callable[[int], At]:
+        """`at(bytes)`: the address `bytes` (known, a multiple of 16) further along the row than `inside` on row
+        `row`."""
+        k = self.k
+        along = k.mul(row, self.span)
+        term: Any = 0
+        for shift, mask in self.swizzle.terms:
+            term = k.bit_xor(term, k.bit_and(k.shift_right(along, shift), mask))
+        start = self.first
+        if isinstance(start, int):
+            spans, within = divmod(start, self.span)
+            moved: Any = spans * self.tile.block
+        elif self.row_bytes <= self.span:
+            moved, within = 0, start
+        else:
+            within = k.bit_and(start, self.span - 1)
+            moved = k.mul(k.shift_right(start, self.span.bit_length() - 1), self.tile.block)
+        fixed = k.add(k.add(self.place.base, along), moved)
+        chunk = k.bit_xor(inside, term)
+        known = isinstance(within, int)
+        if not known:
+            chunk = k.bit_xor(chunk, within)
+
+        def at(bytes: int) -> At:
+            spans, rest = divmod(bytes + (within if known else 0), self.span)
+            offset = self.place.offset + spans * self.tile.block
+            if isinstance(chunk, int):
+                return At(fixed, offset + (chunk ^ rest))
+            return At(k.add(fixed, k.bit_xor(chunk, rest)), offset)
+
+        return at
+
+
+def _row_chunks(
+    k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, row: Any
+) -> Callable[[int], At]:
+    return Addresses(k, buffer, slot, column).base(row, 0)
+
+
+def _linear(k: Kernel, buffer: SSAValue, slot: SSAValue, bytes: Any) -> Callable[[int], At]:
+    """Addresses in a vector: `at(further)` is `bytes + further` from its start."""
+    place = k.slot_address(buffer, slot)
+    base = k.add(place.base, bytes)
+    return lambda further: At(base, place.offset + further)
+
+
+def _is_vector(k: Kernel, buffer: SSAValue) -> bool:
+    return len(k.buffer(buffer)[1].shape) == 1
+
+
+def _first(k: Kernel, row: SSAValue | None) -> Any:
+    """The row that an access starts from."""
+    return 0 if row is None else k.number(row)
+
+
+def lane_row(k: Kernel) -> Any:
+    """The first of the two rows of a lane in the wgmma layout; the other is 8 further."""
+    return _matrix_row(k, k.shift_right(k.lane, 2))
+
+
+def lane_column(k: Kernel) -> Any:
+    """The first of the two columns of a lane in each eight, in the wgmma layout."""
+    return k.mul(k.bit_and(k.lane, 3), 2)
+
+
+def rows_of_thread(k: Kernel, type: FragmentType) -> list[Any]:
+    """The rows of which a thread holds a part, counted from the fragment's first."""
+    match FragmentLayout(type.layout.data):
+        case FragmentLayout.ROWS:
+            return [thread_of_role(k)]
+        case FragmentLayout.HALF_ROWS:
+            return [_half_row(k)]
+        case FragmentLayout.WGMMA:
+            row = lane_row(k)
+            return [row, k.add(row, 8)]
+
+
+def _half_row(k: Kernel) -> Any:
+    """The row of a lane where the upper lanes hold nothing: they repeat the lower ones."""
+    return _matrix_row(k, k.bit_and(k.lane, 15))
+
+
+# Loads ---------------------------------------------------------------------------------------------------------------
+
+
+@lowers(s.LoadSharedOp)
+def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
+    type = fragment_type(op.value)
+    dtype = type.dtype.data
+    if DTYPES[dtype].bits not in (16, 32):
+        raise TkcError.at(
+            "TK110",
+            f"reading a shared tile of {dtype} into registers is not supported yet; "
+            "16- and 32-bit dtypes are",
+            location_of(op),
+        )
+    if _is_vector(k, op.buffer):
+        k.values[op.value] = _load_vector(k, op, type)
+        return
+    first = _first(k, op.row)
+    match FragmentLayout(type.layout.data):
+        case FragmentLayout.ROWS:
+            at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(thread_of_role(k), first))
+            k.values[op.value] = _load_chunks(k, type, at)
+        case FragmentLayout.HALF_ROWS:
+            at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(_half_row(k), first))
+            k.values[op.value] = _load_chunks(k, type, at)
+        case FragmentLayout.WGMMA:
+            load = _load_matrices if DTYPES[dtype].bits == 16 else _load_pairs
+            k.values[op.value] = load(k, op, type, first)
+
+
+def _load_chunks(k: Kernel, type: FragmentType, at: Callable[[int], At]) -> Fragment:
+    """Whole rows, 16 bytes at a time; eight neighbouring threads touch all banks once under a 128-byte swizzle."""
+    dtype = type.dtype.data
+    total = type.shape[1] * DTYPES[dtype].bits // 8
+    parts: list[tuple[SSAValue, ...]] = []
+    for byte in range(0, total, CHUNK):
+        if DTYPES[dtype].bits == 16:
+            words = k.emit("ld.vec", ".shared::cta", ".v4", ".b32", at(byte), results=reg("b32", 4))
+            parts.append((words,))
+        else:
+            words = k.emit("ld.vec", ".shared::cta", ".v4", ".f32", at(byte), results=reg("f32", 4))
+            parts.append(wide(k, words, 0, 4))
+    return Fragment(dtype, tuple(parts))
+
+
+def _load_matrices(k: Kernel, op: s.LoadSharedOp, type: FragmentType, first: Any) -> Fragment:
+    """ldmatrix.x4, the mirror of `_store_matrices`."""
+    row = k.add(_matrix_row(k, k.bit_and(k.lane, 15)), first)
+    inside = k.emit("and", ".b32", k.lane, 16)
+    at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
+    parts: list[tuple[SSAValue, ...]] = []
+    left, byte = type.shape[1] // 4, 0
+    while left:
+        count = min(4, left)
+        loaded = k.emit(
+            "ldmatrix", f".x{count}", ".shared::cta", at(byte), results=reg("b32", count)
+        )
+        parts.append((loaded,))
+        byte += count // 2 * CHUNK
+        left -= count
+    return Fragment(type.dtype.data, tuple(parts))
+
+
+def _load_pairs(k: Kernel, op: s.LoadSharedOp, type: FragmentType, first: Any) -> Fragment:
+    """Two columns at a time, the mirror of `_store_pairs`: each pair of registers is of one half of the rows."""
+    at = _pairs(k, op.buffer, op.slot, op.column, first)
+    parts: list[tuple[SSAValue, ...]] = []
+    for index in range(type.shape[1] // 4):
+        loaded = k.emit("ld.vec", ".shared::cta", ".v2", ".f32", at(index), results=reg("f32", 2))
+        parts.append(wide(k, loaded, 0, 2))
+    return Fragment(type.dtype.data, tuple(parts), halves=True)
+
+
+def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
+    """One value a row or a column, or a thread's own piece of a vector that is spread over the threads."""
+    size, first = DTYPES[type.dtype.data].bits // 8, _first(k, op.row)
+    if type.a_row:
+        places = [
+            _linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0)
+            for row in rows_of_thread(k, type)
+        ]
+        return Fragment(type.dtype.data, (tuple(_load_one(k, size, place) for place in places),))
+    if not type.a_column:
+        row = k.add(thread_of_role(k), first)
+        return _load_chunks(
+            k, type, _linear(k, op.buffer, op.slot, k.mul(row, size * type.shape[1]))
+        )
+    start = k.mul(k.number(op.column), size)
+    if type.layout.data != FragmentLayout.WGMMA:
+        return _load_chunks(k, type, _linear(k, op.buffer, op.slot, start))
+    at = _linear(k, op.buffer, op.slot, k.add(start, k.mul(lane_column(k), size)))
+    parts: list[tuple[SSAValue, ...]] = []
+    for eight in range(type.shape[1] // 8):
+        place = at(8 * size * eight)
+        if size == 2:
+            parts.append((k.emit("ld", ".shared::cta", ".b32", place),))
+        else:
+            pair = k.emit("ld.vec", ".shared::cta", ".v2", ".f32", place, results=reg("f32", 2))
+            parts.append(tuple(k.emit.slice(pair, i, 1) for i in range(2)))
+    return Fragment(type.dtype.data, tuple(parts))
+
+
+def _load_one(k: Kernel, size: int, place: At) -> SSAValue:
+    if size == 4:
+        return k.emit("ld", ".shared::cta", ".f32", place)
+    return k.emit("cvt", ".u32", ".u16", k.emit("ld", ".shared::cta", ".b16", place))
+
+
+# Stores --------------------------------------------------------------------------------------------------------------
+
+
+@lowers(s.StoreSharedOp)
+def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
+    type = fragment_type(op.source)
+    fragment: Fragment = k.values[op.source]
+    first = _first(k, op.row)
+    if _is_vector(k, op.buffer):
+        _store_vector(k, op, type, fragment, first)
+        return
+    match FragmentLayout(type.layout.data):
+        case FragmentLayout.ROWS:
+            row = k.add(thread_of_role(k), first)
+            _store_chunks(k, type, fragment, _row_chunks(k, op.buffer, op.slot, op.column, row))
+        case FragmentLayout.HALF_ROWS:
+            lane = k.lane
+            row = k.add(_matrix_row(k, lane), first)
+            holds = k.emit("setp", ".lt", ".u32", lane, 16)
+
+            def store() -> None:
+                at = _row_chunks(k, op.buffer, op.slot, op.column, row)
+                _store_chunks(k, type, fragment, at)
+
+            k.emit.if_(holds, store)
+        case FragmentLayout.WGMMA:
+            if DTYPES[type.dtype.data].bits == 16:
+                _store_matrices(k, op, fragment, first)
+            else:
+                _store_pairs(k, op, fragment, first)
+
+
+def _store_vector(
+    k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment, first: Any
+) -> None:
+    """One value a row, or a thread's own piece of a vector."""
+    size = DTYPES[type.dtype.data].bits // 8
+    if not type.a_row:
+        row = k.add(thread_of_role(k), first)
+        at = _linear(k, op.buffer, op.slot, k.mul(row, size * type.shape[1]))
+        _store_chunks(k, type, fragment, at)
+        return
+
+    def store() -> None:
+        for row, value in zip(rows_of_thread(k, type), fragment.parts[0], strict=True):
+            place = _linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0)
+            if size == 4:
+                k.emit("st", ".shared::cta", ".f32", place, value)
+            else:
+                k.emit("st", ".shared::cta", ".b16", place, k.emit("cvt", ".u16", ".u32", value))
+
+    once_a_row(k, type, store)
+
+
+def once_a_row(k: Kernel, type: FragmentType, write: Callable[[], None]) -> None:
+    """Where several lanes hold a row's value, the first of them writes it."""
+    match FragmentLayout(type.layout.data):
+        case FragmentLayout.ROWS:
+            write()
+        case FragmentLayout.HALF_ROWS:
+            k.emit.if_(k.emit("setp", ".lt", ".u32", k.lane, 16), write)
+        case FragmentLayout.WGMMA:
+            k.emit.if_(k.emit("setp", ".eq", ".u32", k.bit_and(k.lane, 3), 0), write)
+
+
+def _store_chunks(
+    k: Kernel, type: FragmentType, fragment: Fragment, at: Callable[[int], At]
+) -> None:
+    if DTYPES[type.dtype.data].bits == 16 and all(
+        type_of(p).count % 4 == 0 for (p,) in fragment.parts
+    ):
+        values: list[Any] = [
+            k.emit.slice(pairs, first, 4)
+            for (pairs,) in fragment.parts
+            for first in range(0, type_of(pairs).count, 4)
+        ]
+        kind = ".b32"
+    else:
+        each = [
+            k.emit.slice(half, i)
+            for part in fragment.parts
+            for i in range(type_of(part[0]).count)
+            for half in part
+        ]
+        values = [each[first : first + 4] for first in range(0, len(each), 4)]
+        kind = ".b32" if DTYPES[type.dtype.data].bits == 16 else ".f32"
+    for chunk, value in enumerate(values):
+        k.emit("st.vec", ".shared::cta", ".v4", kind, at(CHUNK * chunk), value)
+
+
+def _matrix_row(k: Kernel, lane_rows: Any) -> Any:
+    """Rows of a warp start at 16 times its number in the warpgroup (D fragment of wgmma)."""
+    return k.add(k.mul(k.bit_and(k.warp, 3), 16), lane_rows)
+
+
+def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: Any) -> None:
+    """stmatrix.x4: 16 rows and 16 columns at a time; lanes 8 i up give the rows of matrix i (rows, then columns).
+
+    An odd eight columns at the end go by stmatrix.x2, which asks the first 16 lanes alone for rows.
+    """
+    lane = k.lane
+    row = k.add(_matrix_row(k, k.bit_and(lane, 15)), start)
+    inside = k.emit("and", ".b32", lane, 16)
+    at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
+    byte = 0
+    if fragment.halves:
+        registers = _in_order(k, fragment)
+        for first in range(0, len(registers), 4):
+            some = registers[first : first + 4]
+            k.emit("stmatrix", f".x{len(some)}", ".shared::cta", at(byte), some)
+            byte += len(some) // 2 * CHUNK
+        return
+    for (pairs,) in fragment.parts:
+        count = type_of(pairs).count
+        for first in range(0, count, 4):
+            matrices = min(4, count - first)
+            values = k.emit.slice(pairs, first, matrices)
+            k.emit("stmatrix", f".x{matrices}", ".shared::cta", at(byte), values)
+            byte += matrices // 2 * CHUNK
+
+
+def _in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
+    """Registers of 16-bit pairs of a fragment of halves, upper and lower rows in turn."""
+    return [
+        k.emit.slice(half[0], i)
+        for upper, lower in zip(fragment.parts[::2], fragment.parts[1::2], strict=True)
+        for i in range(type_of(upper[0]).count)
+        for half in (upper, lower)
+    ]
+
+
+def _pairs(
+    k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, start: Any
+) -> Callable[[int], At]:
+    """32-bit values of a D fragment: `at(index)` is where pair `index` lies, rows 8 apart in turn."""
+    lane = k.lane
+    row = k.add(_matrix_row(k, k.shift_right(lane, 2)), start)
+    quarter = k.mul(k.bit_and(lane, 3), 8)
+    inside = k.bit_and(quarter, CHUNK)
+    at = Addresses(k, buffer, slot, column).base(row, inside)
+    low = k.bit_and(quarter, 8)
+    below = 8 * SWIZZLES[k.buffer(buffer)[1].swizzle.data].span
+
+    def pair(index: int) -> At:
+        place = at(32 * (index // 2))
+        return At(k.add(place.base, low), place.offset + below * (index % 2))
+
+    return pair
+
+
+def _store_pairs(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: Any) -> None:
+    at = _pairs(k, op.buffer, op.slot, op.column, start)
+    index = 0
+    step = 2 if fragment.halves else 1
+    for number in range(0, len(fragment.parts), step):
+        parts = fragment.parts[number : number + step]
+        for first in range(type_of(parts[0][0]).count):
+            for even, odd in parts:
+                values = [k.emit.slice(even, first), k.emit.slice(odd, first)]
+                k.emit("st.vec", ".shared::cta", ".v2", ".f32", at(index), values)
+                index += 1

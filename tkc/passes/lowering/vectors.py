@@ -1,0 +1,259 @@
+"""One value a row or a column: reductions, and accesses of global memory by threads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tkc.diagnostics import Bug
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.ptx.emit import At
+from tkc.ir.ptx.registers import reg, type_of
+from tkc.ir.stage import vectors as v
+from tkc.ir.stage.types import FragmentLayout
+from tkc.ir.tile.types import TensorType
+from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved
+from tkc.passes.lowering.shared import lane_column, once_a_row, rows_of_thread
+from tkc.passes.lowering.state import Fragment, Kernel, lowers
+
+NEUTRAL = {"add": 0.0, "max": -math.inf, "min": math.inf}
+
+ALL_LANES = 0xFFFFFFFF
+
+
+@lowers(v.FillOp)
+def fill(k: Kernel, op: v.FillOp) -> None:
+    """The number in a register of each element; a tile takes one register many times."""
+    type = fragment_type(op.value)
+    number = k.register(op.scalar)
+    if type.a_row:
+        count = len(rows_of_thread(k, type))
+        k.values[op.value] = Fragment("f32", ((number,) * count,))
+        return
+    thread = type.shape[1] * (2 if type.layout.data == FragmentLayout.WGMMA else 4) // 4
+    halves = [k.emit("mov", ".f32", number, results=reg("f32", thread // 2)) for _ in range(2)]
+    k.values[op.value] = Fragment("f32", (tuple(halves),))
+
+
+@lowers(v.PartOp)
+def part(k: Kernel, op: v.PartOp) -> None:
+    """The registers of some columns: registers of a tuple under another value."""
+    source: Fragment = k.values[op.source]
+    type = fragment_type(op.value)
+    pairs = 1 if type.layout.data == FragmentLayout.WGMMA and not source.halves else 0
+    each = 4 if pairs else 8 if source.halves else 2
+    first, count = op.start.value.data // each, type.shape[1] // each
+    step = 2 if source.halves else 1
+    parts: Parts = []
+    at = 0
+    for index in range(0, len(source.parts), step):
+        here = type_of(source.parts[index][0]).count
+        low, high = max(first, at), min(first + count, at + here)
+        if low < high:
+            parts += [
+                tuple(k.emit.slice(x, low - at, high - low) for x in one)
+                for one in source.parts[index : index + step]
+            ]
+        at += here
+    k.values[op.value] = Fragment(source.dtype, tuple(parts), source.halves)
+
+
+# Reductions ----------------------------------------------------------------------------------------------------------
+
+
+@lowers(v.ReduceOp)
+def reduce(k: Kernel, op: v.ReduceOp) -> None:
+    """A tree over the thread's registers of each row; whole blocks skip the branch that replaces ragged columns."""
+    type = fragment_type(op.source)
+    source: Fragment = k.values[op.source]
+    carry: Fragment = k.values[op.carry]
+    kind = op.kind.data
+    two = type.layout.data == FragmentLayout.WGMMA
+    if two:
+        source = halved(k, source)
+    rows = 2 if two else 1
+    by_row = [list(source.parts[row::rows]) for row in range(rows)]
+
+    def plain() -> list[SSAValue]:
+        return [
+            _tree(k, kind, [x for one in parts for x in one], start)
+            for parts, start in zip(by_row, carry.parts[0], strict=True)
+        ]
+
+    def ragged() -> list[SSAValue]:
+        assert op.valid is not None
+        valid = k.number(op.valid)
+        if two:
+            valid = k.emit("sub", ".s32", valid, lane_column(k))
+        return [
+            _tree(k, kind, _masked(k, kind, parts, valid, 8 if two else 2), start)
+            for parts, start in zip(by_row, carry.parts[0], strict=True)
+        ]
+
+    if op.valid is None:
+        values = plain()
+    else:
+        valid = k.number(op.valid)
+        if isinstance(valid, int):
+            values = plain() if valid >= type.shape[1] else ragged()
+        else:
+            whole = k.emit("setp", ".ge", ".s32", valid, type.shape[1])
+            values = list(k.emit.if_(whole, plain, ragged))
+    k.values[op.value] = Fragment("f32", (tuple(values),))
+
+
+def _masked(k: Kernel, kind: str, parts: Parts, valid: Any, step: int) -> list[SSAValue]:
+    """Each register, or the neutral element where its column is not valid; registers are `step` columns apart."""
+    found: list[SSAValue] = []
+    column = 0
+    for part in parts:
+        for i in range(type_of(part[0]).count):
+            for odd, x in enumerate(part):
+                inside = k.emit("setp", ".gt", ".s32", valid, column + odd)
+                value = k.emit.slice(x, i)
+                found.append(k.emit("selp", ".f32", value, NEUTRAL[kind], inside))
+            column += step
+    return found
+
+
+def _tree(k: Kernel, kind: str, values: list[SSAValue], start: SSAValue) -> SSAValue:
+    """All registers of the tuples and the start in one, halving tuples as long as they are even."""
+    row = BINARY[kind]
+    while len(values) > 1:
+        like = [x for x in values if type_of(x).count == type_of(values[0]).count]
+        if len(like) < 2:
+            break
+        a, b = like[:2]
+        values = [x for x in values if x is not a and x is not b]
+        values.append(k.emit(*row, a, b))
+        values.sort(key=lambda x: -type_of(x).count)
+    singles: list[SSAValue] = []
+    for x in values:
+        count = type_of(x).count
+        while count > 1 and count % 2 == 0:
+            count //= 2
+            x = k.emit(*row, k.emit.slice(x, 0, count), k.emit.slice(x, count, count))
+        singles += [k.emit.slice(x, i) for i in range(count)] if count else [x]
+    for x in singles:
+        start = k.emit(*row, start, x)
+    return start
+
+
+@lowers(v.CombineLanesOp)
+def combine_lanes(k: Kernel, op: v.CombineLanesOp) -> None:
+    """Four lanes share a row of the wgmma layout: two exchanges."""
+    source: Fragment = k.values[op.source]
+    values = list(source.parts[0])
+    for distance in (1, 2):
+        values = [
+            k.emit(
+                *BINARY[op.kind.data],
+                x,
+                k.emit("shfl.sync", ".bfly", k.emit("mov.f32_to_b32", x), distance, 31, ALL_LANES),
+            )
+            for x in values
+        ]
+    k.values[op.value] = Fragment(source.dtype, (tuple(values),))
+
+
+# Global memory -------------------------------------------------------------------------------------------------------
+
+
+class _Line:
+    """Elements of one axis of a tensor: `at(index)` is the address of an element of it."""
+
+    def __init__(self, k: Kernel, tensor: SSAValue, axis: int, coordinates: list[Any]) -> None:
+        self.k = k
+        type = tensor.type
+        assert isinstance(type, TensorType)
+        self.size = DTYPES[type.dtype.data].bits // 8
+        strides = [self._stride(type, i) for i in range(len(type.shape))]
+        base = k.pointer(tensor)
+        for i, (x, stride) in enumerate(zip(coordinates, strides, strict=True)):
+            if i != axis:
+                base = self._moved(base, x, stride)
+        self.base, self.stride, self.first = base, strides[axis], coordinates[axis]
+
+    def _stride(self, type: TensorType, axis: int) -> list[Any]:
+        """Factors of the distance between elements of an axis of a tensor without gaps, in bytes."""
+        return [self.size, *(self._extent(n) for n in type.shape[axis + 1 :])]
+
+    def _extent(self, n: int | str) -> Any:
+        return n if isinstance(n, int) else self.k.symbol(n)
+
+    def _moved(self, base: SSAValue, index: Any, factors: list[Any]) -> SSAValue:
+        """`base + index * product of factors`, in 64 bits."""
+        k = self.k
+        known = math.prod(f for f in factors if isinstance(f, int))
+        distance: Any = k.emit("mul.wide", ".u32", index, known)
+        for factor in factors:
+            if not isinstance(factor, int):
+                distance = k.emit("mul.lo", ".u64", distance, k.emit("cvt", ".u64", ".u32", factor))
+        return k.emit("add", ".u64", base, distance)
+
+    def at(self, index: Any) -> SSAValue:
+        return self._moved(self.base, index, self.stride)
+
+
+def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> _Line:
+    return _Line(k, op.tensor, op.axis.value.data, [k.number(c) for c in op.coordinates])
+
+
+def _load(k: Kernel, line: _Line, index: Any, last: Any) -> SSAValue:
+    """One element; of 16 bits in the lower half of a register."""
+    place = At(line.at(k.emit("min", ".u32", index, last)), 0)
+    if line.size == 4:
+        return k.emit("ld", ".global", ".f32", place)
+    return k.emit("cvt", ".u32", ".u16", k.emit("ld", ".global", ".b16", place))
+
+
+@lowers(v.LoadGlobalOp)
+def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
+    type = fragment_type(op.value)
+    line = _line(k, op)
+    extent = k.number(op.extent)
+    last = extent - 1 if isinstance(extent, int) else k.emit("sub", ".u32", extent, 1)
+    if type.a_row:
+        rows = [k.add(line.first, row) for row in rows_of_thread(k, type)]
+        loaded = tuple(_load(k, line, row, last) for row in rows)
+        k.values[op.value] = Fragment(type.dtype.data, (loaded,))
+        return
+    if not type.a_column:
+        raise Bug("lower-stage-to-ptx", "a tile straight from global memory")
+    two = type.layout.data == FragmentLayout.WGMMA
+    first, step = (k.add(line.first, lane_column(k)), 8) if two else (line.first, 2)
+    parts: Parts = []
+    for column in range(0, type.shape[1], step):
+        pair = [_load(k, line, k.add(first, column + odd), last) for odd in range(2)]
+        if line.size == 2:
+            upper = k.emit("shl", ".b32", pair[1], 16)
+            parts.append((k.emit("or", ".b32", pair[0], upper),))
+        else:
+            parts.append(tuple(pair))
+    k.values[op.value] = Fragment(type.dtype.data, tuple(parts))
+
+
+@lowers(v.StoreGlobalOp)
+def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
+    type = fragment_type(op.source)
+    fragment: Fragment = k.values[op.source]
+    line = _line(k, op)
+    extent = k.number(op.extent)
+
+    def write() -> None:
+        for row, value in zip(rows_of_thread(k, type), fragment.parts[0], strict=True):
+            index = k.add(line.first, row)
+            inside = k.emit("setp", ".lt", ".u32", index, extent)
+            k.emit.if_(inside, lambda i=index, x=value: _store(k, line, i, x))
+
+    once_a_row(k, type, write)
+
+
+def _store(k: Kernel, line: _Line, index: Any, value: SSAValue) -> None:
+    place = At(line.at(index), 0)
+    if line.size == 4:
+        k.emit("st", ".global", ".f32", place, value)
+    else:
+        k.emit("st", ".global", ".b16", place, k.emit("cvt", ".u16", ".u32", value))
