@@ -101,7 +101,7 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
                 if isinstance(copy.operation, CopyOp):
-                    reads |= copy.index == 0
+                    reads |= copy.index == 0 or copy.operation.add is not None
                     writes |= copy.index == 1
                 elif isinstance(copy.operation, LoadOp):
                     reads = True

@@ -21,20 +21,31 @@ class _Trip(NamedTuple):
 _ITEM = "item"
 
 
-def _trips(body: P.Body, pipe: str) -> tuple[_Trip, ...]:
-    """The loops round the puts or gets of a pipe; a loop that holds none is left out."""
+def _trips(body: P.Body, pipe: str, outer: tuple[str, ...] = ()) -> tuple[_Trip, ...]:
+    """The loops round the puts or gets of a pipe; a loop that holds none is left out.
+
+    `outer` are the variables of the loops round the body, outermost first.
+    """
     trips: list[_Trip] = []
     for s in body:
         if isinstance(s, P.Transfer):
             trips += [_Trip(_ITEM, (), s.span) for p in s.pipes if p.name == pipe]
-            trips += _trips(s.body, pipe)
+            trips += _trips(s.body, pipe, outer)
         elif isinstance(s, P.Each | P.Blocks):
-            inner = _trips(s.body, pipe)
+            names = s.variables if isinstance(s, P.Each) else (s.variable,)
+            inner = _trips(s.body, pipe, (*outer, *names))
             if inner:
-                trips.append(
-                    _Trip(s.schedule.name if isinstance(s, P.Each) else s.axis, inner, s.span)
-                )
+                trips.append(_Trip(_key(s, outer), inner, s.span))
     return tuple(trips)
+
+
+def _key(s: P.Each | P.Blocks, outer: tuple[str, ...]) -> Any:
+    """What a loop's trip count is made of; a block that it runs in is named by its place among the variables."""
+    if isinstance(s, P.Each):
+        return s.schedule.name
+    if s.within is None:
+        return s.axis
+    return s.axis, len(outer) - outer[::-1].index(s.within)
 
 
 def _differ(

@@ -17,6 +17,7 @@ from tkc.frontend.scope import (
     RESERVED,
     Block,
     Entry,
+    Index,
     Int,
     Owned,
     Scope,
@@ -95,6 +96,11 @@ def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int])
     )
 
 
+def _variable(word: S.Word, axis: P.Axis) -> Block | Index:
+    """What a loop's variable means."""
+    return (Index if axis.single else Block)(word.text, axis, word.span)
+
+
 def _is_number(meaning: Any) -> bool:
     """Whether a register variable holds one f32, or an integer that is known now."""
     if isinstance(meaning, Int):
@@ -130,6 +136,7 @@ class _Role:
         writes = Writes(scope, self.values)
         self.name = ""
         self.whole = True
+        self.within: dict[Span, str] = {}
         self.by_kind: dict[type, Callable[[Any], P.Statement | list[P.Statement] | None]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
@@ -220,11 +227,12 @@ class _Role:
             around = "another loop" if self.scope.loops else "a put or get"
             self.scope.later(f"the loop over a schedule inside {around}", s.span)
         before, body = self._loop(
-            s, [Block(w.text, axis, w.span) for w, axis in zip(s.variables, axes, strict=True)]
+            s, [_variable(w, axis) for w, axis in zip(s.variables, axes, strict=True)]
         )
         if isinstance(over, P.Schedule):
             return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
-        return [*before, P.Blocks(over, s.variables[0].text, body, s.span)]
+        within = self.within.get(s.span)
+        return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within)]
 
     def _range(self, s: S.For) -> P.Schedule | P.Axis:
         """What the loop runs over."""
@@ -237,7 +245,7 @@ class _Role:
         if isinstance(first, S.Call) and isinstance(first.function, S.Name):
             name = first.function.text
             if name not in self.scope.names:
-                return self.declared.axis(first)
+                return self._part(s, first) or self.declared.axis(first)
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             if isinstance(self.scope.names[name].meaning, P.Schedule):
@@ -256,6 +264,25 @@ class _Role:
             f"a loop runs over a schedule or over `blocks(extent, size)`, not over {found}",
             first.span,
         )
+
+    def _part(self, s: S.For, e: S.Call) -> P.Axis | None:
+        """`blocks(s, BK)`, where s is a block: the blocks of its axis that lie in it."""
+        if len(e.arguments) != 2 or not isinstance(e.arguments[0].value, S.Name):
+            return None
+        entry = self.scope.names.get(e.arguments[0].value.text)
+        if entry is None or not isinstance(entry.meaning, Block):
+            return None
+        block = entry.meaning
+        size = self.values.number(e.arguments[1].value, "the size of a block")
+        if block.axis.size % size:
+            self._fail(
+                "TK117",
+                f"blocks of {size} do not fill block {block.name} of {block.axis.size}: "
+                "it is no multiple",
+                e.arguments[1].value.span,
+            )
+        self.within[s.span] = block.name
+        return P.Axis(block.axis.extent, size)
 
     def _loop(self, s: S.For, meanings: list[Any]) -> tuple[list[P.Statement], P.Body]:
         """What stands before the loop, and its body.

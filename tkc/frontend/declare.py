@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.program import Axis, Given, Pipe, Scalar, Schedule, Tensor, Tile
-from tkc.frontend.scope import LATER, Int, Scope, Unknown, article, listed, plural
-from tkc.frontend.sizes import LIMIT, show
+from tkc.frontend.scope import FUNCTIONS, LATER, Int, Scope, Unknown, article, listed, plural
+from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Failed, Values, describe
 from tkc.ir.tile.types import DTYPES
@@ -246,25 +246,19 @@ class Declarations:
                 self.launch[name] = clause.span
 
     def axis(self, e: S.Expression) -> Axis:
-        """`blocks(M, BM)`."""
-        if (
-            not isinstance(e, S.Call)
-            or not isinstance(e.function, S.Name)
-            or e.function.text != "blocks"
-        ):
-            name = (
-                e.function.text if isinstance(e, S.Call) and isinstance(e.function, S.Name) else ""
-            )
-            near = nearest(name, ["blocks"]) if name else None
-            if name and name not in LATER:
+        """`blocks(M, BM)`, or an integer expression, whose elements are the items."""
+        call = e.function.text if isinstance(e, S.Call) and isinstance(e.function, S.Name) else ""
+        if call != "blocks":
+            near = nearest(call, ["blocks"]) if call else None
+            if call and call not in (*LATER, *FUNCTIONS):
                 hint = f"; did you mean `{near}`" if near else "; an axis is `blocks(extent, size)`"
-                self._fail("TK102", f"no `{name}(...)` to run over{hint}", e.span)
-            axis = (
-                f"an axis of `{name}(...)`"
-                if name
-                else "an axis that is not `blocks(extent, size)`"
-            )
-            self._later(axis, e.span)
+                self._fail("TK102", f"no `{call}(...)` to run over{hint}", e.span)
+            if call in LATER:
+                self._later(f"an axis of `{call}(...)`", e.span)
+            extent = self.values.size(e, "an axis that is not `blocks(extent, size)`")
+            self._not_negative(extent, e)
+            return Axis(extent, 1, True)
+        assert isinstance(e, S.Call)
         for argument in e.arguments:
             if argument.name is not None:
                 self._fail(
@@ -278,13 +272,12 @@ class Declarations:
             )
         extent = self.values.size(e.arguments[0].value, "the extent of blocks")
         size = self.values.number(e.arguments[1].value, "the size of a block")
-        if isinstance(extent, int) and extent < 0:
-            self._fail(
-                "TK117",
-                f"the extent of blocks is {extent}, expected at least 0",
-                e.arguments[0].value.span,
-            )
+        self._not_negative(extent, e.arguments[0].value)
         return Axis(extent, size)
+
+    def _not_negative(self, extent: Size, e: S.Expression) -> None:
+        if isinstance(extent, int) and extent < 0:
+            self._fail("TK117", f"the extent of blocks is {extent}, expected at least 0", e.span)
 
     def _maps(self, s: S.Maps) -> None:
         self.scope.later("`maps`", s.span)

@@ -33,6 +33,7 @@ from tkc.frontend.syntax import Span
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
+from tkc.ir.tile import loops as L
 from tkc.ir.tile import ops as T
 from tkc.ir.tile import vectors as V
 from tkc.ir.tile.types import (
@@ -240,20 +241,23 @@ class _Kernel:
                         value.name_hint = s.name
                 case P.Move():
                     source = self.place(s.source)
-                    self.emit(T.CopyOp, s.span, [source, self.place(s.destination)])
+                    properties = {"add": UnitAttr()} if s.add else {}
+                    self.emit(
+                        T.CopyOp, s.span, [source, self.place(s.destination)], properties=properties
+                    )
                 case P.Clear():
                     self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
                 case P.Multiply():
                     self.multiply(s)
                 case P.Each():
-                    blocks = [_block(axis) for axis in s.schedule.axes]
-                    self.loop(
-                        T.ForTilesOp, s, self.values[s.schedule.name], s.variables, blocks, {}
-                    )
+                    work = self.values[s.schedule.name]
+                    self.loop(T.ForTilesOp, s, [work], s.variables, s.schedule.axes, {})
                 case P.Blocks():
                     extent = self.size(s.axis.extent, s.span)
                     size: dict[str, Attribute] = {"size": _integer(s.axis.size)}
-                    self.loop(T.ForBlocksOp, s, extent, (s.variable,), [_block(s.axis)], size)
+                    kind = T.ForBlocksOp if s.within is None else L.ForPartsOp
+                    over = [extent] if s.within is None else [self.values[s.within], extent]
+                    self.loop(kind, s, over, (s.variable,), (s.axis,), size)
                 case P.Transfer():
                     self.transfer(s)
 
@@ -271,26 +275,31 @@ class _Kernel:
         self,
         kind: type[Irdl],
         s: P.Each | P.Blocks,
-        over: SSAValue,
+        over: Sequence[SSAValue],
         variables: Sequence[str],
-        blocks: Sequence[Attribute],
+        axes: Sequence[P.Axis],
         properties: dict[str, Attribute],
     ) -> None:
         names = self.flow.names(s)
         inits = [self.values[n] for n in names]
         types = [v.type for v in inits]
+        blocks = [_block(axis) for axis in axes]
         every = (*variables, *names)
         arguments = [(n, t, s.span) for n, t in zip(every, (*blocks, *types), strict=True)]
         outer = dict(self.values)
 
         def fill(block_arguments: Sequence[SSAValue]) -> None:
             self.values.update(zip(every, block_arguments, strict=True))
+            for name, axis in zip(variables, axes, strict=True):
+                if axis.single:
+                    block = self.values[name]
+                    self.values[name] = self.value(L.IndexOp, s.span, [block], i32, name=name)
             self.body(s.body)
             self.emit(T.YieldOp, s.span, [self.values[n] for n in names])
 
         region = self.region(arguments, fill)
         self.values = outer
-        op = self.emit(kind, s.span, [over, *inits], types, properties, region)
+        op = self.emit(kind, s.span, [*over, *inits], types, properties, region)
         self.bind(names, op)
 
     def transfer(self, s: P.Transfer) -> None:
@@ -356,6 +365,10 @@ class _Kernel:
                 return self.value(V.FillOp, x.span, [self.expression(x.scalar)], _type(x.type))
             case P.Reshape():
                 return self.value(V.ReshapeOp, x.span, [self.expression(x.operand)], _type(x.type))
+            case P.Transpose():
+                return self.value(
+                    V.TransposeOp, x.span, [self.expression(x.operand)], _type(x.type)
+                )
             case P.Reduce():
                 return self.reduce(x)
 

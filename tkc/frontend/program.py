@@ -7,7 +7,7 @@ from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
     Value: TypeAlias = (
-        "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape"
+        "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
     )
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
@@ -57,10 +57,11 @@ class Given(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """`blocks(extent, size)`."""
+    """`blocks(extent, size)`, or, `single`, an extent alone: its variable is an integer."""
 
     extent: Size
     size: int
+    single: bool = False
 
 
 class Schedule(NamedTuple):
@@ -162,6 +163,14 @@ class Reshape(NamedTuple):
     span: Span
 
 
+class Transpose(NamedTuple):
+    """`x.T` of a register tile, which goes to a copy."""
+
+    operand: Value
+    type: Regs
+    span: Span
+
+
 class Slice(NamedTuple):
     """`A[m, k]`: an index is the name of a block variable, or a size in a tuple of one."""
 
@@ -201,11 +210,12 @@ class Multiply(NamedTuple):
 
 
 class Move(NamedTuple):
-    """`destination <- source`, where a str is a shared tile."""
+    """`destination <- source`, or `+=` where `add`; a str is a shared tile."""
 
     destination: Slice | str
     source: Slice | str | Value
     span: Span
+    add: bool = False
 
 
 class Each(NamedTuple):
@@ -218,12 +228,13 @@ class Each(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """`for k in blocks(K, BK):`."""
+    """`for k in blocks(K, BK):`; `within` is the block in whose place the extent stands."""
 
     axis: Axis
     variable: str
     body: Body
     span: Span
+    within: str | None = None
 
 
 class Transfer(NamedTuple):

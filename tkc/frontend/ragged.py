@@ -63,6 +63,11 @@ def _find(name: str, loops: Sequence[Loop]) -> _Place | None:
     return None
 
 
+def _single(place: _Place, loops: Sequence[Loop]) -> bool:
+    """Whether a loop's variable is an integer, which drops an axis."""
+    return _variables(loops[place.loop])[place.variable][1].single
+
+
 class _Blocks:
     """What the axes of the tiles of a kernel are blocks of."""
 
@@ -89,7 +94,8 @@ class _Blocks:
             if isinstance(s, P.Move) and s.destination == tile:
                 if isinstance(s.source, P.Slice):
                     names = [i for i in s.source.indices if isinstance(i, str)]
-                    yield tuple(_find(name, item.loops) for name in names)
+                    places = [_find(name, item.loops) for name in names]
+                    yield tuple(p for p in places if p is None or not _single(p, item.loops))
                 else:
                     yield ()
             elif isinstance(s, P.Multiply) and s.d == tile:
@@ -165,7 +171,7 @@ class _Role:
 
     def _value(self, x: P.Value) -> P.Value:
         match x:
-            case P.Cast() | P.Reshape():
+            case P.Cast() | P.Reshape() | P.Transpose():
                 return x._replace(operand=self._value(x.operand))
             case P.Apply():
                 return x._replace(operands=tuple(self._value(o) for o in x.operands))
@@ -204,7 +210,7 @@ def _has_reduce(x: object) -> bool:
     match x:
         case P.Reduce():
             return True
-        case P.Cast() | P.Reshape():
+        case P.Cast() | P.Reshape() | P.Transpose():
             return _has_reduce(x.operand)
         case P.Apply():
             return any(_has_reduce(o) for o in x.operands)

@@ -56,6 +56,14 @@ class Block(NamedTuple):
     span: Span
 
 
+class Index(NamedTuple):
+    """A loop's variable over the elements of an axis: an integer that only the loop knows."""
+
+    name: str
+    axis: Axis
+    span: Span
+
+
 class Unknown(NamedTuple):
     """What a name means whose definition was wrong: uses of it are not reported again."""
 

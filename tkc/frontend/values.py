@@ -16,6 +16,7 @@ from tkc.frontend.scope import (
     LATER,
     Block,
     Failed,
+    Index,
     Int,
     Owned,
     Scope,
@@ -76,7 +77,7 @@ class Transposed(NamedTuple):
 
 _RUNTIME = (
     P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose
 )  # fmt: skip
 
 
@@ -233,6 +234,8 @@ class Values:
         """An elementwise operation on values of one shape, where scalars spread."""
         types: dict[Regs, None] = {}
         for x in operands:
+            if isinstance(x, P.Transpose):
+                self._later("arithmetic on a transpose: it goes to a copy", x.span)
             if isinstance(x.type, Regs):
                 types[x.type] = None
                 self.float(x)
@@ -305,6 +308,10 @@ class Values:
             return Transposed(x, e.span)
         if isinstance(x, Transposed) and name == "T":
             return x.tile
+        if isinstance(x, _RUNTIME) and name == "T" and isinstance(x.type, Regs):
+            if len(x.type.shape) != 2:
+                self._fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
+            return P.Transpose(x, Regs(x.type.dtype, x.type.shape[::-1]), e.span)
         if isinstance(x, Block):
             if name in ("part", "first", "last"):
                 self._later(f"`.{name}` of a block", e.span)
@@ -338,6 +345,9 @@ class Values:
                 self._covers(tensor, axis, x, argument.value.span)
                 indices.append(x.name)
                 shape.append(x.axis.size)
+            elif isinstance(x, Index):
+                self._covers(tensor, axis, x, argument.value.span)
+                indices.append(x.name)
             elif isinstance(x, Int):
                 self._inside(tensor, axis, x)
                 indices.append((x.size,))
@@ -349,15 +359,16 @@ class Values:
                 )
         return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span)
 
-    def _covers(self, tensor: Tensor, axis: int, block: Block, span: Span) -> None:
+    def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
         extent, dim = block.axis.extent, tensor.dims[axis]
         if extent == dim:
             return
         notes = (
             self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
-            self.scope.note(f"{block.name} is a block of {show(extent)}", block.span),
+            self.scope.note(f"{block.name} runs over {show(extent)}", block.span),
         )
-        told = f"block {block.name} runs over {show(extent)}, and axis {axis} of {tensor.name} has the extent {dim}"
+        what = "index" if isinstance(block, Index) else "block"
+        told = f"{what} {block.name} runs over {show(extent)}, and axis {axis} of {tensor.name} has the extent {dim}"
         if isinstance(extent, tuple):
             self.scope.later(told, span, *notes)
             raise Failed
@@ -419,6 +430,9 @@ class Values:
 
     def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
         of = x.type
+        if isinstance(x, P.Transpose):
+            inner = self.cast(dtype, x.operand, span)
+            return P.Transpose(inner, Regs(inner.type.dtype, of.shape), span)
         if isinstance(of, Scalar):
             if dtype == "f32":
                 return x
@@ -521,6 +535,8 @@ def describe(x: Any) -> str:
             return f"a matrix product, f32 {list(x.shape)}"
         case Block():
             return f"the block {x.name}"
+        case Index():
+            return f"the loop's integer {x.name}"
         case Tensor() | P.Schedule() | P.Pipe():
             return f"the {type(x).__name__.lower()} {x.name}"
         case S.Role():

@@ -23,6 +23,10 @@ from tkc.frontend.syntax import Span
 from tkc.frontend.values import Failed, Product, Values, describe, dims
 
 
+ADDED = ("f32", "f16", "bf16", "i32", "u32")
+"""Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
+
+
 class Writes:
     """Checks copies and assignments. Methods raise Failed after they have reported a mistake."""
 
@@ -260,6 +264,8 @@ class Writes:
         )
 
     def update(self, s: S.Update) -> P.Statement | None:
+        if isinstance(s.target, S.Index):
+            return self._add(s)
         if not isinstance(s.target, S.Name):
             target = describe(self.values.evaluate(s.target))
             self._fail(
@@ -276,6 +282,25 @@ class Writes:
         right = self.values.evaluate(s.value)
         value = self.values.operate(s.operator[0], left, span, right, s.value.span, s.span)
         return self._set(name, value, s.span, s.span, span)
+
+    def _add(self, s: S.Update) -> P.Statement:
+        """`C[m, n] += r`: the copy engine adds, in no order."""
+        target = self.values.evaluate(s.target)
+        if not isinstance(target, Slice):
+            self._fail("TK106", f"`{s.operator}` does not update {describe(target)}", s.target.span)
+        if s.operator != "+=":
+            self._later(f"`{s.operator}` of a slice: the copy engine adds", s.span)
+        if target.dtype not in ADDED:
+            self._fail(
+                "TK105",
+                f"the copy engine adds {listed(ADDED)}, not {target.dtype}",
+                s.target.span,
+            )
+        copy = self.copy(S.Copy(s.target, s.value, (), s.span))
+        assert isinstance(copy, P.Move)
+        if not isinstance(copy.source, str) and len(target.shape) < 2:
+            self._later("adding a vector in registers to a slice", s.span)
+        return copy._replace(add=True)
 
     def _accumulate(self, s: S.Update, d: Tile) -> P.Statement:
         if not d.accumulator:

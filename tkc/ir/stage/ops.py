@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -99,7 +99,10 @@ class TmaLoadOp(StageOp):
 
 @irdl_op_definition
 class TmaStoreOp(StageOp):
-    """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped."""
+    """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
+
+    With `add` the slot's elements are added to the tensor's, each addition whole and in no order.
+    """
 
     name = "stage.tma_store"
     BY: ClassVar[By | None] = By.ONE
@@ -108,6 +111,7 @@ class TmaStoreOp(StageOp):
     tensor = operand_def(TensorType)
     coordinates = var_operand_def(i32)
     box = prop_def(ArrayAttr[IntegerAttr])
+    add = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),

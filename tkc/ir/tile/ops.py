@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
+from tkc.ir.tile.loops import LOOPS
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -58,7 +59,7 @@ def _check_body(op: Operation, arguments: Sequence[Attribute]) -> None:
         )
 
 
-def _check_loop(op: Operation, axes: int, inits: Sequence[SSAValue]) -> None:
+def check_loop(op: Operation, axes: int, inits: Sequence[SSAValue]) -> None:
     """A loop's body takes a block for each axis, then what the loop carries, whose types never change."""
     blocks = [a.type for a in op.regions[0].block.args[:axes]]
     if len(blocks) != axes or not all(isinstance(b, BlockType) for b in blocks):
@@ -183,7 +184,7 @@ class ForTilesOp(Operation):
     def verify_(self) -> None:
         schedule = self.work.owner
         axes = len(self.body.block.args) - len(self.inits)
-        _check_loop(
+        check_loop(
             self, len(schedule.sizes) if isinstance(schedule, ScheduleOp) else axes, self.inits
         )
         if isinstance(schedule, ScheduleOp):
@@ -209,7 +210,7 @@ class ForBlocksOp(Operation):
     def verify_(self) -> None:
         if self.size.value.data < 1:
             raise VerifyException(f"a block has at least one element, not {self.size.value.data}")
-        _check_loop(self, 1, self.inits)
+        check_loop(self, 1, self.inits)
 
 
 def _check_item(op: Operation, pipes: Sequence[SSAValue]) -> None:
@@ -284,11 +285,15 @@ class SliceOp(Operation):
 
 @irdl_op_definition
 class CopyOp(Operation):
-    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either."""
+    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
+
+    With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order.
+    """
 
     name = "tile.copy"
     source = operand_def(SliceType | SharedType | RegsType)
     destination = operand_def(SliceType | SharedType)
+    add = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
     )
@@ -303,6 +308,8 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
+        if self.add is not None and not isinstance(destination, SliceType):
+            raise VerifyException(f"adds to {destination}: only slices are added to")
 
 
 @irdl_op_definition
@@ -422,7 +429,7 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *VECTORS,
+        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

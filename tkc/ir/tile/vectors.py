@@ -98,6 +98,23 @@ class ReshapeOp(Operation):
 
 
 @irdl_op_definition
+class TransposeOp(Operation):
+    """`x.T` of a register tile: a view, which the copy that it goes to turns."""
+
+    name = "tile.transpose"
+    source = operand_def(RegsType)
+    value = result_def(RegsType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, value = self.source.type, self.value.type
+        assert isinstance(source, RegsType)
+        assert isinstance(value, RegsType)
+        if source.shape[::-1] != value.shape or source.dtype != value.dtype:
+            raise VerifyException(f"the transpose of {source} is not {value}")
+
+
+@irdl_op_definition
 class LoadOp(Operation):
     """`read(bias[n])`: a block of a tensor straight into registers; elements beyond the tensor are unspecified."""
 
@@ -114,4 +131,4 @@ class LoadOp(Operation):
             raise VerifyException(f"a load of {slice} does not give {value}: it is of one axis")
 
 
-VECTORS = [ReduceOp, FillOp, ReshapeOp, LoadOp]
+VECTORS = [ReduceOp, FillOp, ReshapeOp, TransposeOp, LoadOp]

@@ -105,6 +105,9 @@ STORE_GRANULE = 16
 zeros, also beyond the tensor's extent. So rows of a stored tensor must be whole granules."""
 
 
+REDUCTION = ("cp.reduce.async.bulk.tensor", ".add")
+
+
 def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
     """The launch refuses a tensor whose rows end inside a granule, rather than write beside it."""
     type = tensor.type
@@ -131,10 +134,12 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)
     place = k.slot_address(op.buffer, op.slot)
+    name, *how = ("cp.async.bulk.tensor.store",) if op.add is None else REDUCTION
     for span in range(spans):
         k.emit(
-            "cp.async.bulk.tensor.store",
+            name,
             f".{len(box)}d",
+            *how,
             map,
             _coordinates(k, op, span * columns),
             At(place.base, place.offset + span * stride),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
@@ -69,7 +69,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             p.emit.add(
                 s.TmaStoreOp.create(
                     operands=[slot.buffer, slot.slot, box.tensor, *box.starts],
-                    properties={"box": box.extents},
+                    properties=_stored(op, box),
                 )
             )
             p.emit.add(s.BulkCommitOp.create(properties={"id": p.id("store")}))
@@ -228,7 +228,7 @@ def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
         zero = p.emit.const(0)
         p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, slot, zero]))
         first = p.emit.const(each * threads * block)
-        _send(p, staging, slot, slot, box, box.starts, first)
+        _send(p, op, staging, slot, slot, box, box.starts, first)
 
 
 def _slices(
@@ -273,11 +273,17 @@ def _store_slice(p: Placement, op: t.CopyOp, piece: Piece, staging: Staging, box
         starts[axis] = p.emit.arith("add", starts[axis], known)
     zero = p.emit.const(0)
     p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, place, zero]))
-    _send(p, staging, slot, place, box, starts, piece.column)
+    _send(p, op, staging, slot, place, box, starts, piece.column)
+
+
+def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
+    """What a store of the box says of itself."""
+    return {"box": box.extents} if op.add is None else {"box": box.extents, "add": UnitAttr()}
 
 
 def _send(
     p: Placement,
+    op: t.CopyOp,
     staging: Staging,
     slot: SSAValue,
     place: SSAValue,
@@ -292,7 +298,7 @@ def _send(
     starts = [*starts[:last], moved, *starts[last + 1 :]]
     p.emit.add(
         s.TmaStoreOp.create(
-            operands=[staging.buffer, place, box.tensor, *starts], properties={"box": box.extents}
+            operands=[staging.buffer, place, box.tensor, *starts], properties=_stored(op, box)
         )
     )
     p.emit.add(

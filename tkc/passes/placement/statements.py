@@ -16,7 +16,8 @@ from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
-from tkc.ir.tile.types import AccumType
+from tkc.ir.tile.loops import ForPartsOp, IndexOp
+from tkc.ir.tile.types import AccumType, BlockType
 from tkc.passes.placement import vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.state import Placement, Slot, integer, names
@@ -39,6 +40,10 @@ def _statement(p: Placement, op: Operation) -> None:
             _for_tiles(p, op)
         case t.ForBlocksOp():
             _for_blocks(p, op)
+        case ForPartsOp():
+            _for_parts(p, op)
+        case IndexOp():
+            p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
             _item(p, op)
         case t.ZeroOp():
@@ -94,9 +99,25 @@ def _for_blocks(p: Placement, op: t.ForBlocksOp) -> None:
     _loop(p, op, 1, make)
 
 
+def _for_parts(p: Placement, op: ForPartsOp) -> None:
+    """Block numbers of the axis, from the first in the larger block to its end or that of the axis."""
+    whole = op.within.type
+    assert isinstance(whole, BlockType)
+    each = p.emit.const(whole.size.data // op.size.value.data)
+    first = p.emit.arith("mul", p.values[op.within], each)
+    blocks = p.emit.arith("cdiv", p.values[op.extent], p.emit.const(op.size.value.data))
+    last = p.emit.arith("min", p.emit.arith("add", first, each), blocks)
+    bounds = (first, last, p.emit.const(1))
+
+    def make(inits: list[SSAValue], body: Region, types: list[Attribute]) -> Loop:
+        return s.ForOp.create(operands=[*bounds, *inits], regions=[body], result_types=types)
+
+    _loop(p, op, 1, make)
+
+
 def _loop(
     p: Placement,
-    op: t.ForTilesOp | t.ForBlocksOp,
+    op: t.ForTilesOp | t.ForBlocksOp | ForPartsOp,
     counters: int,
     make: Callable[[list[SSAValue], Region, list[Attribute]], Loop],
 ) -> None:

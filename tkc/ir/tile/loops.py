@@ -1,0 +1,60 @@
+"""Blocks of blocks, and the integer that a loop over single elements gives."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.syntax import Operation
+from tkc.ir.tile.types import BlockType
+
+
+@irdl_op_definition
+class IndexOp(Operation):
+    """The number of a block as an integer: with blocks of one element, the index of the element."""
+
+    name = "tile.index"
+    block = operand_def(BlockType)
+    index = result_def(i32)
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ForPartsOp(Operation):
+    """`for k in blocks(s, BK):` the blocks of an axis that lie in a larger block `s` of it, and inside its extent.
+
+    There is at least one, since a block has at least one element. Block arguments are as in `tile.for_blocks`.
+    """
+
+    name = "tile.for_parts"
+    within = operand_def(BlockType)
+    extent = operand_def(i32)
+    inits = var_operand_def()
+    size = prop_def(IntegerAttr)
+    body = region_def("single_block")
+    carried = var_result_def()
+
+    def verify_(self) -> None:
+        from tkc.ir.tile.ops import check_loop
+
+        whole, size = self.within.type, self.size.value.data
+        assert isinstance(whole, BlockType)
+        if size < 1 or whole.size.data % size:
+            raise VerifyException(
+                f"blocks of {size} do not fill a block of {whole.size.data}: it is no multiple"
+            )
+        check_loop(self, 1, self.inits)
+
+
+LOOPS = [IndexOp, ForPartsOp]
