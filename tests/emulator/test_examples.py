@@ -174,3 +174,61 @@ def test_reductions_of_an_accumulator(target: str, bm: int, out: str) -> None:
     x = (a.astype(np.float64) @ b.astype(np.float64).T) * scale[:, None].astype(np.float64)
     wanted = np.exp(x).sum(axis=1) + x.max(axis=1) - 3
     close(y, wanted, F32_BOUND if out == "f32" else 4e-3)
+
+
+@BOTH
+@pytest.mark.parametrize(("count", "m", "n", "k"), [(3, 130, 136, 72), (1, 1, 8, 8), (2, 8, 8, 0)])
+def test_gemm_batched(target: str, count: int, m: int, n: int, k: int) -> None:
+    a, b, c = uniform(count, m, k), uniform(count, n, k), poison(count, m, n)
+    run("gemm_batched", target, a, b, c)
+    wanted = np.einsum("imk,ink->imn", a.astype(np.float64), b.astype(np.float64))
+    close(c, wanted, BF16_BOUND)
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n", "k"), [(130, 136, 328), (1, 4, 8), (130, 136, 0)])
+def test_gemm_splitk(target: str, m: int, n: int, k: int) -> None:
+    """Sums are added to what is there; with K = 0 nothing is."""
+    a, b, c = uniform(m, k), uniform(n, k), uniform(m, n, dtype=np.float32)
+    wanted = c + a.astype(np.float64) @ b.astype(np.float64).T
+    run("gemm_splitk", target, a, b, c, CHUNK=128)
+    close(c, wanted, F32_BOUND)
+
+
+@BOTH
+@pytest.mark.parametrize("n", [4, 2048, 5000])
+def test_axpy(target: str, n: int) -> None:
+    x, y = uniform(n, dtype=np.float32), uniform(n, dtype=np.float32)
+    wanted = 0.75 * x.astype(np.float64) + y
+    run("axpy", target, x, y, 0.75)
+    close(y, wanted, F32_BOUND)
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n"), [(8, 8), (136, 200)])
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_transpose(target: str, dtype: str, m: int, n: int) -> None:
+    changes = [] if dtype == "bf16" else [("bf16", "f32"), ("BN = 64", "BN = 32")]
+    kind = BF16 if dtype == "bf16" else np.float32
+    x, y = uniform(m, n, dtype=kind), poison(n, m, dtype=kind)
+    run(changed("transpose", *changes), target, x, y)
+    assert (y == x.T).all()
+
+
+@BOTH
+@pytest.mark.parametrize("bm", [64, 128, 256])
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_a_product_stored_transposed(target: str, dtype: str, bm: int) -> None:
+    cast = "bf16(read(d)).T" if dtype == "bf16" else "read(d).T"
+    text = changed(
+        "gemm_bf16",
+        ("BM = 128, BN = 256, BK = 64, STAGES = 4", f"BM = {bm}, BN = 128, BK = 64, STAGES = 2"),
+        ("C: global[bf16, M, N]", f"C: global[{dtype}, N, M]"),
+        ("C[m, n] <- bf16(read(d))", f"C[n, m] <- {cast}"),
+    )
+    m, n, k = 200, 136, 72
+    a, b = uniform(m, k), uniform(n, k)
+    c = poison(n, m, dtype=BF16 if dtype == "bf16" else np.float32)
+    run(text, target, a, b, c)
+    wanted = b.astype(np.float64) @ a.astype(np.float64).T
+    close(c, wanted, BF16_BOUND if dtype == "bf16" else F32_BOUND)

@@ -98,7 +98,6 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     )
     k = Kernel(source, target, emit)
     roles: list[s.RoleOp] = []
-    scalars.arguments(k)
     k.thread = emit.special("%tid.x")
     k.lane = emit.special("%laneid")
     k.warp = emit("shr", ".u32", k.thread, 5)

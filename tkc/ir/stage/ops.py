@@ -220,7 +220,10 @@ class LoadSharedOp(StageOp):
 
 @irdl_op_definition
 class StoreSharedOp(StageOp):
-    """Writes a fragment into columns `column` up of a slot, from row `row` on (0)."""
+    """Writes a fragment into columns `column` up of a slot, from row `row` on (0).
+
+    `transposed`: the fragment's columns are the slot's rows.
+    """
 
     name = "stage.store_shared"
     BY: ClassVar[By | None] = By.ALL
@@ -229,6 +232,7 @@ class StoreSharedOp(StageOp):
     slot = operand_def(i32)
     column = operand_def(i32)
     row = opt_operand_def(i32)
+    transposed = opt_prop_def(UnitAttr)
     traits = traits_def(Effects(Touch(WRITE, "buffer", Space.SHARED)))
 
 

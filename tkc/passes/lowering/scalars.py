@@ -86,23 +86,6 @@ def size(k: Kernel, op: SizeOp) -> None:
     k.values[op.value] = k.emit.param(symbol, kind)
 
 
-SCALAR_PARAMS: dict[Any, str] = {f32: "f32", i32: "s32"}
-"""Scalar arguments by type, with the kind of their parameter."""
-
-
-def arguments(k: Kernel) -> None:
-    """Every scalar argument that is used is a parameter, loaded once."""
-    for name, value in zip(k.source.arg_names, k.source.body.block.args, strict=True):
-        kind = SCALAR_PARAMS.get(value.type)
-        if kind is not None and value.uses.get_length():
-            k.params.append((name.data, kind))
-            dtype = "f32" if value.type == f32 else "i32"
-            k.args.append(
-                {"kind": "scalar", "dtype": dtype, "argument": name.data, "name": name.data}
-            )
-            k.values[value] = k.emit.param(name.data, kind)
-
-
 @lowers(ArithOp)
 def arithmetic(k: Kernel, op: ArithOp) -> None:
     inputs = [k.number(v) for v in op.inputs]

@@ -21,15 +21,18 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering.fragments import fragment_type, wide
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
+from tkc.passes.lowering.threads import (
+    half_row,
+    lane_column,
+    lane_row,
+    matrix_row,
+    rows_of_thread,
+    thread_of_role,
+)
+from tkc.passes.lowering.transposes import in_order, store_transposed
 
 CHUNK = 16
 """Bytes of one vector access, and the unit that a swizzle moves."""
-
-
-def thread_of_role(k: Kernel) -> Any:
-    """The thread's number in its role."""
-    first = 32 * k.current_role().first_warp.value.data
-    return k.emit("sub", ".u32", k.thread, first) if first else k.thread
 
 
 class Addresses:
@@ -104,33 +107,6 @@ def _first(k: Kernel, row: SSAValue | None) -> Any:
     return 0 if row is None else k.number(row)
 
 
-def lane_row(k: Kernel) -> Any:
-    """The first of the two rows of a lane in the wgmma layout; the other is 8 further."""
-    return _matrix_row(k, k.shift_right(k.lane, 2))
-
-
-def lane_column(k: Kernel) -> Any:
-    """The first of the two columns of a lane in each eight, in the wgmma layout."""
-    return k.mul(k.bit_and(k.lane, 3), 2)
-
-
-def rows_of_thread(k: Kernel, type: FragmentType) -> list[Any]:
-    """The rows of which a thread holds a part, counted from the fragment's first."""
-    match FragmentLayout(type.layout.data):
-        case FragmentLayout.ROWS:
-            return [thread_of_role(k)]
-        case FragmentLayout.HALF_ROWS:
-            return [_half_row(k)]
-        case FragmentLayout.WGMMA:
-            row = lane_row(k)
-            return [row, k.add(row, 8)]
-
-
-def _half_row(k: Kernel) -> Any:
-    """The row of a lane where the upper lanes hold nothing: they repeat the lower ones."""
-    return _matrix_row(k, k.bit_and(k.lane, 15))
-
-
 # Loads ---------------------------------------------------------------------------------------------------------------
 
 
@@ -154,7 +130,7 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
             at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(thread_of_role(k), first))
             k.values[op.value] = _load_chunks(k, type, at)
         case FragmentLayout.HALF_ROWS:
-            at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(_half_row(k), first))
+            at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(half_row(k), first))
             k.values[op.value] = _load_chunks(k, type, at)
         case FragmentLayout.WGMMA:
             load = _load_matrices if DTYPES[dtype].bits == 16 else _load_pairs
@@ -178,7 +154,7 @@ def _load_chunks(k: Kernel, type: FragmentType, at: Callable[[int], At]) -> Frag
 
 def _load_matrices(k: Kernel, op: s.LoadSharedOp, type: FragmentType, first: Any) -> Fragment:
     """ldmatrix.x4, the mirror of `_store_matrices`."""
-    row = k.add(_matrix_row(k, k.bit_and(k.lane, 15)), first)
+    row = k.add(matrix_row(k, k.bit_and(k.lane, 15)), first)
     inside = k.emit("and", ".b32", k.lane, 16)
     at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
     parts: list[tuple[SSAValue, ...]] = []
@@ -247,6 +223,9 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
     type = fragment_type(op.source)
     fragment: Fragment = k.values[op.source]
     first = _first(k, op.row)
+    if op.transposed is not None:
+        store_transposed(k, op, type, fragment)
+        return
     if _is_vector(k, op.buffer):
         _store_vector(k, op, type, fragment, first)
         return
@@ -256,7 +235,7 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
             _store_chunks(k, type, fragment, _row_chunks(k, op.buffer, op.slot, op.column, row))
         case FragmentLayout.HALF_ROWS:
             lane = k.lane
-            row = k.add(_matrix_row(k, lane), first)
+            row = k.add(matrix_row(k, lane), first)
             holds = k.emit("setp", ".lt", ".u32", lane, 16)
 
             def store() -> None:
@@ -329,23 +308,18 @@ def _store_chunks(
         k.emit("st.vec", ".shared::cta", ".v4", kind, at(CHUNK * chunk), value)
 
 
-def _matrix_row(k: Kernel, lane_rows: Any) -> Any:
-    """Rows of a warp start at 16 times its number in the warpgroup (D fragment of wgmma)."""
-    return k.add(k.mul(k.bit_and(k.warp, 3), 16), lane_rows)
-
-
 def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: Any) -> None:
     """stmatrix.x4: 16 rows and 16 columns at a time; lanes 8 i up give the rows of matrix i (rows, then columns).
 
     An odd eight columns at the end go by stmatrix.x2, which asks the first 16 lanes alone for rows.
     """
     lane = k.lane
-    row = k.add(_matrix_row(k, k.bit_and(lane, 15)), start)
+    row = k.add(matrix_row(k, k.bit_and(lane, 15)), start)
     inside = k.emit("and", ".b32", lane, 16)
     at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
     byte = 0
     if fragment.halves:
-        registers = _in_order(k, fragment)
+        registers = in_order(k, fragment)
         for first in range(0, len(registers), 4):
             some = registers[first : first + 4]
             k.emit("stmatrix", f".x{len(some)}", ".shared::cta", at(byte), some)
@@ -360,22 +334,12 @@ def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: A
             byte += matrices // 2 * CHUNK
 
 
-def _in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
-    """Registers of 16-bit pairs of a fragment of halves, upper and lower rows in turn."""
-    return [
-        k.emit.slice(half[0], i)
-        for upper, lower in zip(fragment.parts[::2], fragment.parts[1::2], strict=True)
-        for i in range(type_of(upper[0]).count)
-        for half in (upper, lower)
-    ]
-
-
 def _pairs(
     k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, start: Any
 ) -> Callable[[int], At]:
     """32-bit values of a D fragment: `at(index)` is where pair `index` lies, rows 8 apart in turn."""
     lane = k.lane
-    row = k.add(_matrix_row(k, k.shift_right(lane, 2)), start)
+    row = k.add(matrix_row(k, k.shift_right(lane, 2)), start)
     quarter = k.mul(k.bit_and(lane, 3), 8)
     inside = k.bit_and(quarter, CHUNK)
     at = Addresses(k, buffer, slot, column).base(row, inside)

@@ -15,8 +15,9 @@ from tkc.ir.stage import vectors as v
 from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved
-from tkc.passes.lowering.shared import lane_column, once_a_row, rows_of_thread
+from tkc.passes.lowering.shared import once_a_row
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
+from tkc.passes.lowering.threads import lane_column, rows_of_thread
 
 NEUTRAL = {"add": 0.0, "max": -math.inf, "min": math.inf}
 

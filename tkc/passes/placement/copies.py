@@ -21,7 +21,7 @@ from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import BlockType, RegsType, SharedType, SliceType
-from tkc.ir.tile.vectors import ReshapeOp
+from tkc.ir.tile.vectors import ReshapeOp, TransposeOp
 from tkc.passes.placement.fragments import (
     Piece,
     fragment,
@@ -37,6 +37,9 @@ from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
+
+TURNED = 64
+"""Columns of a register tile that become rows of one slot, where it is stored transposed."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -168,33 +171,36 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         else:
             store(p, op, column)
         return
-    height, width = matrix(tile, op)
+    turned = op.source.owner if isinstance(op.source.owner, TransposeOp) else None
+    value = op.source if turned is None else turned.source
+    assert isinstance(value.type, RegsType)
+    height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
-    choice = choose(tile.dtype.data, (height, width), frozenset({Use.COPY, Use.THREADS}))
+    across = rows.unit if turned is not None else width
+    choice = choose(tile.dtype.data, (height, across), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
             "TK207",
-            f"rows of {width} {tile.dtype.data} are no multiple of 16 bytes; the tensor copy engine "
+            f"rows of {across} {tile.dtype.data} are no multiple of 16 bytes; the tensor copy engine "
             "stores no such tile",
             location_of(op),
         )
     columns = choice.span * 8 // DTYPES[tile.dtype.data].bits
-    type = BufferType.of(
-        tile.dtype.data,
-        (rows.unit, columns),
-        STORE_SLOTS * rows.groups,
-        Home.SHARED,
-        choice.swizzle,
-    )
+    if turned is not None:
+        columns = math.gcd(width, TURNED)
+    shape = (rows.unit, columns) if turned is None else (columns, rows.unit)
+    depth = STORE_SLOTS * rows.groups
+    type = BufferType.of(tile.dtype.data, shape, depth, Home.SHARED, choice.swizzle)
     staging = _staging(p, type)
     box = _box(p, op.destination, type.shape)
     p.role.bulk = True
     for block in range(rows.blocks):
 
         def one(column: SSAValue, block: int = block) -> None:
-            _store_slice(p, op, Piece(rows, block, columns, column), staging, box)
+            piece = Piece(rows, block, columns, column)
+            _store_slice(p, op, value, piece, staging, box, turned is not None)
 
-        _slices(p, op.source, rows, width, columns, one)
+        _slices(p, value, rows, width, columns, one)
 
 
 def one_a_row(vector: SSAValue) -> SSAValue | None:
@@ -228,7 +234,7 @@ def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
         zero = p.emit.const(0)
         p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, slot, zero]))
         first = p.emit.const(each * threads * block)
-        _send(p, op, staging, slot, slot, box, box.starts, first)
+        _send(p, op, staging, slot, slot, box, box.starts, box.axes[-1], first)
 
 
 def _slices(
@@ -256,12 +262,21 @@ def _slices(
     p.emit.add(s.ForOp.create(operands=bounds, regions=[Region(loop)]))
 
 
-def _store_slice(p: Placement, op: t.CopyOp, piece: Piece, staging: Staging, box: Box) -> None:
+def _store_slice(
+    p: Placement,
+    op: t.CopyOp,
+    tile: SSAValue,
+    piece: Piece,
+    staging: Staging,
+    box: Box,
+    turned: bool,
+) -> None:
     """One slice: registers to a free staging slot, all threads meet, one starts the copy of the slot."""
-    value = fragment(p, op.source, piece)
+    value = fragment(p, tile, piece)
     slot = p.emit.value(s.AcquireOp.create(operands=[staging.ring], result_types=[i32]), "slot")
     rows = piece.rows
-    axis, place = box.axes[0], slot
+    axis, last = (box.axes[1], box.axes[0]) if turned else box.axes
+    place = slot
     starts = list(box.starts)
     if rows.groups > 1:
         group = p.emit.value(s.GroupOp.create(result_types=[i32]), "group")
@@ -271,9 +286,13 @@ def _store_slice(p: Placement, op: t.CopyOp, piece: Piece, staging: Staging, box
     if piece.block:
         known = p.emit.const(rows.unit * piece.block)
         starts[axis] = p.emit.arith("add", starts[axis], known)
-    zero = p.emit.const(0)
-    p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, place, zero]))
-    _send(p, op, staging, slot, place, box, starts, piece.column)
+    properties: dict[str, Attribute] = {"transposed": UnitAttr()} if turned else {}
+    p.emit.add(
+        s.StoreSharedOp.create(
+            operands=[value, staging.buffer, place, p.emit.const(0)], properties=properties
+        )
+    )
+    _send(p, op, staging, slot, place, box, starts, last, piece.column)
 
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
@@ -289,13 +308,13 @@ def _send(
     place: SSAValue,
     box: Box,
     starts: Sequence[SSAValue],
+    axis: int,
     column: SSAValue,
 ) -> None:
     """All threads have filled `place`; one starts its copy, which the staging ring counts."""
     p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("filled")}))
-    last = box.axes[-1]
-    moved = p.emit.arith("add", starts[last], column)
-    starts = [*starts[:last], moved, *starts[last + 1 :]]
+    moved = p.emit.arith("add", starts[axis], column)
+    starts = [*starts[:axis], moved, *starts[axis + 1 :]]
     p.emit.add(
         s.TmaStoreOp.create(
             operands=[staging.buffer, place, box.tensor, *starts], properties=_stored(op, box)

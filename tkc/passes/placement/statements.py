@@ -55,7 +55,7 @@ def _statement(p: Placement, op: Operation) -> None:
             _mma(p, op)
         case t.CopyOp():
             copy(p, op)
-        case tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | t.CastOp() | t.MapOp():
+        case tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | tv.TransposeOp() | t.CastOp() | t.MapOp():
             vectors.statement(p, op)
         case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
             pass  # made where they are used

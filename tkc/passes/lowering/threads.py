@@ -1,0 +1,46 @@
+"""Which rows and columns of a fragment a thread holds, in each layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tkc.ir.stage.types import FragmentLayout, FragmentType
+from tkc.passes.lowering.state import Kernel
+
+
+def thread_of_role(k: Kernel) -> Any:
+    """The thread's number in its role."""
+    first = 32 * k.current_role().first_warp.value.data
+    return k.emit("sub", ".u32", k.thread, first) if first else k.thread
+
+
+def lane_row(k: Kernel) -> Any:
+    """The first of the two rows of a lane in the wgmma layout; the other is 8 further."""
+    return matrix_row(k, k.shift_right(k.lane, 2))
+
+
+def lane_column(k: Kernel) -> Any:
+    """The first of the two columns of a lane in each eight, in the wgmma layout."""
+    return k.mul(k.bit_and(k.lane, 3), 2)
+
+
+def rows_of_thread(k: Kernel, type: FragmentType) -> list[Any]:
+    """The rows of which a thread holds a part, counted from the fragment's first."""
+    match FragmentLayout(type.layout.data):
+        case FragmentLayout.ROWS:
+            return [thread_of_role(k)]
+        case FragmentLayout.HALF_ROWS:
+            return [half_row(k)]
+        case FragmentLayout.WGMMA:
+            row = lane_row(k)
+            return [row, k.add(row, 8)]
+
+
+def half_row(k: Kernel) -> Any:
+    """The row of a lane where the upper lanes hold nothing: they repeat the lower ones."""
+    return matrix_row(k, k.bit_and(k.lane, 15))
+
+
+def matrix_row(k: Kernel, lane_rows: Any) -> Any:
+    """Rows of a warp start at 16 times its number in the warpgroup (D fragment of wgmma)."""
+    return k.add(k.mul(k.bit_and(k.warp, 3), 16), lane_rows)

@@ -1,0 +1,138 @@
+"""Register tiles into shared memory with rows and columns exchanged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.ptx.emit import At
+from tkc.ir.ptx.registers import type_of
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.types import FragmentLayout, FragmentType
+from tkc.passes.lowering.state import Fragment, Kernel
+from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_role
+
+
+class Turned:
+    """Addresses of a slot in which the fragment's column c is row c, and its row r is element r of that row.
+
+    `at(c)` with a known c is a register and an offset: the swizzle repeats, so that few registers serve all columns.
+    """
+
+    def __init__(self, k: Kernel, op: s.StoreSharedOp, row: Any, column: Any = 0) -> None:
+        """`row` is the thread's; `column` the part of c that depends on the thread, a multiple of 8 plus it being c."""
+        self.k = k
+        _, type = k.buffer(op.buffer)
+        tile = k.tile(type)
+        self.span = tile.span
+        self.place = k.slot_address(op.buffer, op.slot)
+        bytes = k.mul(row, DTYPES[type.dtype.data].bits // 8)
+        spans = k.shift_right(bytes, self.span.bit_length() - 1)
+        self.inside = k.bit_and(bytes, self.span - 1)
+        self.base = k.add(self.place.base, k.mul(spans, tile.block))
+        self.along = k.mul(column, self.span)
+        self.terms = SWIZZLES[type.swizzle.data].terms
+        self.known: dict[Any, SSAValue] = {}
+
+    def at(self, column: int) -> At:
+        k, along = self.k, column * self.span
+        if isinstance(self.along, int):
+            along += self.along
+            key: Any = 0
+            for shift, mask in self.terms:
+                key ^= (along >> shift) & mask
+            if key not in self.known:
+                self.known[key] = k.add(self.base, k.bit_xor(self.inside, key))
+            return At(self.known[key], self.place.offset + along)
+        if not self.known:
+            term: Any = self.inside
+            for shift, mask in self.terms:
+                term = k.bit_xor(term, k.bit_and(k.shift_right(self.along, shift), mask))
+            self.known[0] = k.add(k.add(self.base, self.along), term)
+        return At(self.known[0], self.place.offset + along)
+
+
+def store_transposed(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment) -> None:
+    """A thread's row becomes a column, element by element: neighbouring threads write neighbouring elements."""
+    match FragmentLayout(type.layout.data):
+        case FragmentLayout.ROWS:
+            _store_row(k, op, fragment, thread_of_role(k))
+        case FragmentLayout.HALF_ROWS:
+            holds = k.emit("setp", ".lt", ".u32", k.lane, 16)
+            k.emit.if_(holds, lambda: _store_row(k, op, fragment, half_row(k)))
+        case FragmentLayout.WGMMA:
+            if DTYPES[type.dtype.data].bits == 16:
+                _store_matrices(k, op, fragment)
+            else:
+                _store_elements(k, op, fragment)
+
+
+def _store_row(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, row: Any) -> None:
+    turned = Turned(k, op, row)
+    column = 0
+    for part in fragment.parts:
+        for i in range(type_of(part[0]).count):
+            for value in _elements(k, part, i):
+                _store(k, turned.at(column), value)
+                column += 1
+
+
+def _elements(k: Kernel, part: tuple[SSAValue, ...], i: int) -> list[SSAValue]:
+    """The two neighbouring elements at place `i` of a part."""
+    if len(part) == 2:
+        return [k.emit.slice(half, i) for half in part]
+    pair = k.emit.slice(part[0], i)
+    upper = k.emit("shr", ".u32", pair, 16)
+    return [k.emit("cvt", ".u16", ".u32", x) for x in (pair, upper)]
+
+
+def _store(k: Kernel, place: At, value: SSAValue) -> None:
+    k.emit("st", ".shared::cta", ".f32" if type_of(value).kind == "f32" else ".b16", place, value)
+
+
+def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
+    """stmatrix.trans: lanes 8 i up give the columns of matrix i, which are rows of the slot."""
+    lane = k.lane
+    half = k.bit_and(lane, 8)
+    column = k.add(k.bit_and(lane, 7), k.shift_right(k.bit_and(lane, 16), 1))
+    turned = Turned(k, op, matrix_row(k, half), column)
+    registers = in_order(k, fragment)
+    for first in range(0, len(registers), 4):
+        some = registers[first : first + 4]
+        k.emit("stmatrix", f".x{len(some)}", ".trans", ".shared::cta", turned.at(4 * first), some)
+
+
+def in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
+    """Registers of 16-bit pairs of a fragment in the wgmma layout: each eight columns' upper rows, then its lower."""
+    if not fragment.halves:
+        return [
+            k.emit.slice(pairs, i)
+            for (pairs,) in fragment.parts
+            for i in range(type_of(pairs).count)
+        ]
+    return [
+        k.emit.slice(half[0], i)
+        for upper, lower in zip(fragment.parts[::2], fragment.parts[1::2], strict=True)
+        for i in range(type_of(upper[0]).count)
+        for half in (upper, lower)
+    ]
+
+
+def _store_elements(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
+    """Each 32-bit element by itself; columns 8 apart have one register for their address."""
+    turned = [
+        [Turned(k, op, k.add(lane_row(k), 8 * h), k.add(lane_column(k), odd)) for odd in range(2)]
+        for h in range(2)
+    ]
+    index, step = 0, 2 if fragment.halves else 1
+    for number in range(0, len(fragment.parts), step):
+        parts = fragment.parts[number : number + step]
+        for i in range(type_of(parts[0][0]).count):
+            for part in parts:
+                for odd, half in enumerate(part):
+                    place = turned[index % 2][odd].at(8 * (index // 2))
+                    _store(k, place, k.emit.slice(half, i))
+                index += 1
