@@ -106,56 +106,6 @@ builtin.module attributes {tkc.target = "sm_90a"} {
     %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [128, 32], 2, "128B">)
     %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.pipe_ring)
     %w = tile.schedule %M, %M {sym_name = "work", sizes = [128 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
-    tile.role {sym_name = "store"} do {
-      tile.for_tiles %w : (!tile.work) do {
-      ^bb0(%m : !tile.block<128, M>, %n : !tile.block<32, N>):
-        %v = tile.get %p : (!tile.pipe_ring) -> (!tile.regs<f32, [128, 32]>) do { // error: a register tile that outlives its get is not supported yet; use it inside [TK110]
-        ^bb0(%s : !tile.shared<f32, [128, 32], 2, "128B">):
-          %r = tile.read %s : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.regs<f32, [128, 32]>)
-          tile.yield %r : (!tile.regs<f32, [128, 32]>)
-        }
-        tile.yield ()
-      }
-    }
-  }
-}
-
-// -----
-
-builtin.module attributes {tkc.target = "sm_90a"} {
-  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
-  ^bb0(%C : !tile.tensor<f32, [M, N]>):
-    %M = stage.size {symbol = "M"} : () -> (i32)
-    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [128, 32], 2, "128B">)
-    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.pipe_ring)
-    %w = tile.schedule %M, %M {sym_name = "work", sizes = [128 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
-    tile.role {sym_name = "store"} do {
-      tile.for_tiles %w : (!tile.work) do {
-      ^bb0(%m : !tile.block<128, M>, %n : !tile.block<32, N>):
-        tile.get %p : (!tile.pipe_ring) do {
-        ^bb0(%s : !tile.shared<f32, [128, 32], 2, "128B">):
-          %r = tile.read %s : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.regs<f32, [128, 32]>)
-          %v = tile.for_blocks %M, %r {size = 64 : i32} : (i32, !tile.regs<f32, [128, 32]>) -> (!tile.regs<f32, [128, 32]>) do { // error: a register tile carried round a loop is not supported yet [TK110]
-          ^bb0(%k : !tile.block<64, M>, %x : !tile.regs<f32, [128, 32]>):
-            tile.yield %x : (!tile.regs<f32, [128, 32]>)
-          }
-          tile.yield ()
-        }
-        tile.yield ()
-      }
-    }
-  }
-}
-
-// -----
-
-builtin.module attributes {tkc.target = "sm_90a"} {
-  tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
-  ^bb0(%C : !tile.tensor<f32, [M, N]>):
-    %M = stage.size {symbol = "M"} : () -> (i32)
-    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [128, 32], 2, "128B">)
-    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.pipe_ring)
-    %w = tile.schedule %M, %M {sym_name = "work", sizes = [128 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
     tile.role {sym_name = "store", warps = 0 : i32} do { // error: role store asks for 0 warps; what it does takes 1 [TK208]
       tile.for_tiles %w : (!tile.work) do {
       ^bb0(%m : !tile.block<128, M>, %n : !tile.block<32, N>):

@@ -232,3 +232,81 @@ def test_a_product_stored_transposed(target: str, dtype: str, bm: int) -> None:
     run(text, target, a, b, c)
     wanted = b.astype(np.float64) @ a.astype(np.float64).T
     close(c, wanted, BF16_BOUND if dtype == "bf16" else F32_BOUND)
+
+
+TILES_OF_A_TILE = """
+kernel k(X: global[bf16, M, N], Y: global[f32, M, W]):
+    param BM = 128, BN = 64, W = 64
+    launch persistent
+    schedule work: m in blocks(M, BM)
+    shared x: tile[bf16, BM, BN] * 2
+    pipe p(x): load -> math
+    role load:
+        for m in work:
+            for n in blocks(N, BN):
+                put p: x <- X[m, n]
+    role math, warps 4:
+        for m in work:
+            acc = 0
+            for n in blocks(N, BN):
+                get p: acc += f32(read(x))
+            for w in blocks(W, BN):
+                Y[m, w] <- acc * 2
+"""
+TILES_OF_A_PRODUCT = """
+kernel k(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, W]):
+    param BM = 128, BN = 64, BK = 64, W = 64
+    launch persistent
+    schedule work: m in blocks(M, BM)
+    shared a: tile[bf16, BM, BK] * 2
+    shared b: tile[bf16, BN, BK] * 2
+    accum d: tile[f32, BM, BN]
+    pipe inputs(a, b): load -> math
+    pipe result(d): math -> store
+    role load:
+        for m in work:
+            for n in blocks(N, BN):
+                for k in blocks(K, BK):
+                    put inputs:
+                        a <- A[m, k]
+                        b <- B[n, k]
+    role math:
+        for m in work:
+            for n in blocks(N, BN):
+                put result:
+                    d = 0
+                    for k in blocks(K, BK):
+                        get inputs: d += a @ b.T
+    role store:
+        for m in work:
+            acc = 0
+            for n in blocks(N, BN):
+                get result: x = read(d)
+                acc += relu(x)
+            for w in blocks(W, BN):
+                C[m, w] <- acc
+"""
+
+
+def blocks_summed(x: Array) -> Array:
+    """The sum of the blocks of 64 columns, the last filled up with zeros."""
+    m, n = x.shape
+    whole = np.zeros((m, -(-n // 64) * 64))
+    whole[:, :n] = x
+    return whole.reshape(m, -1, 64).sum(axis=1)
+
+
+@BOTH
+def test_a_tile_is_carried_round_a_loop(target: str) -> None:
+    x, y = uniform(200, 200), poison(200, 64, dtype=np.float32)
+    run(TILES_OF_A_TILE, target, x, y)
+    close(y, 2 * blocks_summed(x.astype(np.float64)), F32_BOUND)
+
+
+@BOTH
+@pytest.mark.parametrize("bm", [64, 128])
+def test_a_tile_outlives_its_get(target: str, bm: int) -> None:
+    a, b, c = uniform(200, 72), uniform(200, 72), poison(200, 64, dtype=np.float32)
+    run(TILES_OF_A_PRODUCT, target, a, b, c, BM=bm)
+    product = a.astype(np.float64) @ b.astype(np.float64).T
+    close(c, blocks_summed(np.maximum(product, 0)), F32_BOUND)

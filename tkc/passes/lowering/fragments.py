@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.isa.targets import Feature
@@ -288,8 +288,11 @@ def split(k: Kernel, fragment: Fragment, each: int) -> Fragment:
     return Fragment(fragment.dtype, tuple(parts), fragment.halves)
 
 
-def in_form(k: Kernel, fragment: Fragment, like: Fragment) -> Fragment:
-    """A fragment in the parts of another of its type, as a loop carries it."""
-    if _form(fragment) == _form(like):
+def carried_form(k: Kernel, type: Attribute, fragment: Fragment) -> Fragment:
+    """A fragment as a loop carries it: tiles in parts of one register, since a loop's body may make other parts."""
+    assert isinstance(type, FragmentType)
+    if type.a_row:
         return fragment
-    raise Bug("lower-stage-to-ptx", f"a fragment in parts of {_form(fragment)}, not {_form(like)}")
+    if type.layout.data == FragmentLayout.WGMMA and not type.a_column:
+        fragment = halved(k, fragment)
+    return split(k, fragment, 1)

@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from tkc.diagnostics import Bug
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
-from tkc.passes.lowering.fragments import in_form
+from tkc.passes.lowering.fragments import carried_form
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
 INTEGER = {
@@ -140,8 +140,16 @@ def _parts(k: Kernel, value: SSAValue) -> list[SSAValue]:
         started = [] if found.started is True else [_predicate(k, found.started)]
         return [*found.registers, *started]
     if isinstance(found, Fragment):
-        return [x for part in found.parts for x in part]
+        return [x for part in carried_form(k, value.type, found).parts for x in part]
     return [k.register(value)]
+
+
+def _like(k: Kernel, value: SSAValue) -> Any:
+    """The form in which a loop carries a value."""
+    found = k.values[value]
+    if isinstance(found, Fragment):
+        return carried_form(k, value.type, found)
+    return found
 
 
 def _predicate(k: Kernel, started: SSAValue | bool) -> SSAValue:
@@ -163,7 +171,7 @@ def _joined(like: Any, parts: list[SSAValue]) -> Any:
 @lowers(s.ForOp)
 def loop(k: Kernel, op: s.ForOp) -> None:
     lower, upper, step = (k.number(v) for v in (op.lower, op.upper, op.step))
-    likes = [k.values[v] for v in op.inits]
+    likes = [_like(k, v) for v in op.inits]
     widths = [len(_parts(k, v)) for v in op.inits]
     inits = [part for v in op.inits for part in _parts(k, v)]
     block = op.body.block
@@ -191,7 +199,7 @@ def loop(k: Kernel, op: s.ForOp) -> None:
                 if like.started is not True:
                     nexts.append(_predicate(k, found.started))
             elif isinstance(like, Fragment):
-                nexts += [x for part in in_form(k, found, like).parts for x in part]
+                nexts += _parts(k, value)
             else:
                 nexts.append(k.register(value))
         return nexts

@@ -25,7 +25,7 @@ from tkc.ir.ptx.registers import reg
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType, FragmentLayout, FragmentType, Home
 from tkc.ir.target import TARGET
-from tkc.passes.lowering import fragments
+from tkc.passes.lowering import fragments, shared
 from tkc.passes.lowering.state import Fragment, Kernel
 from tkc.passes.name_registers import NameRegistersPass
 
@@ -169,7 +169,7 @@ def test_a_stored_fragment_lies_where_the_layout_says(
         k.values[slot] = harness.scalar(SLOT, dynamic)
         k.values[column] = harness.scalar(first, dynamic)
         op = s.StoreSharedOp.create(operands=[source, harness.buffer.buffer, slot, column])
-        fragments.store_shared(k, op)
+        shared.store_shared(k, op)
         memory = stored(harness)
         base = SHARED_BASE + OFFSET + SLOT * k.slot_stride(type)
         per_word = 32 // bits
@@ -204,7 +204,7 @@ def test_a_loaded_fragment_has_its_row(dtype: str, swizzle: str, dynamic: bool) 
             operands=[harness.buffer.buffer, slot, column],
             result_types=[FragmentType.of(dtype, (128, count), FragmentLayout.ROWS)],
         )
-        fragments.load_shared(k, op)
+        shared.load_shared(k, op)
         base = SHARED_BASE + OFFSET + SLOT * k.slot_stride(type)
         for t, events in harness.threads(lambda t, address, count: [0] * count):
             loads = [e for e in events if e.name.startswith("ld.shared")]
@@ -231,7 +231,7 @@ def test_eight_threads_on_neighbouring_rows_touch_every_bank_once(swizzle: str) 
             FragmentType.of("f32", (128, SWIZZLES[swizzle].span // 4), FragmentLayout.ROWS)
         ],
     )
-    fragments.load_shared(harness.k, op)
+    shared.load_shared(harness.k, op)
     first = [
         next(e for e in events if e.name.startswith("ld.shared")).operands[1]
         for _, events in harness.threads(lambda t, address, count: [0] * count)
@@ -252,7 +252,7 @@ def test_a_role_whose_rows_are_split_stores_by_warpgroup() -> None:
     warp = harness.emit("sub", ".u32", k.warp, FIRST_WARP)
     k.values[slot] = harness.emit("shr", ".u32", warp, 2)
     k.values[column] = 0
-    fragments.store_shared(
+    shared.store_shared(
         k, s.StoreSharedOp.create(operands=[source, harness.buffer.buffer, slot, column])
     )
     memory = stored(harness)
