@@ -90,7 +90,12 @@ CONTRACT = {"kernels": [{"entry": "k", "target": "sm_100a"}]}
 
 
 def front_end(
-    text: str, file: str, *, params: dict[str, int] | None, kernel: str | None
+    text: str,
+    file: str,
+    *,
+    params: dict[str, int] | None,
+    kernel: str | None,
+    search: tuple[str, ...] = (),
 ) -> ModuleOp:
     if "crash" in text:
         raise RuntimeError("front end is broken")

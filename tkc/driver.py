@@ -36,12 +36,14 @@ def compile(
     model: str = "practice",
     passes: str | None = None,
     dump: str | Path | None = None,
+    search: Sequence[str | Path] = (),
 ) -> Kernel:
     """Compiles a tile program for `target` ("sm_90a", "sm_100a", …).
 
     `source` is a path, or the program's text as `str`. `params` override the kernel's compile-time values, `kernel`
     takes one of several, `passes` replaces the pipeline, `dump` is a folder for the IR after every pass. `fences` is
-    one of `FENCES` and `model` one of `MODELS`; they steer `eliminate-fences` where the pipeline has it.
+    one of `FENCES` and `model` one of `MODELS`; they steer `eliminate-fences` where the pipeline has it. Imports are
+    looked for beside the source, then in the folders `search`.
 
     Raises TkcError with every mistake found, and Bug where the compiler itself is at fault.
     """
@@ -50,7 +52,10 @@ def compile(
     text, file = (
         (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
     )
-    job = Job(text, file, target, kernel, dict(params or {}), fences, model, passes)
+    folders = tuple(map(str, search))
+    job = Job(
+        text, file, target, kernel, dict(params or {}), fences, model, passes, search=folders
+    )
     observers: list[Observer] = []
     if dump is not None:
         from tkc.dump import Dump
@@ -191,7 +196,9 @@ def _front(job: Job) -> ModuleOp:
     from tkc.frontend import compile_source
 
     with _blame(job, "frontend", lambda: _of_source(job)):
-        module = compile_source(job.text, job.file, params=dict(job.params), kernel=job.kernel)
+        module = compile_source(
+            job.text, job.file, params=dict(job.params), kernel=job.kernel, search=job.search
+        )
         if job.verify_each:
             verify(module)
         return module

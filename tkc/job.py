@@ -29,6 +29,8 @@ class Job:
     model: str = "practice"
     passes: str | None = None
     verify_each: bool = False
+    search: tuple[str, ...] = ()
+    """Folders in which imports are looked for, after the file's own."""
 
     def __post_init__(self) -> None:
         from tkc.ir.isa.targets import TARGETS

@@ -9,7 +9,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from programs import GEMM, EXAMPLES
+from programs import EXAMPLES, GEMM
 
 from tkc.diagnostics import TkcError
 from tkc.frontend import compile_source

@@ -57,7 +57,8 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
         if writes:
             outputs.append(name)
     empty: list[str] = []
-    requires: list[dict[str, Any]] = []
+    asserted = from_attribute(kernel.requires) if kernel.requires is not None else []
+    requires: list[dict[str, Any]] = list(asserted)
     for schedule in [o for o in kernel.body.block.ops if isinstance(o, ScheduleOp)]:
         if not any(isinstance(u.operation, ForTilesOp) for u in schedule.work.uses):
             continue

@@ -97,6 +97,14 @@ _OPTIONS = (
     ),
     click.option("--kernel", metavar="NAME", help="Take one kernel of the file."),
     click.option(
+        "-I",
+        "search",
+        multiple=True,
+        metavar="DIR",
+        type=click.Path(),
+        help="Look for imported files here, too.",
+    ),
+    click.option(
         "-p", "--passes", metavar="PIPELINE", help="Run these passes instead of the target's own."
     ),
     click.option(
@@ -148,6 +156,7 @@ def session(
     print_debuginfo: bool,
     timing: bool,
     verify_each: bool,
+    search: tuple[str, ...],
     reporter: Reporter,
 ) -> Session:
     """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
@@ -164,6 +173,7 @@ def session(
         chosen,
         passes=passes,
         verify_each=verify_each,
+        search=search,
     )
     made = Session(job, reporter)
     if dump is not None:

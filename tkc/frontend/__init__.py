@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tkc.diagnostics import Diagnostic, Location, TkcError
@@ -10,6 +10,7 @@ from tkc.diagnostics import Diagnostic, Location, TkcError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from tkc.frontend.inline import Function
     from tkc.frontend.source import Source
     from tkc.frontend.syntax import Kernel
 
@@ -17,12 +18,17 @@ __all__ = ["compile_source"]
 
 
 def compile_source(
-    text: str, file: str, *, params: Mapping[str, int] | None = None, kernel: str | None = None
+    text: str,
+    file: str,
+    *,
+    params: Mapping[str, int] | None = None,
+    kernel: str | None = None,
+    search: Sequence[str] = (),
 ) -> ModuleOp:
     """A module with one `tile.kernel` for each kernel of the program, or for the one named.
 
-    `file` is the name in locations and messages; `params` override the program's, as `-D` does. Raises TkcError with
-    every mistake found.
+    `file` is the name in locations and messages, and imports are looked for beside it, then in the folders `search`;
+    `params` override the program's, as `-D` does. Raises TkcError with every mistake found.
     """
     from tkc.frontend.parse import parse
     from tkc.frontend.source import Source
@@ -30,15 +36,23 @@ def compile_source(
     source = Source(text, file)
     tree = parse(source)
     checked = []
+    sources = {file: source.text}
     if tree is not None:
         from tkc.frontend.check import check_kernel
 
+        functions: dict[str, Function | None] = {}
+        if tree.functions or tree.imports:
+            from tkc.frontend.imports import Imports
+
+            imports = Imports(search)
+            functions = imports.functions(source, tree)
+            sources |= imports.texts
         kernels = _chosen(source, tree.kernels, kernel)
         _check_overrides(source, kernels, params or {})
-        checked = [check_kernel(source, k, params or {}) for k in kernels]
+        checked = [check_kernel(source, k, params or {}, functions) for k in kernels]
     if source.found.diagnostics:
         found = sorted(source.found.diagnostics, key=_order)
-        raise TkcError(tuple(dict.fromkeys(found)), {file: source.text})
+        raise TkcError(tuple(dict.fromkeys(found)), sources)
     from tkc.frontend.lower import lower_file
 
     return lower_file(file, [k for k in checked if k is not None])

@@ -38,7 +38,17 @@ class Builder:
     """Methods take the rule's children: tokens that carry a value or a place, and what the inner rules made."""
 
     def start(self, c: list[Any]) -> S.File:
-        return S.File(tuple(c))
+        kinds = (S.Kernel, S.Define, S.Import)
+        return S.File(*(tuple(x for x in c if isinstance(x, kind)) for kind in kinds))
+
+    def define(self, c: list[Any]) -> S.Define:
+        return S.Define(word(c[1]), c[2] or (), c[3], _from(c[0], span_of(c[1])))
+
+    def give(self, c: list[Any]) -> S.Return:
+        return S.Return(c[1], _from(c[0], c[1].span))
+
+    def assertion(self, c: list[Any]) -> S.Assertion:
+        return S.Assertion(c[1], _from(c[0], c[1].span))
 
     def kernel(self, c: list[Any]) -> S.Kernel:
         return S.Kernel(word(c[1]), c[2] or (), c[3], _from(c[0], span_of(c[1])))
@@ -47,6 +57,9 @@ class Builder:
         return S.Parameter(word(c[0]), word(c[1]) if c[1] else None, c[2])
 
     parameters = block = references = arguments = staticmethod(tuple)
+
+    def _import(self, c: list[Any]) -> S.Import:
+        return S.Import(word(c[1]), c[3], _from(c[0], c[3][-1].span))
 
     # declarations
 
@@ -179,3 +192,6 @@ class Builder:
 
     def argument(self, c: list[Any]) -> S.Argument:
         return S.Argument(word(c[0]) if c[0] is not None else None, c[1])
+
+
+setattr(Builder, "import", Builder._import)

@@ -10,6 +10,7 @@ import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
 from tkc.frontend.declare import Declarations
+from tkc.frontend.inline import Function
 from tkc.frontend.program import Regs, Tile
 from tkc.frontend.ragged import mask_reductions
 from tkc.frontend.scope import (
@@ -34,6 +35,7 @@ from tkc.frontend.writes import Writes
 
 SETTINGS = ("warps", "registers")
 STATEMENTS = (
+    "assert",
     "param",
     "launch",
     "schedule",
@@ -48,17 +50,25 @@ STATEMENTS = (
     "if",
 )
 WORDS_LATER = ("mask", "keep")
-_DECLARATIONS = (S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role)
+_DECLARATIONS = (
+    S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion,
+)  # fmt: skip
 _WORDS = {
     S.For: "`for`", S.Branch: "`if`", S.Copy: "a copy", S.Assign: "an assignment", S.Update: "an assignment",
     S.Evaluate: "an expression",
 }  # fmt: skip
 
 
-def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int]) -> P.Kernel | None:
+def check_kernel(
+    source: Source,
+    kernel: S.Kernel,
+    overrides: Mapping[str, int],
+    functions: Mapping[str, Function | None] | None = None,
+) -> P.Kernel | None:
     """The checked program, or None where `source.found` has grown."""
     before = len(source.found.diagnostics)
     scope = Scope(source)
+    scope.functions = functions or {}
     declared = Declarations(scope, kernel, overrides)
     declared.read()
     roles: list[P.Role] = []
@@ -93,6 +103,7 @@ def check_kernel(source: Source, kernel: S.Kernel, overrides: Mapping[str, int])
         tuple(declared.made),
         tuple(roles),
         kernel.span,
+        tuple(declared.requires),
     )
 
 
@@ -471,11 +482,18 @@ class _Role:
             s.span,
         )
 
-    def _branch(self, s: S.Branch) -> None:
-        self.whole = False
-        for block in (*(body for _, body in s.arms), s.otherwise or ()):
-            self._body(block)
-        self._later("`if` as a statement", s.span)
+    def _branch(self, s: S.Branch) -> list[P.Statement] | None:
+        """The statements of the arm that is taken, which is known at compile time; the others are not looked at."""
+        try:
+            for condition, block in s.arms:
+                if self.values.decided(condition, "`if`"):
+                    return list(self._body(block))
+        except Failed:
+            self.whole = False
+            for block in (*(body for _, body in s.arms), s.otherwise or ()):
+                self._body(block)
+            raise
+        return list(self._body(s.otherwise or ()))
 
     def _words(self, s: S.Words) -> None:
         if s.first.text in WORDS_LATER:

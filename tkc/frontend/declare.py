@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend.program import Axis, Given, Pipe, Scalar, Schedule, Tensor, Tile
+from tkc.frontend.conditions import contract
+from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
 from tkc.frontend.scope import FUNCTIONS, LATER, Int, Scope, Unknown, article, listed, plural
 from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
@@ -35,6 +36,7 @@ class Declarations:
         self.launch: dict[str, Span] = {}
         self.arguments: list[Tensor | Given] = []
         self.made: list[Schedule | Tile | Pipe] = []
+        self.requires: list[Require] = []
         self.whole = True
         for s in kernel.body:
             match s:
@@ -54,6 +56,7 @@ class Declarations:
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
             S.Maps: self._maps,
+            S.Assertion: self._assertion,
         }
 
     def read(self) -> None:
@@ -278,6 +281,16 @@ class Declarations:
     def _not_negative(self, extent: Size, e: S.Expression) -> None:
         if isinstance(extent, int) and extent < 0:
             self._fail("TK117", f"the extent of blocks is {extent}, expected at least 0", e.span)
+
+    def _assertion(self, s: S.Assertion) -> None:
+        """False at compile time is an error here; what only the launch knows is checked there."""
+        test = self.values.condition(s.condition).test
+        text = self.scope.source.excerpt(s.condition.span)
+        if test is False:
+            known = ", ".join(f"{n} = {v}" for n, v in self.params.items() if n in text)
+            self._fail("TK117", f"`{text}` does not hold{f' with {known}' if known else ''}", s.span)
+        if test is not True:
+            self.requires.append(Require(contract(test), f"the program asserts `{text}`"))
 
     def _maps(self, s: S.Maps) -> None:
         self.scope.later("`maps`", s.span)

@@ -30,6 +30,7 @@ from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Span
+from tkc.ir.contract import to_attribute
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
@@ -77,6 +78,7 @@ class _Kernel:
         self.values: dict[str, SSAValue] = {}
         self.sizes: dict[Size, SSAValue] = {}
         self.flow = Flow(())
+        self.made: dict[int, SSAValue] = {}
 
     # operations
 
@@ -147,10 +149,15 @@ class _Kernel:
                 self.role(role)
             self.block = self.top + self.block
 
+        asserted: dict[str, Attribute] = {}
+        if kernel.requires:
+            rows = [{"test": r.test, "message": r.message} for r in kernel.requires]
+            asserted["requires"] = to_attribute(rows)
         return self.emit(
             T.KernelOp,
             kernel.span,
             properties={
+                **asserted,
                 "sym_name": StringAttr(kernel.name),
                 "arg_names": ArrayAttr([StringAttr(name) for name, _, _ in arguments]),
                 "params": DictionaryAttr(
@@ -234,6 +241,7 @@ class _Kernel:
 
     def body(self, body: P.Body) -> None:
         for s in body:
+            self.made = {}
             match s:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
@@ -341,6 +349,13 @@ class _Kernel:
     # expressions
 
     def expression(self, x: P.Value) -> SSAValue:
+        """The value; one that stands in a statement twice, as an argument of a function may, is made once."""
+        found = self.made.get(id(x))
+        if found is None:
+            found = self.made[id(x)] = self._expression(x)
+        return found
+
+    def _expression(self, x: P.Value) -> SSAValue:
         match x:
             case P.Variable() | P.Given():
                 return self.values[x.name]

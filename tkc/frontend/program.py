@@ -1,6 +1,6 @@
 """The checked program: every name resolved, every shape and dtype known, ready to become operations."""
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
@@ -254,6 +254,13 @@ class Role(NamedTuple):
     span: Span
 
 
+class Require(NamedTuple):
+    """What the launch must find true: an expression of the contract, and what to say where it is not."""
+
+    test: Any
+    message: str
+
+
 class Kernel(NamedTuple):
     name: str
     arguments: tuple[Tensor | Given, ...]
@@ -262,3 +269,4 @@ class Kernel(NamedTuple):
     declarations: tuple[Schedule | Tile | Pipe, ...]
     roles: tuple[Role, ...]
     span: Span
+    requires: tuple[Require, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
@@ -111,7 +111,8 @@ class Scope:
     `owned` are the tiles of the puts and gets round a statement; `written` the tiles that the put has written;
     `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
-    be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares.
+    be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
+    those of the file, `calls` the ones being evaluated.
     """
 
     def __init__(self, source: Source) -> None:
@@ -126,6 +127,8 @@ class Scope:
         self.lenient = 0
         self.failed = 0
         self.coming: dict[str, Span] = {}
+        self.functions: Mapping[str, Any] = {}
+        self.calls: list[str] = []
 
     # reporting
 
@@ -141,6 +144,10 @@ class Scope:
 
     def place(self, span: Span) -> Location:
         return self.source.place(span)
+
+    def in_file(self, source: Source, message: str, span: Span) -> Note:
+        """A note at a place in another file."""
+        return Note(message, source.place(span))
 
     def note(self, message: str, span: Span) -> Note:
         return Note(message, self.place(span))

@@ -28,7 +28,7 @@ _KERNEL = "a kernel begins as `kernel name(A: global[bf16, M, K], scale: f32):`"
 _ROLE = "a role begins as `role load:` or `role store, warps 4, registers 232:`"
 _PIPE = "a pipe is declared as `pipe inputs(a, b): load -> math`"
 _PARAM = "a param is declared as `param BM = 128, BN = 256`"
-_FILE = "a file holds kernels only, each at the left margin"
+_FILE = "a file holds kernels, functions and imports, each at the left margin"
 
 OUTSIDE: dict[str, str] = {
     "kernel:": _KERNEL,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     )
     Simple: TypeAlias = "Copy | Assign | Update | Evaluate | Words"
     Compound: TypeAlias = "Role | For | Transfer | Branch"
-    Statement: TypeAlias = "Param | Launch | Schedule | Declare | Pipe | Maps | Compound | Simple"
+    Statement: TypeAlias = "Assertion | Return | Param | Launch | Schedule | Declare | Pipe | Maps | Compound | Simple"
     Block: TypeAlias = "tuple[Statement, ...]"
 else:
     Expression = Statement = Block = object
@@ -267,6 +267,37 @@ class Words(NamedTuple):
     span: Span
 
 
+class Assertion(NamedTuple):
+    """`assert K % 8 == 0`."""
+
+    condition: Expression
+    span: Span
+
+
+class Return(NamedTuple):
+    """`return x`, at the end of a function."""
+
+    value: Expression
+    span: Span
+
+
+class Define(NamedTuple):
+    """`def act(x, b):`; `span` is the header's."""
+
+    name: Word
+    parameters: tuple[Word, ...]
+    body: Block
+    span: Span
+
+
+class Import(NamedTuple):
+    """`from gates import swiglu`."""
+
+    module: Word
+    names: tuple[Word, ...]
+    span: Span
+
+
 class Parameter(NamedTuple):
     """`A: const global[bf16, M, K]`."""
 
@@ -286,3 +317,5 @@ class Kernel(NamedTuple):
 
 class File(NamedTuple):
     kernels: tuple[Kernel, ...]
+    functions: tuple[Define, ...] = ()
+    imports: tuple[Import, ...] = ()

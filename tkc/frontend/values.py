@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, NoReturn
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend.conditions import Condition, compare, join, negate, told
+from tkc.frontend.inline import call
 from tkc.frontend.program import Apply, Cast, Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     FUNCTIONS,
@@ -92,7 +94,7 @@ class Values:
             S.Real: lambda e: self._number(e.value, e.span),
             S.Unary: self._unary,
             S.Binary: self._binary,
-            S.Choice: lambda e: self._later("`x if condition else y`", e.span),
+            S.Choice: self._choice,
             S.Call: self._call,
             S.Index: self._index,
             S.Attribute: self._attribute,
@@ -178,7 +180,7 @@ class Values:
 
     def _unary(self, e: S.Unary) -> Any:
         if e.operator == "not":
-            self._later("conditions", e.span)
+            return Condition(negate(self.condition(e.operand).test), e.span)
         x = self.evaluate(e.operand)
         if e.operator == "+":
             return x if isinstance(x, Int) else self.as_value(x, e.span)
@@ -187,10 +189,32 @@ class Values:
         return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
 
     def _binary(self, e: S.Binary) -> Any:
-        if e.operator in ("and", "or", "<", ">", "<=", ">=", "==", "!="):
-            self._later("conditions", e.span)
+        if e.operator in ("and", "or"):
+            tests = [self.condition(x).test for x in (e.left, e.right)]
+            return Condition(join(e.operator, *tests), e.span)
         left, right = self._both(e.left, e.right)
+        if e.operator in ("<", ">", "<=", ">=", "==", "!="):
+            if isinstance(left, Int) and isinstance(right, Int):
+                return Condition(compare(e.operator, left.size, right.size), e.span)
+            self._later("conditions on anything but integers", e.span)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
+
+    def condition(self, e: S.Expression) -> Condition:
+        """A comparison of integers, or several joined."""
+        x = self.evaluate(e)
+        if not isinstance(x, Condition):
+            self._fail("TK106", f"a condition compares integers, and this is {describe(x)}", e.span)
+        return x
+
+    def decided(self, e: S.Expression, what: str) -> bool:
+        """A condition that is known at compile time."""
+        test = self.condition(e).test
+        if not isinstance(test, bool):
+            self._later(f"{what} on `{told(test)}`, which only the launch knows", e.span)
+        return test
+
+    def _choice(self, e: S.Choice) -> Any:
+        return self.evaluate(e.then if self.decided(e.condition, "a choice") else e.otherwise)
 
     def _both(self, left: S.Expression, right: S.Expression) -> tuple[Any, Any]:
         """Both sides, so that both are reported where both are wrong."""
@@ -398,10 +422,15 @@ class Values:
             hint = f": an index stands in brackets, `{name}[...]`" if what == "tensor" else ""
             told = f"`{name}` is {article(what)}, not a function{hint}"
             self._fail("TK106", told, e.function.span)
+        if name in self.scope.functions and name not in DTYPES:
+            function = self.scope.functions[name]
+            if function is None:
+                raise Failed
+            return call(self, function, e.arguments, e.span)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self._later(f"`{name}(...)`", e.span)
-            near = nearest(name, [*FUNCTIONS, *DTYPES])
+            near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
             self._fail("TK102", f"no function `{name}`{hint}", e.function.span)
         arity = FUNCTIONS.get(name, 1)
@@ -521,6 +550,8 @@ def listed_values(values: tuple[Any, ...]) -> str:
 def describe(x: Any) -> str:
     """A value in words, for messages."""
     match x:
+        case Condition():
+            return "a condition"
         case Int():
             return f"the integer {show(x.size)}"
         case Constant():

@@ -22,7 +22,6 @@ from tkc.frontend.scope import (
 from tkc.frontend.syntax import Span
 from tkc.frontend.values import Failed, Product, Values, describe, dims
 
-
 ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
 

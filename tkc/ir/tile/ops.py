@@ -80,7 +80,8 @@ def _types(types: Sequence[Attribute]) -> str:
 class KernelOp(Operation):
     """A kernel: its body's block arguments are the user's arguments in order; roles and declarations stand in the body.
 
-    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement.
+    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement; `requires` what the
+    program asserts of the launch, in the contract's form.
     """
 
     name = "tile.kernel"
@@ -88,6 +89,7 @@ class KernelOp(Operation):
     arg_names = prop_def(ArrayAttr[StringAttr])
     params = prop_def(DictionaryAttr)
     launch = prop_def(DictionaryAttr)
+    requires = opt_prop_def(ArrayAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), SymbolOpInterface())
 

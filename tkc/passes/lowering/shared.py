@@ -24,7 +24,6 @@ from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import (
     half_row,
     lane_column,
-    lane_row,
     matrix_row,
     rows_of_thread,
     thread_of_role,
