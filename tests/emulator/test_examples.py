@@ -310,3 +310,29 @@ def test_a_tile_outlives_its_get(target: str, bm: int) -> None:
     run(TILES_OF_A_PRODUCT, target, a, b, c, BM=bm)
     product = a.astype(np.float64) @ b.astype(np.float64).T
     close(c, blocks_summed(np.maximum(product, 0)), F32_BOUND)
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 136, 72), (1, 8, 8), (128, 16, 0)])
+def test_gemm_dual(target: str, m: int, n: int, k: int) -> None:
+    a, b, c = uniform(m, k), uniform(n, k), poison(m, n)
+    run("gemm_dual", target, a, b, c)
+    close(c, a.astype(np.float64) @ b.astype(np.float64).T, BF16_BOUND)
+
+
+@BOTH
+def test_a_reduction_of_part_of_a_block(target: str) -> None:
+    """The second half of the last block is beyond the edge altogether, and counts as nothing."""
+    text = changed(
+        "row_softmax",
+        ("schedule work: m in blocks(M, BM)", "schedule work: m in blocks(M, BM)"),
+        ("x <- X[m, n]", "x <- X[m, n.part(0, 2)]"),
+        ("BN = 64", "BN = 64, WIDE = 128"),
+        ("for n in blocks(N, BN)", "for n in blocks(N, WIDE)"),
+        ("Y[m, n] <-", "Y[m, n.part(0, 2)] <-"),
+    )
+    x = (RNG.normal(size=(130, 200)) - 5).astype(BF16)
+    y, lse = poison(130, 200), poison(130, dtype=np.float32)
+    run(text, target, x, y, lse)
+    halves = np.concatenate([x[:, :64], x[:, 128:192]], axis=1).astype(np.float64)
+    close(lse, np.log(np.exp(halves).sum(axis=1)), F32_BOUND)

@@ -42,6 +42,13 @@ def bias_act(kernel: tkc.Kernel) -> None:
         close(c, exact, 4e-3, f"gemm_bias_act {m} x {n} x {k}")
 
 
+def dual(kernel: tkc.Kernel) -> None:
+    for m, n, k in ((300, 264, 200), (1000, 1024, 512)):
+        a, b, c = uniform(m, k), uniform(n, k), poison(m, n)
+        kernel.launch(a, b, c)
+        close(c, a.double() @ b.double().T, 3e-3, f"gemm_dual {m} x {n} x {k}")
+
+
 def batched(kernel: tkc.Kernel) -> None:
     a, b, c = uniform(3, 200, 136), uniform(3, 264, 136), poison(3, 200, 264)
     kernel.launch(a, b, c)
@@ -82,6 +89,7 @@ def axpy(kernel: tkc.Kernel) -> None:
 CHECKS = {
     "gemm_bias_act": bias_act,
     "gemm_batched": batched,
+    "gemm_dual": dual,
     "gemm_splitk": splitk,
     "row_softmax": softmax,
     "transpose": transpose,

@@ -334,15 +334,25 @@ class _Kernel:
             result.name_hint = name
             self.values[name] = result
 
+    def index(self, i: str | P.Part | tuple[Size], span: Span) -> SSAValue:
+        """A block, a part of one, or an integer."""
+        if isinstance(i, str):
+            return self.values[i]
+        if not isinstance(i, P.Part):
+            return self.size(i[0], span)
+        whole = self.values[i.block]
+        assert isinstance(whole.type, BlockType)
+        size, extent = whole.type.size.data // i.count, whole.type.extent.data
+        part = {"index": _integer(i.index)}
+        return self.value(L.PartOp, span, [whole], BlockType.of(size, extent), part)
+
     def place(self, x: P.Slice | str | P.Value) -> SSAValue:
         """A side of a copy."""
         if isinstance(x, str):
             return self.values[x]
         if not isinstance(x, P.Slice):
             return self.expression(x)
-        indices = [
-            self.values[i] if isinstance(i, str) else self.size(i[0], x.span) for i in x.indices
-        ]
+        indices = [self.index(i, x.span) for i in x.indices]
         operands = [self.values[x.tensor], *indices]
         return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
 
@@ -390,7 +400,7 @@ class _Kernel:
     def reduce(self, x: P.Reduce) -> SSAValue:
         mask: list[SSAValue] = []
         if x.block is not None and x.extent is not None:
-            mask = [self.values[x.block], self.size(x.extent, x.span)]
+            mask = [self.index(x.block, x.span), self.size(x.extent, x.span)]
         operands = [self.expression(x.operand), *mask]
         properties = {"kind": StringAttr(x.kind), **segments(1, len(mask) // 2, len(mask) // 2)}
         return self.value(V.ReduceOp, x.span, operands, _type(x.type), properties)

@@ -128,6 +128,14 @@ class Apply(NamedTuple):
     span: Span
 
 
+class Part(NamedTuple):
+    """`m.part(i, n)`: the i-th n-th of a loop's block."""
+
+    block: str
+    index: int
+    count: int
+
+
 class Load(NamedTuple):
     """`read(bias[n])`."""
 
@@ -143,7 +151,7 @@ class Reduce(NamedTuple):
     operand: Value
     type: Regs
     span: Span
-    block: str | None = None
+    block: str | Part | None = None
     extent: Size | None = None
 
 
@@ -172,10 +180,10 @@ class Transpose(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """`A[m, k]`: an index is the name of a block variable, or a size in a tuple of one."""
+    """`A[m, k]`: an index is the name of a block variable, a part of one, or a size in a tuple of one."""
 
     tensor: str
-    indices: tuple[str | tuple[Size], ...]
+    indices: tuple[str | Part | tuple[Size], ...]
     dtype: str
     shape: tuple[int, ...]
     span: Span

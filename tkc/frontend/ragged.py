@@ -19,7 +19,11 @@ class _Place(NamedTuple):
 
     loop: int
     variable: int
+    part: tuple[int, int] | None = None
 
+
+_Columns = tuple[str | P.Part, P.Axis]
+"""The block that columns are, and its axis."""
 
 Axes = tuple[_Place | None, ...]
 """What each axis of a tile is a block of."""
@@ -63,6 +67,16 @@ def _find(name: str, loops: Sequence[Loop]) -> _Place | None:
     return None
 
 
+def _place(index: object, loops: Sequence[Loop]) -> tuple[_Place | None, ...]:
+    """What an index is a block of; nothing where it is an integer."""
+    if isinstance(index, str):
+        return (_find(index, loops),)
+    if isinstance(index, P.Part):
+        place = _find(index.block, loops)
+        return (place._replace(part=(index.index, index.count)) if place else None,)
+    return ()
+
+
 def _single(place: _Place, loops: Sequence[Loop]) -> bool:
     """Whether a loop's variable is an integer, which drops an axis."""
     return _variables(loops[place.loop])[place.variable][1].single
@@ -93,8 +107,8 @@ class _Blocks:
         for s in _inside(item.block.body):
             if isinstance(s, P.Move) and s.destination == tile:
                 if isinstance(s.source, P.Slice):
-                    names = [i for i in s.source.indices if isinstance(i, str)]
-                    places = [_find(name, item.loops) for name in names]
+                    found = [_place(i, item.loops) for i in s.source.indices]
+                    places = [p for one in found for p in one]
                     yield tuple(p for p in places if p is None or not _single(p, item.loops))
                 else:
                     yield ()
@@ -121,8 +135,8 @@ class _Role:
 
     def __init__(self, blocks: _Blocks) -> None:
         self.blocks = blocks
-        self.tiles: dict[str, tuple[str, P.Axis] | None] = {}
-        self.columns: dict[str, tuple[str, P.Axis] | None] = {}
+        self.tiles: dict[str, _Columns | None] = {}
+        self.columns: dict[str, _Columns | None] = {}
 
     def body(self, body: P.Body, loops: tuple[Loop, ...] = ()) -> P.Body:
         return tuple(self._statement(s, loops) for s in body)
@@ -147,16 +161,21 @@ class _Role:
 
     def _last(
         self, pipe: P.Pipe, tile: P.Tile, loops: tuple[Loop, ...]
-    ) -> tuple[str, P.Axis] | None:
+    ) -> _Columns | None:
         """The loop variable here that the tile's last axis is a block of."""
         axes = self.blocks.axes(pipe, tile.name)
         place = axes[-1] if axes else None
         if place is None or place.loop >= len(loops):
             return None
         variables = _variables(loops[place.loop])
-        return variables[place.variable] if place.variable < len(variables) else None
+        if place.variable >= len(variables):
+            return None
+        name, axis = variables[place.variable]
+        if place.part is None:
+            return name, axis
+        return P.Part(name, *place.part), axis._replace(size=axis.size // place.part[1])
 
-    def _columns(self, x: P.Value) -> tuple[str, P.Axis] | None:
+    def _columns(self, x: P.Value) -> _Columns | None:
         match x:
             case P.Read():
                 return self.tiles.get(x.tile)

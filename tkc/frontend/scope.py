@@ -49,11 +49,12 @@ class Int(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A loop's variable over blocks."""
+    """A loop's variable over blocks, or a part of one: its number, and how many there are."""
 
     name: str
     axis: Axis
     span: Span
+    part: tuple[int, int] | None = None
 
 
 class Index(NamedTuple):

@@ -337,7 +337,9 @@ class Values:
                 self._fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
             return P.Transpose(x, Regs(x.type.dtype, x.type.shape[::-1]), e.span)
         if isinstance(x, Block):
-            if name in ("part", "first", "last"):
+            if name == "part":
+                self._fail("TK106", "a part of a block is `.part(i, n)`: its number, of n", e.span)
+            if name in ("first", "last"):
                 self._later(f"`.{name}` of a block", e.span)
         elif name == "T":
             self._fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
@@ -359,7 +361,7 @@ class Values:
                 e.span,
                 self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
             )
-        indices: list[str | tuple[Size]] = []
+        indices: list[str | P.Part | tuple[Size]] = []
         shape: list[int] = []
         for axis, argument in enumerate(e.arguments):
             x = self.evaluate(argument.value)
@@ -367,7 +369,7 @@ class Values:
                 self._fail("TK106", "an index has no name", argument.name.span)
             if isinstance(x, Block):
                 self._covers(tensor, axis, x, argument.value.span)
-                indices.append(x.name)
+                indices.append(P.Part(x.name, *x.part) if x.part else x.name)
                 shape.append(x.axis.size)
             elif isinstance(x, Index):
                 self._covers(tensor, axis, x, argument.value.span)
@@ -410,6 +412,8 @@ class Values:
     def _call(self, e: S.Call) -> Any:
         if not isinstance(e.function, S.Name):
             if isinstance(e.function, S.Attribute):
+                if e.function.name.text == "part":
+                    return self._part(e, e.function)
                 self._attribute(e.function)
             self._fail("TK106", "only a function is called", e.span)
         name = e.function.text
@@ -456,6 +460,24 @@ class Values:
             self._fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
+
+    def _part(self, e: S.Call, function: S.Attribute) -> Block:
+        """`m.part(i, n)`: the i-th n-th of a block."""
+        block = self.evaluate(function.base)
+        if not isinstance(block, Block):
+            self._fail("TK106", f"`.part` is of blocks, not of {describe(block)}", e.span)
+        if len(e.arguments) != 2 or any(a.name for a in e.arguments):
+            self._fail("TK116", "`.part` takes two numbers: which part, of how many", e.span)
+        index = self.number(e.arguments[0].value, "the number of a part", 0)
+        count = self.number(e.arguments[1].value, "the count of parts")
+        size = block.axis.size
+        if index >= count or size % count:
+            told = f"part {index} of {count}" if index >= count else f"{size} in {count} parts"
+            self._fail("TK117", f"block {block.name} of {size} has no {told}", e.span)
+        small = size // count
+        if block.part is not None:
+            index, count = block.part[0] * count + index, block.part[1] * count
+        return Block(block.name, block.axis._replace(size=small), e.span, (index, count))
 
     def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
         of = x.type

@@ -59,6 +59,9 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
             location_of(pipe),
         )
     first, second = roles
+    if first is second:  # joined already, for another pipe
+        _connect(pipe)
+        return
     _merge(first.body.block, second.body.block, pipe)
     _connect(pipe)
     if second.registers is not None:

@@ -31,6 +31,25 @@ class IndexOp(Operation):
 
 
 @irdl_op_definition
+class PartOp(Operation):
+    """`m.part(i, n)`: part `index` of the n equal parts of a block, itself a block of the axis."""
+
+    name = "tile.part"
+    whole = operand_def(BlockType)
+    index = prop_def(IntegerAttr)
+    part = result_def(BlockType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        whole, part = self.whole.type, self.part.type
+        assert isinstance(whole, BlockType)
+        assert isinstance(part, BlockType)
+        count, rest = divmod(whole.size.data, part.size.data)
+        if rest or part.extent != whole.extent or not 0 <= self.index.value.data < count:
+            raise VerifyException(f"{part} is no part {self.index.value.data} of {whole}")
+
+
+@irdl_op_definition
 class ForPartsOp(Operation):
     """`for k in blocks(s, BK):` the blocks of an axis that lie in a larger block `s` of it, and inside its extent.
 
@@ -57,4 +76,4 @@ class ForPartsOp(Operation):
         check_loop(self, 1, self.inits)
 
 
-LOOPS = [IndexOp, ForPartsOp]
+LOOPS = [IndexOp, PartOp, ForPartsOp]

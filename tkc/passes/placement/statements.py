@@ -16,7 +16,7 @@ from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
-from tkc.ir.tile.loops import ForPartsOp, IndexOp
+from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp
 from tkc.ir.tile.types import AccumType, BlockType
 from tkc.passes.placement import vectors
 from tkc.passes.placement.copies import copy
@@ -42,6 +42,13 @@ def _statement(p: Placement, op: Operation) -> None:
             _for_blocks(p, op)
         case ForPartsOp():
             _for_parts(p, op)
+        case PartOp():
+            whole, part = op.whole.type, op.part.type
+            assert isinstance(whole, BlockType)
+            assert isinstance(part, BlockType)
+            count = p.emit.const(whole.size.data // part.size.data)
+            first = p.emit.arith("mul", p.values[op.whole], count)
+            p.values[op.part] = p.emit.arith("add", first, p.emit.const(op.index.value.data))
         case IndexOp():
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
