@@ -183,7 +183,7 @@ LATER = [
     ("put inputs:", "put inputs as k:", "`put ... as k`"),
     ("put inputs:", "put inputs[0]:", "one of several pipes"),
     ("role load:", "role load[i in 0, 1]:", "a role in several copies"),
-    ("A[m, k]", "A[m.part(0, 2), k]", "`.part` of a block"),
+    ("A[m, k]", "A[m.first, k]", "`.first` of a block"),
     ("a <- A[m, k]", "a <- A[m, k], evict_last", "a hint after a copy"),
     ("a <- A[m, k]", "a <- A[m, k]; a <- A[m, k]", "a second copy into `a`"),
     ("d = 0", "d = 1", "here the integer 1"),
