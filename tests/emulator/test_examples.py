@@ -336,3 +336,42 @@ def test_a_reduction_of_part_of_a_block(target: str) -> None:
     run(text, target, x, y, lse)
     halves = np.concatenate([x[:, :64], x[:, 128:192]], axis=1).astype(np.float64)
     close(lse, np.log(np.exp(halves).sum(axis=1)), F32_BOUND)
+
+
+INTEGERS = (("C: global[bf16", "C: global[i32"), ("bf16(scale * f32(read(d)))", "read(d)"), (", scale: f32", ""))
+INT8_FORMS: dict[str, list[tuple[str, str]]] = {
+    "s8": [],
+    "u8": [("s8", "u8")],
+    "odd width": [("BN = 128", "BN = 96")],
+    "half rows": [("BM = 128", "BM = 64")],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("form", INT8_FORMS)
+def test_products_of_integers_are_exact(target: str, form: str) -> None:
+    kind = np.uint8 if form == "u8" else np.int8
+    limits = np.iinfo(kind)
+    a, b = (RNG.integers(limits.min, limits.max + 1, (x, 208)).astype(kind) for x in (200, 144))
+    c = np.full((200, 144), -1, np.int32)
+    run(changed("gemm_int8", *INTEGERS, *INT8_FORMS[form]), target, a, b, c)
+    assert (c == a.astype(np.int64) @ b.astype(np.int64).T).all()
+
+
+@BOTH
+@pytest.mark.parametrize("k", [0, 208])
+def test_gemm_int8(target: str, k: int) -> None:
+    a, b = (RNG.integers(-128, 128, (x, k)).astype(np.int8) for x in (200, 144))
+    c = poison(200, 144)
+    run("gemm_int8", target, a, b, c, 0.01)
+    close(c, 0.01 * (a.astype(np.float64) @ b.astype(np.float64).T), BF16_BOUND)
+
+
+def test_what_integers_do_not_have_is_named() -> None:
+    across = [("B: global[s8, N, K]", "B: global[s8, K, N]"), ("tile[s8, BN, BK]", "tile[s8, BK, BN]")]
+    across += [("B[n, k]", "B[k, n]"), ("b.T", "b")]
+    with pytest.raises(tkc.TkcError, match="operand b of s8 is not contiguous along the contracted"):
+        tkc.compile(changed("gemm_int8", *across), target="sm_90a")
+    tkc.compile(changed("gemm_int8", *across), target="sm_100a")
+    with pytest.raises(tkc.TkcError, match="a product of s8 sums in i32, and accumulator d is f32"):
+        tkc.compile(changed("gemm_int8", ("tile[i32", "tile[f32")), target="sm_90a")

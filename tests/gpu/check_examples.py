@@ -55,6 +55,14 @@ def batched(kernel: tkc.Kernel) -> None:
     close(c, a.double() @ b.double().transpose(1, 2), 3e-3, "gemm_batched")
 
 
+def int8(kernel: tkc.Kernel) -> None:
+    for m, n, k in ((300, 264, 208), (1000, 1024, 4096)):
+        a, b = (torch.randint(-128, 128, (x, k), dtype=torch.int8, device="cuda") for x in (m, n))
+        c = poison(m, n)
+        kernel.launch(a, b, c, 0.01)
+        close(c, 0.01 * (a.double() @ b.double().T), 3e-3, f"gemm_int8 {m} x {n} x {k}")
+
+
 def splitk(kernel: tkc.Kernel) -> None:
     a, b = uniform(200, 4104), uniform(264, 4104)
     c = torch.ones(200, 264, device="cuda")
@@ -90,6 +98,7 @@ CHECKS = {
     "gemm_bias_act": bias_act,
     "gemm_batched": batched,
     "gemm_dual": dual,
+    "gemm_int8": int8,
     "gemm_splitk": splitk,
     "row_softmax": softmax,
     "transpose": transpose,

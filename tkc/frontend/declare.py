@@ -16,7 +16,8 @@ from tkc.frontend.values import Failed, Values, describe
 from tkc.ir.tile.types import DTYPES
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
-ACCUMULATORS_LATER = ("f16", "i32")
+ACCUMULATORS = ("f32", "i32")
+ACCUMULATORS_LATER = ("f16",)
 MAX_RANK = 5
 
 
@@ -369,10 +370,10 @@ class Declarations:
             )
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
-        if accumulator and dtype != "f32":
+        if accumulator and dtype not in ACCUMULATORS:
             if dtype in ACCUMULATORS_LATER:
                 self._later(f"an accumulator of {dtype}", type_.span)
-            self._fail("TK105", f"an accumulator is f32, not {dtype}", type_.span)
+            self._fail("TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span)
         shape: list[int] = []
         for axis in axes:
             shape.append(self.values.number(axis, "an extent of a tile"))

@@ -488,6 +488,9 @@ class Values:
             if dtype == "f32":
                 return x
             self._later(f"a scalar in {dtype}", span)
+        if of.dtype == "i32" and dtype in CASTS:
+            x = Cast(x, Regs("f32", of.shape), span)
+            return x if dtype == "f32" else Cast(x, Regs(dtype, of.shape), span)
         if dtype not in CASTS or of.dtype not in CASTS:
             self._later(f"register tiles of {of.dtype if dtype in CASTS else dtype}", span)
         if of.dtype == dtype:

@@ -26,6 +26,10 @@ ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
 
 
+INTEGERS = ("s8", "u8")
+"""Operands whose products are summed in i32; all others' are in f32."""
+
+
 class Writes:
     """Checks copies and assignments. Methods raise Failed after they have reported a mistake."""
 
@@ -256,6 +260,14 @@ class Writes:
                 self.scope.note(
                     f"{product.b.name} is {product.b.dtype} {list(product.b.shape)}", product.b.span
                 ),
+            )
+        wanted = "i32" if product.a.dtype in INTEGERS else "f32"
+        if d.dtype != wanted:
+            self._fail(
+                "TK105",
+                f"a product of {product.a.dtype} sums in {wanted}, and accumulator {d.name} is {d.dtype}",
+                s.span,
+                self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )
         a, b = product.a.name, product.b.name
         return P.Multiply(

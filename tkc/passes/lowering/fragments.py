@@ -37,13 +37,15 @@ def wide(k: Kernel, whole: SSAValue, start: int, count: int) -> tuple[SSAValue, 
 
 def _finish(k: Kernel, op: s.ReadAccumulatorOp, even: SSAValue, odd: SSAValue) -> None:
     """Zero instead, where the item had no product."""
+    dtype = fragment_type(op.value).dtype.data
     if op.nonzero is not None:
         some: SSAValue | bool = k.number(op.nonzero)
         if some is False:
             raise Bug("lower-stage-to-ptx", "an accumulator that never counts")
         if isinstance(some, SSAValue):
-            even, odd = (k.emit("selp", ".f32", v, 0.0, some) for v in (even, odd))
-    k.values[op.value] = Fragment("f32", ((even, odd),))
+            kind, none = (".f32", 0.0) if dtype == "f32" else (".b32", 0)
+            even, odd = (k.emit("selp", kind, v, none, some) for v in (even, odd))
+    k.values[op.value] = Fragment(dtype, ((even, odd),))
 
 
 @lowers(s.ReadAccumulatorOp, Feature.TCGEN05)
@@ -51,12 +53,13 @@ def read_tensor(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     """One load of 32 lanes by each warp: a thread gets one row (PTX: tcgen05.ld.32x32b)."""
     accumulator: Accumulator = k.values[op.accumulator]
     columns = fragment_type(op.value).shape[1]
+    kind = "f32" if fragment_type(op.value).dtype.data == "f32" else "b32"
     width = op.accumulator.type
     assert isinstance(width, AccumulatorType)
     lanes = k.emit("shl", ".b32", k.bit_and(k.warp, 3), 21)
     address = k.add(k.add(accumulator.address, lanes), k.number(op.column))
     address = k.add(address, op.row_block.value.data * width.shape[1])
-    loaded = k.emit("tcgen05.ld", ".32x32b", f".x{columns}", address, results=reg("f32", columns))
+    loaded = k.emit("tcgen05.ld", ".32x32b", f".x{columns}", address, results=reg(kind, columns))
     k.emit("tcgen05.wait::ld")
     _finish(k, op, *wide(k, loaded, 0, columns))
 
@@ -86,6 +89,8 @@ def cast(k: Kernel, op: s.CastOp) -> None:
     single = fragment_type(op.value).a_row
     if source.dtype == "f32" and to in PACKED:
         convert = _pack_single if single else _pack
+    elif source.dtype == "i32" and to == "f32":
+        convert = _from_integers
     elif source.dtype in PACKED and to == "f32":
         convert = _unpack_single if single else _unpack
     else:
@@ -103,6 +108,11 @@ Part = tuple[SSAValue, ...]
 def _pack(k: Kernel, dtype: str, part: Part) -> Part:
     even, odd = part
     return (k.emit("cvt.x2", ".rn", PACKED[dtype], odd, even),)
+
+
+def _from_integers(k: Kernel, dtype: str, part: Part) -> Part:
+    """Rounds to nearest even where 24 bits do not hold the number."""
+    return tuple(k.emit("cvt", ".rn", ".f32", ".s32", x) for x in part)
 
 
 def _pack_single(k: Kernel, dtype: str, part: Part) -> Part:

@@ -1,8 +1,13 @@
-"""Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory."""
+"""Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory.
+
+Sums are in f32, of 8-bit integers in i32 without saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
+than f32 has, so that long sums lose more than their rounding explains.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from xdsl.ir import SSAValue
 
@@ -10,7 +15,7 @@ from tkc.analysis.tensor_memory import LANES, columns_of
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import Major, SharedTile, descriptor_format
-from tkc.ir.isa.mma import Instruction, Mma, encode_instruction, select
+from tkc.ir.isa.mma import MMAS, Instruction, Mma, encode_instruction, select
 from tkc.ir.isa.targets import Feature
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
@@ -31,7 +36,8 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     groups = k.current_role().groups.value.data
     rows, columns = type.shape
     pieces = rows // groups // 64
-    registers = tuple(k.emit.undef("f32", columns // 2) for _ in range(pieces))
+    kind = "b32" if type.dtype.data == "i32" else "f32"
+    registers = tuple(k.emit.undef(kind, columns // 2) for _ in range(pieces))
     k.values[op.value] = Accumulator(registers, 0, True)
 
 
@@ -89,19 +95,21 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     assert isinstance(d_type, AccumulatorType)
     n = d_type.shape[1]
     depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
-    a, b, d = a_type.dtype.data, b_type.dtype.data, d_type.dtype.data
+    a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
     rows = [r for r in select(k.target.features, a, b, d) if not r.block]
     place = location_of(op)
     if not rows:
-        raise TkcError.at("TK203", f"{k.target.name} has no product of {a} and {b} into {d}", place)
+        raise TkcError.at("TK203", _no_product(k, a, b, d), place)
     row = rows[0]
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
         near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
+        steps = {y - x for x, y in pairwise(fitting)}
+        even = f" in steps of {steps.pop()}" if len(steps) == 1 else ""
         raise TkcError.at(
             "TK203",
             f"{k.target.name} has no {a} product of {m} rows and {n} columns; it takes {fitting[0]} to {fitting[-1]} "
-            f"columns in steps of {fitting[1] - fitting[0]} (nearest: {near})",
+            f"columns{even} (nearest: {near})",
             place,
         )
     if depth % row.k:
@@ -126,6 +134,20 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     )  # fmt: skip
 
 
+def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
+    """What the target has instead, and which feature would bring this product."""
+    rows = [r for r in MMAS if r.takes(a, b, d) and not r.block]
+    unit = {Feature.TCGEN05} if k.target.has({Feature.TCGEN05}) else {Feature.WGMMA}
+    missing = sorted({n for r in rows if unit <= r.needs for n in r.needs - k.target.features})
+    needs = f", which needs {' and '.join(missing)}" if missing else ""
+    has = dict.fromkeys(
+        t for r in MMAS if r.needs <= k.target.features and not r.block and r.takes(r.a[0], r.a[0], d)
+        for t in r.a
+    )  # fmt: skip
+    fits = f"; into {d} it takes {', '.join(has)}" if has else ""
+    return f"{k.target.name} has no product of {a} and {b} into {d}{needs}{fits}"
+
+
 @lowers(s.MmaOp, Feature.TCGEN05)
 def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     """One instruction for each K step and 128 rows; the first takes no input where nothing counts yet."""
@@ -136,7 +158,7 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     source: Accumulator = k.values[op.source]
     word = encode_instruction(
         Instruction(
-            p.row.kind, p.a_dtype, p.b_dtype, type.dtype.data, rows, p.n, p.row.k,
+            p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, rows, p.n, p.row.k,
             a_mn_major=p.a.major is Major.MN, b_mn_major=p.b.major is Major.MN,
         )
     )  # fmt: skip
@@ -168,6 +190,8 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
 def wgmma(k: Kernel, op: s.MmaOp) -> None:
     """One group: the rows of this warpgroup, 64 at a time, over all K steps."""
     p = product(k, op, 64)
+    type = op.value.type
+    assert isinstance(type, AccumulatorType)
     source: Accumulator = k.values[op.source]
     groups = k.current_role().groups.value.data
     pieces = len(source.registers)
@@ -179,6 +203,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
         ahead = k.mul(k.shift_right(warp, 2), share)
         a = k.emit("add", ".u64", a, k.emit("cvt", ".u64", ".u32", ahead))
     majors = [int(p.a.major is Major.MN), int(p.b.major is Major.MN)] if p.row.mn_major else []
+    sums = DTYPES[type.dtype.data].ptx
+    signs = [1, 1] if DTYPES[type.dtype.data].floating else []
     registers = list(source.registers)
     k.emit("wgmma.fence")
     for piece in range(pieces):
@@ -187,7 +213,7 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
             registers[piece] = k.emit(
                 "wgmma.mma_async",
                 f".m64n{p.n}k{p.row.k}",
-                ".f32",
+                f".{sums}",
                 f".{p.a_dtype}",
                 f".{p.b_dtype}",
                 moved(
@@ -198,8 +224,7 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
                 ),
                 moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
                 k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
-                1,
-                1,
+                *signs,
                 *majors,
                 c=registers[piece],
             )
