@@ -48,6 +48,12 @@
 // CHECK-NEXT: %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
 // CHECK-NEXT: %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
 // CHECK-NEXT: stage.store_shared %b, %a, %zero, %zero : (!stage.fragment<bf16, [128, 32], rows>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32)
+// CHECK-NEXT: %v = stage.fill %half : (f32) -> (!stage.fragment<f32, [128, 1], rows>)
+// CHECK-NEXT: %w = stage.part %h {start = 16 : i32} : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<f32, [128, 16], rows>)
+// CHECK-NEXT: %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
+// CHECK-NEXT: %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
+// CHECK-NEXT: %t = stage.load_global %C, %M, %zero, %one {axis = 0 : i32} : (!tile.tensor<f32, [M, 64]>, i32, i32, i32) -> (!stage.fragment<f32, [128, 1], rows>)
+// CHECK-NEXT: stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
 // CHECK-NEXT: stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
 // CHECK-NEXT: stage.role_barrier {id = "b"}
 // CHECK-NEXT: stage.warp_sync {id = "s"}
@@ -109,6 +115,12 @@ builtin.module {
       %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
       %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
       stage.store_shared %b, %a, %zero, %zero : (!stage.fragment<bf16, [128, 32], rows>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32)
+      %v = stage.fill %half : (f32) -> (!stage.fragment<f32, [128, 1], rows>)
+      %w = stage.part %h {start = 16 : i32} : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<f32, [128, 16], rows>)
+      %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
+      %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
+      %t = stage.load_global %C, %M, %zero, %one {axis = 0 : i32} : (!tile.tensor<f32, [M, 64]>, i32, i32, i32) -> (!stage.fragment<f32, [128, 1], rows>)
+      stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
       stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
       stage.role_barrier {id = "b"}
       stage.warp_sync {id = "s"}
