@@ -10,6 +10,7 @@ import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
 from tkc.frontend.declare import Declarations
+from tkc.frontend.describe import describe
 from tkc.frontend.inline import Function
 from tkc.frontend.program import Regs, Tile
 from tkc.frontend.ragged import mask_reductions
@@ -30,7 +31,7 @@ from tkc.frontend.scope import (
 from tkc.frontend.sizes import show
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Values, describe
+from tkc.frontend.values import Failed, Values
 from tkc.frontend.writes import Writes
 
 SETTINGS = ("warps", "registers")

@@ -8,11 +8,12 @@ from typing import Any, NoReturn
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.conditions import contract
+from tkc.frontend.describe import describe
 from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
 from tkc.frontend.scope import FUNCTIONS, LATER, Int, Scope, Unknown, article, listed, plural
 from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
-from tkc.frontend.values import Failed, Values, describe
+from tkc.frontend.values import Failed, Values
 from tkc.ir.tile.types import DTYPES
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
@@ -289,7 +290,9 @@ class Declarations:
         text = self.scope.source.excerpt(s.condition.span)
         if test is False:
             known = ", ".join(f"{n} = {v}" for n, v in self.params.items() if n in text)
-            self._fail("TK117", f"`{text}` does not hold{f' with {known}' if known else ''}", s.span)
+            self._fail(
+                "TK117", f"`{text}` does not hold{f' with {known}' if known else ''}", s.span
+            )
         if test is not True:
             self.requires.append(Require(contract(test), f"the program asserts `{text}`"))
 
@@ -373,7 +376,9 @@ class Declarations:
         if accumulator and dtype not in ACCUMULATORS:
             if dtype in ACCUMULATORS_LATER:
                 self._later(f"an accumulator of {dtype}", type_.span)
-            self._fail("TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span)
+            self._fail(
+                "TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span
+            )
         shape: list[int] = []
         for axis in axes:
             shape.append(self.values.number(axis, "an extent of a tile"))

@@ -50,9 +50,7 @@ class Imports:
             self._add(found, define.name, Function(define, source, found), source)
         return found
 
-    def _add(
-        self, found: Functions, word: S.Word, function: Function, source: Source
-    ) -> None:
+    def _add(self, found: Functions, word: S.Word, function: Function, source: Source) -> None:
         name = word.text
         if name in RESERVED or name in FUNCTIONS:
             source.found.error(

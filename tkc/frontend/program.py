@@ -6,9 +6,7 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
-    Value: TypeAlias = (
-        "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
-    )
+    Value: TypeAlias = "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
 else:  # NamedTuple would compile each annotation that is text
@@ -278,3 +276,19 @@ class Kernel(NamedTuple):
     roles: tuple[Role, ...]
     span: Span
     requires: tuple[Require, ...] = ()
+
+
+class Product(NamedTuple):
+    """`a @ b`, each tile with whether it is transposed."""
+
+    a: Tile
+    transpose_a: bool
+    b: Tile
+    transpose_b: bool
+    shape: tuple[int, int]
+    span: Span
+
+
+class Transposed(NamedTuple):
+    tile: Tile
+    span: Span

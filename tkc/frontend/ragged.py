@@ -159,9 +159,7 @@ class _Role:
             case _:
                 return s
 
-    def _last(
-        self, pipe: P.Pipe, tile: P.Tile, loops: tuple[Loop, ...]
-    ) -> _Columns | None:
+    def _last(self, pipe: P.Pipe, tile: P.Tile, loops: tuple[Loop, ...]) -> _Columns | None:
         """The loop variable here that the tile's last axis is a block of."""
         axes = self.blocks.axes(pipe, tile.name)
         place = axes[-1] if axes else None

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     )
     Simple: TypeAlias = "Copy | Assign | Update | Evaluate | Words"
     Compound: TypeAlias = "Role | For | Transfer | Branch"
-    Statement: TypeAlias = "Assertion | Return | Param | Launch | Schedule | Declare | Pipe | Maps | Compound | Simple"
+    Statement: TypeAlias = (
+        "Assertion | Return | Param | Launch | Schedule | Declare | Pipe | Maps | Compound | Simple"
+    )
     Block: TypeAlias = "tuple[Statement, ...]"
 else:
     Expression = Statement = Block = object

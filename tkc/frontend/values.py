@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.conditions import Condition, compare, join, negate, told
+from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
-from tkc.frontend.program import Apply, Cast, Constant, Regs, Scalar, Slice, Tensor, Tile
+from tkc.frontend.program import (
+    Apply,
+    Cast,
+    Constant,
+    Product,
+    Regs,
+    Scalar,
+    Slice,
+    Tensor,
+    Tile,
+    Transposed,
+)
 from tkc.frontend.scope import (
     FUNCTIONS,
     LATER,
@@ -35,6 +47,11 @@ from tkc.ir.tile.types import DTYPES
 F32 = Scalar("f32")
 MAX_F32 = 3.4028235677973366e38
 """Halfway from the largest float to the next power of two: from here on a number rounds to infinity."""
+
+_RUNTIME = (
+    P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose
+)  # fmt: skip
 
 CASTS = ("f32", "bf16", "f16")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
@@ -59,28 +76,6 @@ _NUMBERS: dict[str, Any] = {
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
-
-
-class Product(NamedTuple):
-    """`a @ b`, each tile with whether it is transposed."""
-
-    a: Tile
-    transpose_a: bool
-    b: Tile
-    transpose_b: bool
-    shape: tuple[int, int]
-    span: Span
-
-
-class Transposed(NamedTuple):
-    tile: Tile
-    span: Span
-
-
-_RUNTIME = (
-    P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose
-)  # fmt: skip
 
 
 class Values:
@@ -562,40 +557,3 @@ class Values:
     def _later(self, what: str, span: Span) -> NoReturn:
         self.scope.later(what, span)
         raise Failed
-
-
-def dims(tensor: Tensor) -> str:
-    return f"[{', '.join(map(str, tensor.dims))}]"
-
-
-def listed_values(values: tuple[Any, ...]) -> str:
-    return " and ".join(describe(x) for x in values)
-
-
-def describe(x: Any) -> str:
-    """A value in words, for messages."""
-    match x:
-        case Condition():
-            return "a condition"
-        case Int():
-            return f"the integer {show(x.size)}"
-        case Constant():
-            return f"the number {x.value:g}"
-        case Slice():
-            return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
-        case Tile():
-            return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
-        case Transposed():
-            return f"the transpose of {x.tile.name}"
-        case Product():
-            return f"a matrix product, f32 {list(x.shape)}"
-        case Block():
-            return f"the block {x.name}"
-        case Index():
-            return f"the loop's integer {x.name}"
-        case Tensor() | P.Schedule() | P.Pipe():
-            return f"the {type(x).__name__.lower()} {x.name}"
-        case S.Role():
-            return f"the role {x.name.text}"
-        case _:
-            return f"a register value, {x.type}"

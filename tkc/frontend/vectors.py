@@ -21,7 +21,7 @@ def vector(values: Values, name: str, x: P.Value, span: Span) -> P.Value:
     """`row(v)`, `column(v)`, `full(x)` and the reductions, of one value."""
 
     def takes(what: str) -> Failed:
-        from tkc.frontend.values import describe
+        from tkc.frontend.describe import describe
 
         values.scope.error("TK106", f"`{name}` takes {what}, not {describe(x)}", span)
         return Failed()

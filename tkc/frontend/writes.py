@@ -6,7 +6,8 @@ from typing import Any, NoReturn
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
-from tkc.frontend.program import Constant, Regs, Scalar, Slice, Tensor, Tile
+from tkc.frontend.describe import describe, dims
+from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
@@ -20,7 +21,7 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Product, Values, describe, dims
+from tkc.frontend.values import Failed, Values
 
 ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""

@@ -1,0 +1,49 @@
+"""Values in words, for messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.conditions import Condition
+from tkc.frontend.program import Constant, Product, Slice, Tensor, Tile, Transposed
+from tkc.frontend.scope import Block, Index, Int
+from tkc.frontend.sizes import show
+
+
+def dims(tensor: Tensor) -> str:
+    return f"[{', '.join(map(str, tensor.dims))}]"
+
+
+def listed_values(values: tuple[Any, ...]) -> str:
+    return " and ".join(describe(x) for x in values)
+
+
+def describe(x: Any) -> str:
+    """A value in words, for messages."""
+    match x:
+        case Condition():
+            return "a condition"
+        case Int():
+            return f"the integer {show(x.size)}"
+        case Constant():
+            return f"the number {x.value:g}"
+        case Slice():
+            return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
+        case Tile():
+            return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
+        case Transposed():
+            return f"the transpose of {x.tile.name}"
+        case Product():
+            return f"a matrix product, f32 {list(x.shape)}"
+        case Block():
+            return f"the block {x.name}"
+        case Index():
+            return f"the loop's integer {x.name}"
+        case Tensor() | P.Schedule() | P.Pipe():
+            return f"the {type(x).__name__.lower()} {x.name}"
+        case S.Role():
+            return f"the role {x.name.text}"
+        case _:
+            return f"a register value, {x.type}"
