@@ -48,7 +48,9 @@ def guarded(command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -
     except OSError as error:
         if error.errno not in _DISK:
             return _own_fault(error)
-        sys.stderr.write(f"error: output cannot be written: {os.strerror(error.errno).lower()} [TK118]\n")
+        sys.stderr.write(
+            f"error: output cannot be written: {os.strerror(error.errno).lower()} [TK118]\n"
+        )
         return 1
     except Exception as error:
         return _own_fault(error)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -33,7 +33,9 @@ class Location:
     def __str__(self) -> str:
         if not self.line:
             return self.file
-        return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+        return (
+            f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}:{self.line}"
+        )
 
 
 CODES: Mapping[str, str] = {
@@ -169,7 +171,9 @@ class Diagnostic:
             "severity": str(self.severity),
             "message": self.message,
             "location": _location_json(self.location),
-            "notes": [{"message": n.message, "location": _location_json(n.location)} for n in self.notes],
+            "notes": [
+                {"message": n.message, "location": _location_json(n.location)} for n in self.notes
+            ],
             "fix": self.fix,
         }
 
@@ -178,6 +182,10 @@ def _location_json(location: Location | None) -> dict[str, Any] | None:
     if location is None:
         return None
     return {"file": location.file, "line": location.line, "column": location.column}
+
+
+EXCERPT = 200
+"""Characters of a source line that are shown, round the caret."""
 
 
 def _excerpt(location: Location | None, sources: Mapping[str, str] | None) -> list[str]:
@@ -189,10 +197,23 @@ def _excerpt(location: Location | None, sources: Mapping[str, str] | None) -> li
         return []
     text = lines[location.line - 1].rstrip("\r")
     if not location.column:
-        return [f"    {text}"]
+        return [f"    {text[:EXCERPT]}"]
+    start = location.column - 1
+    if len(text) > EXCERPT:
+        first = max(0, min(start - EXCERPT // 2, len(text) - EXCERPT))
+        text = text[first : first + EXCERPT]
+        location = replace(
+            location,
+            column=location.column - first,
+            end_column=max(0, location.end_column - first),
+        )
     before = text[: location.column - 1]
     pad = "".join("\t" if c == "\t" else " " for c in before)
-    width = max(1, min(location.end_column, len(text) + 1) - location.column) if location.end_column else 1
+    width = (
+        max(1, min(location.end_column, len(text) + 1) - location.column)
+        if location.end_column
+        else 1
+    )
     return [f"    {text}", f"    {pad}{'^' * width}"]
 
 

@@ -53,9 +53,7 @@ def compile(
         (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
     )
     folders = tuple(map(str, search))
-    job = Job(
-        text, file, target, kernel, dict(params or {}), fences, model, passes, search=folders
-    )
+    job = Job(text, file, target, kernel, dict(params or {}), fences, model, passes, search=folders)
     observers: list[Observer] = []
     if dump is not None:
         from tkc.dump import Dump

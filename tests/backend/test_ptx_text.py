@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import FusedLoc, ModuleOp, NoneAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tkc.backend.ptx_text import print_ptx
-from tkc.diagnostics import Bug
+from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import file_location
 from tkc.ir.ptx.emit import At, Emit, kernel
 from tkc.ir.ptx.registers import reg, retype
@@ -292,8 +292,8 @@ def test_operations_of_other_dialects_are_a_bug() -> None:
         print_ptx(ModuleOp([ModuleOp([])], {TARGET: StringAttr("sm_90a")}))
 
 
-def test_a_module_without_a_target_is_a_bug() -> None:
-    with pytest.raises(Bug, match="target"):
+def test_a_module_without_a_target_is_refused() -> None:
+    with pytest.raises(TkcError, match="set-target"):
         print_ptx(ModuleOp([]))
 
 

@@ -338,7 +338,11 @@ def test_a_reduction_of_part_of_a_block(target: str) -> None:
     close(lse, np.log(np.exp(halves).sum(axis=1)), F32_BOUND)
 
 
-INTEGERS = (("C: global[bf16", "C: global[i32"), ("bf16(scale * f32(read(d)))", "read(d)"), (", scale: f32", ""))
+INTEGERS = (
+    ("C: global[bf16", "C: global[i32"),
+    ("bf16(scale * f32(read(d)))", "read(d)"),
+    (", scale: f32", ""),
+)
 INT8_FORMS: dict[str, list[tuple[str, str]]] = {
     "s8": [],
     "u8": [("s8", "u8")],
@@ -368,9 +372,14 @@ def test_gemm_int8(target: str, k: int) -> None:
 
 
 def test_what_integers_do_not_have_is_named() -> None:
-    across = [("B: global[s8, N, K]", "B: global[s8, K, N]"), ("tile[s8, BN, BK]", "tile[s8, BK, BN]")]
+    across = [
+        ("B: global[s8, N, K]", "B: global[s8, K, N]"),
+        ("tile[s8, BN, BK]", "tile[s8, BK, BN]"),
+    ]
     across += [("B[n, k]", "B[k, n]"), ("b.T", "b")]
-    with pytest.raises(tkc.TkcError, match="operand b of s8 is not contiguous along the contracted"):
+    with pytest.raises(
+        tkc.TkcError, match="operand b of s8 is not contiguous along the contracted"
+    ):
         tkc.compile(changed("gemm_int8", *across), target="sm_90a")
     tkc.compile(changed("gemm_int8", *across), target="sm_100a")
     with pytest.raises(tkc.TkcError, match="a product of s8 sums in i32, and accumulator d is f32"):

@@ -40,7 +40,13 @@ CASES = [
     ("a <- A[m, k]", "a <- A[m, 3]", "TK104", "a <- A[m, 3]", "is [128]"),
     # dtypes
     ("bf16(read(d))", "read(d)", "TK105", "read(d)", "`bf16(read(d))` fits"),
-    ("tile[f32, BM, BN]", "tile[bf16, BM, BN]", "TK105", "tile[bf16, BM, BN]", "is f32, or i32 of s8 and u8, not bf16"),
+    (
+        "tile[f32, BM, BN]",
+        "tile[bf16, BM, BN]",
+        "TK105",
+        "tile[bf16, BM, BN]",
+        "is f32, or i32 of s8 and u8, not bf16",
+    ),
     ("shared b: tile[bf16", "shared b: tile[f16", "TK105", "B[n, k]", "is f16 and"),
     # kinds
     ("bf16(read(d))", "bf16(d)", "TK106", "d", "`read(d)` is"),

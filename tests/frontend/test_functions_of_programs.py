@@ -36,7 +36,7 @@ def test_an_argument_that_is_used_twice_is_made_once() -> None:
 def test_functions_take_sizes_and_blocks() -> None:
     twice = "def twice(n):\n    return n * 2\n"
     text = changed(elementwise("Z[m, n] <- read(y)"), ("BN = 64", "BN = twice(32)")) + twice
-    assert 'params = {BM = 128 : i64, BN = 64 : i64}' in str(compiled(text))
+    assert "params = {BM = 128 : i64, BN = 64 : i64}" in str(compiled(text))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,9 @@ def test_functions_come_from_files_beside_and_in_the_search_path(tmp_path: Path)
     beside, library = tmp_path / "k", tmp_path / "lib"
     beside.mkdir()
     library.mkdir()
-    (beside / "near.tk").write_text("from far import clamp\ndef unit(x):\n    return clamp(x, 0, 1)\n")
+    (beside / "near.tk").write_text(
+        "from far import clamp\ndef unit(x):\n    return clamp(x, 0, 1)\n"
+    )
     (library / "far.tk").write_text(CLAMP)
     text = "from near import unit\n" + elementwise("Z[m, n] <- unit(read(y))")
     module = compile_source(text, str(beside / "k.tk"), search=[str(library)])
@@ -118,7 +120,9 @@ def test_a_mistake_in_another_file_has_its_place(tmp_path: Path) -> None:
 
 
 def asserting(line: str) -> str:
-    return changed(elementwise("Z[m, n] <- read(y)"), ("    launch", f"    assert {line}\n    launch"))
+    return changed(
+        elementwise("Z[m, n] <- read(y)"), ("    launch", f"    assert {line}\n    launch")
+    )
 
 
 def test_what_the_launch_knows_is_required_of_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from tkc.diagnostics import Bug, Location, TargetError
+from tkc.diagnostics import Bug, Location, TargetError, TkcError
 from tkc.ir.isa.targets import TARGETS
 from tkc.ir.locations import file_location
 from tkc.ir.ptx.emit import Emit, kernel
@@ -107,6 +107,6 @@ def test_an_illegal_spelling_is_a_bug() -> None:
         check("sm_90a", fill)
 
 
-def test_a_module_without_a_target_is_a_bug() -> None:
-    with pytest.raises(Bug, match="target"):
+def test_a_module_without_a_target_is_refused() -> None:
+    with pytest.raises(TkcError, match="set-target"):
         CheckTargetPass().apply(Context(), ModuleOp([]))

@@ -22,10 +22,9 @@ MOST_ITEMS = 2**31 - 2**16
 def expression(value: SSAValue) -> Any:
     """A scalar made of sizes and constants as a contract expression; raises ValueError on anything else."""
     match value.owner:
-        case Block() as block if (
-            isinstance(kernel := block.parent_op(), KernelOp | StageKernelOp)
-            and not isinstance(value.type, TensorType)
-        ):
+        case Block() as block if isinstance(
+            kernel := block.parent_op(), KernelOp | StageKernelOp
+        ) and not isinstance(value.type, TensorType):
             return {"sym": kernel.arg_names.data[block.args.index(value)].data}  # type: ignore[arg-type]
         case SizeOp() as op:
             return {"sym": op.symbol.data}

@@ -26,7 +26,19 @@ LATER = (
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
 
-RESERVED = {*DTYPES, *FUNCTIONS, "global", "tile", "vector", "blocks", "tiles", "inf"}
+RESERVED = {
+    *DTYPES,
+    *FUNCTIONS,
+    "global",
+    "tile",
+    "vector",
+    "blocks",
+    "tiles",
+    "inf",
+    "sm_count",
+    "max_clusters",
+    "WARP_SZ",
+}
 """Plain names to the grammar that a program may not give another meaning."""
 
 

@@ -70,6 +70,8 @@ def _explain(run: str) -> str:
     first = run[0]
     if (first.isdigit() and first.isascii()) or (first == "." and len(run) > 1):
         return f"`{run}` is not a number"
+    if first == "_":
+        return f"`{run}` cannot be a name: names begin with a letter"
     if first in _INSTEAD:
         shown = first if first != "\u00a0" else "U+00A0"
         return f"unexpected character `{shown}`: {_INSTEAD[first]}"

@@ -20,6 +20,7 @@ from xdsl.traits import Pure
 
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import By
+from tkc.ir.stage.types import AccumulatorType
 
 
 class Who(StrEnum):
@@ -60,6 +61,27 @@ def _join(parts: list[Who]) -> Who:
     return next(iter(kinds)) if len(kinds) == 1 else Who.MIXED
 
 
+def _may_leave(result: SSAValue) -> bool:
+    """Whether a single thread's result may be used by code that all run: an accumulator is a place, the same for all."""
+    return not result.uses.get_length() or isinstance(result.type, AccumulatorType)
+
+
+def _within(op: Operation, body: Block) -> bool:
+    """Whether an operation stands in a block, or in a region of one that does."""
+    block = op.parent_block()
+    while block is not None and block is not body:
+        parent = block.parent_op()
+        block = parent.parent_block() if parent is not None else None
+    return block is body
+
+
+def _before(value: SSAValue, body: Block) -> SSAValue:
+    """What an accumulator was before the products of a block."""
+    while isinstance(op := value.owner, s.MmaOp) and op.parent_block() is body:
+        value = op.source
+    return value
+
+
 class RoleElection:
     """One role."""
 
@@ -85,8 +107,11 @@ class RoleElection:
         for op in list(block.ops):
             executed = who(op)
             if executed is Who.NEUTRAL and op.has_trait(Pure):
+                if any(operand.owner in run for operand in op.operands):
+                    self._close(run, kind)
+                    run, kind = [], Who.NEUTRAL
                 continue
-            if executed in (Who.ONE, Who.LANE) and not any(r.uses.get_length() for r in op.results):
+            if executed in (Who.ONE, Who.LANE) and all(_may_leave(r) for r in op.results):
                 if executed is not kind:
                     self._close(run, kind)
                     run, kind = [], executed
@@ -112,10 +137,27 @@ class RoleElection:
         self._guard(block, after, inner, kind)
 
     def _guard(self, block: Block, before: Operation | None, body: Block, kind: Who) -> None:
+        """Accumulators that are used after the region leave it: products for the elected thread, for others what was."""
         last = body.last_op
         assert last is not None
-        body.add_op(s.YieldOp.create(operands=[]))
-        guarded = s.IfOp.create(operands=[self._predicate(kind)], regions=[Region(body)])
+        leaving = [
+            r
+            for op in body.ops
+            for r in op.results
+            if any(not _within(use.operation, body) for use in r.uses)
+        ]
+        sources = [_before(r, body) for r in leaving]
+        regions = [Region(body)]
+        if leaving:
+            regions.append(Region(Block([s.YieldOp.create(operands=sources)])))
+        guarded = s.IfOp.create(
+            operands=[self._predicate(kind)],
+            regions=regions,
+            result_types=[r.type for r in leaving],
+        )
+        for inside, outside in zip(leaving, guarded.results, strict=True):
+            inside.replace_uses_with_if(outside, lambda use: not _within(use.operation, body))
+        body.add_op(s.YieldOp.create(operands=leaving))
         guarded.location = last.location
         if before is None:
             block.add_op(guarded)

@@ -85,7 +85,9 @@ def test_element_strides_leave_fewer_rows():
 
 
 def test_an_interleaved_box_has_one_slice():
-    tiled = TiledMap(MAP_TYPES["UINT16"], (32, 12, 10, 6), (512, 8192, 24576), (8, 4, 3, 2), interleave="16B")
+    tiled = TiledMap(
+        MAP_TYPES["UINT16"], (32, 12, 10, 6), (512, 8192, 24576), (8, 4, 3, 2), interleave="16B"
+    )
     assert tiled.counts == (8, 4, 1, 2)
     assert tiled.transaction_bytes == 1024
 

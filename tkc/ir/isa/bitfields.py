@@ -45,14 +45,18 @@ class Word:
         known = {f.name for f in self.fields}
         for name in values:
             if name not in known:
-                raise ValueError(f"{self.name} has no field {name}; it has {', '.join(sorted(known))}")
+                raise ValueError(
+                    f"{self.name} has no field {name}; it has {', '.join(sorted(known))}"
+                )
         for field in self.fields:
             if field.fixed is not None:
                 word |= field.fixed << field.low
                 continue
             value = int(values.get(field.name, 0))
             if value % field.unit:
-                raise ValueError(f"{self.name}: {field.name} {value} is no multiple of {field.unit}")
+                raise ValueError(
+                    f"{self.name}: {field.name} {value} is no multiple of {field.unit}"
+                )
             raw = value // field.unit
             if raw < 0 or raw >> field.width:
                 most = ((1 << field.width) - 1) * field.unit

@@ -53,9 +53,13 @@ SWIZZLES: Mapping[str, Swizzle] = {
         Swizzle("64B", 64, 16, ((3, 0x30),), 512, 512, 2, 2),
         Swizzle("128B", 128, 16, ((3, 0x70),), 1024, 1024, 3, 3),
         Swizzle("128B_atom_32B", 128, 32, ((2, 0x60),), 512, 1024, 4, 3, 1, _ATOMS),
-        Swizzle("128B_atom_32B_flip_8B", 128, 8, ((2, 0x60), (4, 0x08)), 512, 1024, 5, 3, 2, _ATOMS),
+        Swizzle(
+            "128B_atom_32B_flip_8B", 128, 8, ((2, 0x60), (4, 0x08)), 512, 1024, 5, 3, 2, _ATOMS
+        ),
         Swizzle("128B_atom_64B", 128, 64, ((1, 0x40),), 256, 1024, 6, 3, 3, _ATOMS),
-        Swizzle("96B", 96, 16, ((3, 0x10),), 256, 256, None, 4, 0, frozenset({Feature.SWIZZLE_96B})),
+        Swizzle(
+            "96B", 96, 16, ((3, 0x10),), 256, 256, None, 4, 0, frozenset({Feature.SWIZZLE_96B})
+        ),
     )
 }
 """By name. For "none", `span` is the 16-byte row of the canonical unswizzled operand; a copy has no limit there."""
@@ -131,7 +135,9 @@ class DescriptorFormat(NamedTuple):
         )
 
 
-def _tcgen05(name: str, needs: frozenset[Feature], address_bits: int, half: bool) -> DescriptorFormat:
+def _tcgen05(
+    name: str, needs: frozenset[Feature], address_bits: int, half: bool
+) -> DescriptorFormat:
     fields = [
         BitField("start", 0, address_bits, 16),
         BitField("leading", 16, address_bits, 16),
@@ -144,7 +150,9 @@ def _tcgen05(name: str, needs: frozenset[Feature], address_bits: int, half: bool
     if half:
         fields.append(BitField("half", 53, 1, doc="which half of a look-up table"))
     codes = {"none": 0, "128B_atom_32B": 1, "128B": 2, "64B": 4, "32B": 6}
-    return DescriptorFormat(name, needs, Word(f"{name} descriptor", 64, tuple(fields)), codes, 16 << address_bits)
+    return DescriptorFormat(
+        name, needs, Word(f"{name} descriptor", 64, tuple(fields)), codes, 16 << address_bits
+    )
 
 
 WGMMA_DESCRIPTOR = DescriptorFormat(
@@ -157,7 +165,9 @@ WGMMA_DESCRIPTOR = DescriptorFormat(
             BitField("start", 0, 14, 16),
             BitField("leading", 16, 14, 16),
             BitField("stride", 32, 14, 16),
-            BitField("base_offset", 49, 3, doc="(start of the pattern >> 7) & 7; 0 if aligned to it"),
+            BitField(
+                "base_offset", 49, 3, doc="(start of the pattern >> 7) & 7; 0 if aligned to it"
+            ),
             BitField("swizzle", 62, 2),
         ),
     ),

@@ -103,7 +103,11 @@ class Mma:
 
     def fits(self, m: int, n: int) -> bool:
         """Whether libraries issue this M and N (the manual's lists, narrowed by `m128_step`)."""
-        return m in self.m and n in self.n and (m != 128 or self.cta_group != 1 or n % self.m128_step == 0)
+        return (
+            m in self.m
+            and n in self.n
+            and (m != 128 or self.cta_group != 1 or n % self.m128_step == 0)
+        )
 
 
 _WGMMA = frozenset({Feature.WGMMA})
@@ -268,7 +272,9 @@ MMAS: tuple[Mma, ...] = (
         mn_major=("s8", "u8"),
     ),
     *_tcgen05("ti16", ("ti16",), ("f32",), 16, 16, frozenset({Feature.TCGEN05_TI16})),
-    *_tcgen05("f8f6f4", F8F6F4, ("f16", "f32"), 64, 8, _DOUBLE, mixed=True, mn_major=F8F6F4, tag=".k64"),
+    *_tcgen05(
+        "f8f6f4", F8F6F4, ("f16", "f32"), 64, 8, _DOUBLE, mixed=True, mn_major=F8F6F4, tag=".k64"
+    ),
     *_scaled("mxf8f6f4", F8F6F4, 32, 8, 32, ("ue8m0",), mixed=True, mn_major=F8F6F4),
     *_scaled("mxf8f6f4", F8F6F4, 64, 8, 32, ("ue8m0",), _DOUBLE, mixed=True, mn_major=F8F6F4),
     *_scaled("mxf4", ("e2m1",), 64, 4, 32, ("ue8m0",)),
@@ -431,7 +437,9 @@ def encode_instruction(i: Instruction) -> int:
     codes = FORMAT_CODES[kind]
     for operand, name in (("A", i.a), ("B", i.b)):
         if name not in codes:
-            raise ValueError(f"kind::{kind} takes no {operand} of {name}: one of {', '.join(codes)}")
+            raise ValueError(
+                f"kind::{kind} takes no {operand} of {name}: one of {', '.join(codes)}"
+            )
     values = {
         "a": codes[i.a],
         "b": codes[i.b],
@@ -467,7 +475,9 @@ def encode_instruction(i: Instruction) -> int:
         }
     else:
         if i.scale not in FORMAT_CODES["scale"]:
-            raise ValueError(f"no scale type {i.scale!r}: one of {', '.join(FORMAT_CODES['scale'])}")
+            raise ValueError(
+                f"no scale type {i.scale!r}: one of {', '.join(FORMAT_CODES['scale'])}"
+            )
         values |= {
             "scale": FORMAT_CODES["scale"][i.scale],
             "scale_a_id": i.scale_a_id,

@@ -95,9 +95,7 @@ class FloatFormat:
             return sign * math.ldexp(fraction, 1 - self.bias - self.mantissa)
         return sign * math.ldexp(fraction | 1 << self.mantissa, field - self.bias - self.mantissa)
 
-    def encode(
-        self, value: float, rounding: Rounding = Rounding.RN, saturate: bool = False
-    ) -> int:
+    def encode(self, value: float, rounding: Rounding = Rounding.RN, saturate: bool = False) -> int:
         """The word for `value`, as `cvt` makes it.
 
         Beyond the largest finite number the result is that number with `saturate`, or where the format has no
@@ -138,8 +136,11 @@ class FloatFormat:
         else:
             kept, rest = significand >> drop, significand & ((1 << drop) - 1)
             half = 1 << (drop - 1)
-            up = rest > 0 if outward else not inward and (
-                rest > half or (rest == half and (rounding is Rounding.RNA or kept & 1))
+            up = (
+                rest > 0
+                if outward
+                else not inward
+                and (rest > half or (rest == half and (rounding is Rounding.RNA or kept & 1)))
             )
             kept += up
         if self.subnormals:
@@ -222,7 +223,11 @@ FLOATS: Mapping[str, FloatFormat] = {
 INTEGERS: Mapping[str, IntegerFormat] = {
     f.name: f
     for f in (
-        *(IntegerFormat(f"{'su'[u]}{bits}", bits, not u) for bits in (4, 8, 16, 32, 64) for u in (0, 1)),
+        *(
+            IntegerFormat(f"{'su'[u]}{bits}", bits, not u)
+            for bits in (4, 8, 16, 32, 64)
+            for u in (0, 1)
+        ),
         IntegerFormat("s2f6", 8, True, 6),
     )
 }

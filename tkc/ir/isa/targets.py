@@ -111,15 +111,19 @@ _BLACKWELL = _HOPPER | {
 
 _NARROW = frozenset({_F.NARROW_CVT, _F.MATRIX_B8})
 
-_TENSOR = _BLACKWELL | _NARROW | {
-    _F.SETMAXNREG,
-    _F.TENSORMAP_REPLACE,
-    _F.LAUNCH_CONTROL_MULTICAST,
-    _F.TMA_GATHER,
-    _F.TMA_PAIR,
-    _F.TCGEN05,
-    _F.REDUX_F32,
-}
+_TENSOR = (
+    _BLACKWELL
+    | _NARROW
+    | {
+        _F.SETMAXNREG,
+        _F.TENSORMAP_REPLACE,
+        _F.LAUNCH_CONTROL_MULTICAST,
+        _F.TMA_GATHER,
+        _F.TMA_PAIR,
+        _F.TCGEN05,
+        _F.REDUX_F32,
+    }
+)
 """The sm_100 family: sm_100f text, and every family and exact target of 100, 103 and 107."""
 
 _EXACT = frozenset(
@@ -147,13 +151,17 @@ _RUBIN = _ULTRA | {
 }
 _RUBIN_A = _RUBIN | _EXACT | {_F.FP4_K96, _F.SWIZZLE_96B, _F.TCGEN05_LD_COMPRESS}
 
-_CONSUMER = _BLACKWELL | _NARROW | {
-    _F.SETMAXNREG,
-    _F.TENSORMAP_REPLACE,
-    _F.LAUNCH_CONTROL_MULTICAST,
-    _F.CVT_S2F6,
-    _F.BYTE_LANES,
-}
+_CONSUMER = (
+    _BLACKWELL
+    | _NARROW
+    | {
+        _F.SETMAXNREG,
+        _F.TENSORMAP_REPLACE,
+        _F.LAUNCH_CONTROL_MULTICAST,
+        _F.CVT_S2F6,
+        _F.BYTE_LANES,
+    }
+)
 
 _RUBIN_SHARED = 334848
 _CONSUMER_SHARED = 101376

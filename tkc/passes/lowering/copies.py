@@ -36,6 +36,9 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
         if all(k2[0] is not tensor for k2 in k.maps)
         else f"{argument}_map{len(k.maps)}"
     )
+    taken = {n for n, _ in k.params}
+    while name in taken:  # a size may be called so
+        name += "_"
     k.args.append(
         {
             "kind": "tensormap",

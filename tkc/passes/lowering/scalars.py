@@ -211,9 +211,20 @@ def loop(k: Kernel, op: s.ForOp) -> None:
 
 @lowers(s.IfOp)
 def condition(k: Kernel, op: s.IfOp) -> None:
-    if op.results:
-        raise Bug("lower-stage-to-ptx", "a condition with results")
+    """Results are accumulators in tensor memory alone: a place that both sides share, and started once a product was issued."""
     otherwise = op.otherwise
+    if op.results:
+        last = op.then.block.last_op
+        k.emit.if_(k.register(op.condition), lambda: k.write(op.then.block))
+        assert isinstance(last, s.YieldOp) and otherwise is not None
+        unchanged = otherwise.block.last_op
+        assert isinstance(unchanged, s.YieldOp)
+        for result, value, before in zip(op.results, last.values, unchanged.values, strict=True):
+            made, kept = k.values[value], k.values[before]
+            if not isinstance(made, Accumulator) or made.registers or made.started is not True:
+                raise Bug("lower-stage-to-ptx", "a condition with results that are no products")
+            k.values[result] = replace(kept, started=True)
+        return
     k.emit.if_(
         k.register(op.condition),
         lambda: k.write(op.then.block),

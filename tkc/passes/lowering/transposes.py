@@ -55,7 +55,9 @@ class Turned:
         return At(self.known[0], self.place.offset + along)
 
 
-def store_transposed(k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment) -> None:
+def store_transposed(
+    k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment
+) -> None:
     """A thread's row becomes a column, element by element: neighbouring threads write neighbouring elements."""
     match FragmentLayout(type.layout.data):
         case FragmentLayout.ROWS:

@@ -55,6 +55,13 @@ def _statement(p: Placement, op: Operation) -> None:
             _item(p, op)
         case t.ZeroOp():
             source = p.role.accumulators[op.accum]
+            if not isinstance(source.owner, s.OpenOp | s.ZeroOp):
+                raise TkcError.at(
+                    "TK110",
+                    "clearing an accumulator after a product of the same item is not supported yet; "
+                    "clear it first, or put another item",
+                    location_of(op),
+                )
             p.role.accumulators[op.accum] = p.emit.value(
                 s.ZeroOp.create(operands=[source], result_types=[source.type])
             )
@@ -62,7 +69,9 @@ def _statement(p: Placement, op: Operation) -> None:
             _mma(p, op)
         case t.CopyOp():
             copy(p, op)
-        case tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | tv.TransposeOp() | t.CastOp() | t.MapOp():
+        case (
+            tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | tv.TransposeOp() | t.CastOp() | t.MapOp()
+        ):
             vectors.statement(p, op)
         case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
             pass  # made where they are used
