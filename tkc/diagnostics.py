@@ -23,7 +23,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a source text: `line` and `column` count from 1, 0 where unknown; `end_column` is one past the last."""
+    """A place in a source text: `line` and `column` from 1, 0 where unknown; `end_column` is one past the last."""
 
     file: str
     line: int = 0
