@@ -62,7 +62,7 @@ def _join(parts: list[Who]) -> Who:
 
 
 def _may_leave(result: SSAValue) -> bool:
-    """Whether a single thread's result may be used by code that all run: an accumulator is a place, the same for all."""
+    """Whether one thread's result may be used by code that all run: an accumulator is a place, the same for all."""
     return not result.uses.get_length() or isinstance(result.type, AccumulatorType)
 
 
@@ -137,7 +137,7 @@ class RoleElection:
         self._guard(block, after, inner, kind)
 
     def _guard(self, block: Block, before: Operation | None, body: Block, kind: Who) -> None:
-        """Accumulators that are used after the region leave it: products for the elected thread, for others what was."""
+        """Accumulators used after the region leave it: with the products for the elected thread, as they were for others."""
         last = body.last_op
         assert last is not None
         leaving = [

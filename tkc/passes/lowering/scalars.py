@@ -211,12 +211,13 @@ def loop(k: Kernel, op: s.ForOp) -> None:
 
 @lowers(s.IfOp)
 def condition(k: Kernel, op: s.IfOp) -> None:
-    """Results are accumulators in tensor memory alone: a place that both sides share, and started once a product was issued."""
+    """Results are accumulators in tensor memory alone: a place that both sides share, started by a product."""
     otherwise = op.otherwise
     if op.results:
         last = op.then.block.last_op
         k.emit.if_(k.register(op.condition), lambda: k.write(op.then.block))
-        assert isinstance(last, s.YieldOp) and otherwise is not None
+        assert isinstance(last, s.YieldOp)
+        assert otherwise is not None
         unchanged = otherwise.block.last_op
         assert isinstance(unchanged, s.YieldOp)
         for result, value, before in zip(op.results, last.values, unchanged.values, strict=True):
