@@ -1,8 +1,8 @@
 """Compile time of the bf16 GEMM beside Triton's cross-compile of an equal one, in one run on this machine.
 
-`python bench/compile_time.py --triton PYTHON` where PYTHON is an interpreter that has Triton 3.9 (`pip install triton==3.9.0` in
-a venv of its own; no GPU and no PyTorch are needed). Fresh: process start to written PTX, rounds in turn. Warm: the same
-compile again in one process. Medians of `--rounds` rounds; Triton's cache is off.
+`python bench/compile_time.py --triton PYTHON` where PYTHON is an interpreter that has Triton 3.9
+(`pip install triton==3.9.0` in a venv of its own; no GPU and no PyTorch are needed). Fresh: process start to written PTX,
+rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; Triton's cache is off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-TRITON = '''
+TRITON = """
 import sys, time, os, shutil
 import triton, triton.language as tl
 from triton.compiler import ASTSource
@@ -55,10 +55,12 @@ def build():
     os.environ["TRITON_ALWAYS_COMPILE"] = "1"
     constants = {"BM": 128, "BN": 256, "BK": 64, "GROUP": 8, "UNITS": 148}
     signature = {
-        "a_desc": "tensordesc<bf16[128, 64]>", "b_desc": "tensordesc<bf16[256, 64]>", "c_desc": "tensordesc<bf16[128, 256]>",
+        "a_desc": "tensordesc<bf16[128, 64]>", "b_desc": "tensordesc<bf16[256, 64]>",
+        "c_desc": "tensordesc<bf16[128, 256]>",
         "M": "i32", "N": "i32", "K": "i32", **{k: "constexpr" for k in constants},
     }
-    source = ASTSource(fn=gemm, signature=signature, constexprs={(i,): v for i, v in zip(range(6, 11), constants.values())})
+    values = {(i,): v for i, v in zip(range(6, 11), constants.values())}
+    source = ASTSource(fn=gemm, signature=signature, constexprs=values)
     found = triton.compile(source, target=GPUTarget("cuda", 100, 32), options={"num_warps": 8, "num_stages": 4})
     return found.asm["ptx"]
 
@@ -72,7 +74,7 @@ for _ in range(int(sys.argv[2])):
     build()
     times.append(time.perf_counter() - t)
 print(times)
-'''
+"""
 
 OURS = """
 import sys, time
@@ -111,7 +113,17 @@ def main() -> None:
         script.write_text(textwrap.dedent(TRITON))
         out = str(Path(folder) / "ours.ptx")
         theirs_out = str(Path(folder) / "theirs.ptx")
-        ours_command = [sys.executable, "-m", "tkc", "compile", source, "--target", options.target, "-o", out]
+        ours_command = [
+            sys.executable,
+            "-m",
+            "tkc",
+            "compile",
+            source,
+            "--target",
+            options.target,
+            "-o",
+            out,
+        ]
         theirs_command = [options.triton, str(script), theirs_out, "0"]
         run(ours_command, env)
         run(theirs_command, env)
@@ -121,14 +133,22 @@ def main() -> None:
             ours.append(run(ours_command, env)[0])
             theirs.append(run(theirs_command, env)[0])
         rounds = str(options.rounds)
-        warm_ours = json.loads(run([sys.executable, "-c", OURS, source, options.target, rounds], env)[1])
+        warm_ours = json.loads(
+            run([sys.executable, "-c", OURS, source, options.target, rounds], env)[1]
+        )
         warm_theirs = json.loads(run([options.triton, str(script), theirs_out, rounds], env)[1])
     m = statistics.median
-    print(f"fresh process to written PTX: ours {m(ours):.3f} s ({min(ours):.3f} to {max(ours):.3f}), "
-          f"Triton {m(theirs):.3f} s ({min(theirs):.3f} to {max(theirs):.3f}), ratio {m(ours) / m(theirs):.2f}")
-    print(f"warm in process to PTX: ours {m(warm_ours):.3f} s, Triton {m(warm_theirs):.3f} s, "
-          f"ratio {m(warm_ours) / m(warm_theirs):.2f}")
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    print(
+        f"fresh process to written PTX: ours {m(ours):.3f} s ({min(ours):.3f} to {max(ours):.3f}), "
+        f"Triton {m(theirs):.3f} s ({min(theirs):.3f} to {max(theirs):.3f}), ratio {m(ours) / m(theirs):.2f}"
+    )
+    print(
+        f"warm in process to PTX: ours {m(warm_ours):.3f} s, Triton {m(warm_theirs):.3f} s, "
+        f"ratio {m(warm_ours) / m(warm_theirs):.2f}"
+    )
+    print(
+        f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, Python {sys.version.split()[0]}"
+    )
 
 
 if __name__ == "__main__":
