@@ -46,6 +46,12 @@ def test_a_role_arrives_as_often_as_its_accesses_say(
     assert arrivals(how, warps) == count
 
 
+def test_each_warpgroup_that_shares_rows_arrives_for_itself() -> None:
+    """A thread of each does what one thread does, also where nobody touches the item (that was a hang)."""
+    assert arrivals((), 8, 2) == arrivals((How.BULK,), 8, 2) == 2
+    assert arrivals((How.WGMMA,), 8, 2) == 8
+
+
 def test_every_kind_of_access_has_a_way_to_arrive() -> None:
     assert set(ARRIVALS) == set(How)
 

@@ -42,11 +42,13 @@ ARRIVALS: dict[How, str] = {
 """How each kind of access signals (R3): by announced bytes, by one thread, by a tcgen05 commit, by one lane a warp."""
 
 
-def arrivals(how: tuple[How, ...], warps: int) -> int:
-    """Arrivals on a slot's barrier by one role that touches the slot so (R4); a role that does not still arrives
-    once."""
+def arrivals(how: tuple[How, ...], warps: int, groups: int = 1) -> int:
+    """Arrivals on a slot's barrier by one role that touches the slot so (R4).
+
+    A role that does not touch it still arrives. What one thread does, one of each warpgroup does that shares rows.
+    """
     kinds = {ARRIVALS[h] for h in how}
-    return sum(warps if kind == "lane" else 1 for kind in kinds) or 1
+    return sum(warps if kind == "lane" else groups for kind in kinds) or groups
 
 
 @dataclass
@@ -181,7 +183,7 @@ def _arrivals_of(
                 ),
                 location_of(ring.pipe),
             )
-        count += arrivals(how_of(mine[0]), role.warps.value.data)
+        count += arrivals(how_of(mine[0]), role.warps.value.data, role.groups.value.data)
     return count
 
 

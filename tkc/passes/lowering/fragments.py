@@ -21,6 +21,10 @@ PACKED = {"bf16": ".bf16x2", "f16": ".f16x2"}
 """The 16-bit dtypes and the conversion that makes a pair of them."""
 
 
+MOST_LOADED = 128
+"""Columns that one tcgen05.ld.32x32b brings."""
+
+
 def fragment_type(value: SSAValue) -> FragmentType:
     assert isinstance(value.type, FragmentType)
     return value.type
@@ -35,7 +39,7 @@ def wide(k: Kernel, whole: SSAValue, start: int, count: int) -> tuple[SSAValue, 
 # Accumulators --------------------------------------------------------------------------------------------------------
 
 
-def _finish(k: Kernel, op: s.ReadAccumulatorOp, even: SSAValue, odd: SSAValue) -> None:
+def _finish(k: Kernel, op: s.ReadAccumulatorOp, parts: list[tuple[SSAValue, ...]]) -> None:
     """Zero instead, where the item had no product."""
     dtype = fragment_type(op.value).dtype.data
     if op.nonzero is not None:
@@ -44,13 +48,13 @@ def _finish(k: Kernel, op: s.ReadAccumulatorOp, even: SSAValue, odd: SSAValue) -
             raise Bug("lower-stage-to-ptx", "an accumulator that never counts")
         if isinstance(some, SSAValue):
             kind, none = (".f32", 0.0) if dtype == "f32" else (".b32", 0)
-            even, odd = (k.emit("selp", kind, v, none, some) for v in (even, odd))
-    k.values[op.value] = Fragment(dtype, ((even, odd),))
+            parts = [tuple(k.emit("selp", kind, v, none, some) for v in part) for part in parts]
+    k.values[op.value] = Fragment(dtype, tuple(parts))
 
 
 @lowers(s.ReadAccumulatorOp, Feature.TCGEN05)
 def read_tensor(k: Kernel, op: s.ReadAccumulatorOp) -> None:
-    """One load of 32 lanes by each warp: a thread gets one row (PTX: tcgen05.ld.32x32b)."""
+    """Loads of 32 lanes by each warp, of columns in powers of two: a thread gets one row (PTX: tcgen05.ld.32x32b)."""
     accumulator: Accumulator = k.values[op.accumulator]
     columns = fragment_type(op.value).shape[1]
     kind = "f32" if fragment_type(op.value).dtype.data == "f32" else "b32"
@@ -59,9 +63,17 @@ def read_tensor(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     lanes = k.emit("shl", ".b32", k.bit_and(k.warp, 3), 21)
     address = k.add(k.add(accumulator.address, lanes), k.number(op.column))
     address = k.add(address, op.row_block.value.data * width.shape[1])
-    loaded = k.emit("tcgen05.ld", ".32x32b", f".x{columns}", address, results=reg(kind, columns))
+    loaded: list[SSAValue] = []
+    done = 0
+    while done < columns:
+        count = min(MOST_LOADED, 1 << (columns - done).bit_length() - 1)
+        place = k.add(address, done)
+        loaded.append(
+            k.emit("tcgen05.ld", ".32x32b", f".x{count}", place, results=reg(kind, count))
+        )
+        done += count
     k.emit("tcgen05.wait::ld")
-    _finish(k, op, *wide(k, loaded, 0, columns))
+    _finish(k, op, [wide(k, one, 0, type_of(one).count) for one in loaded])
 
 
 @lowers(s.ReadAccumulatorOp, Feature.WGMMA)
@@ -71,9 +83,8 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     columns, first = fragment_type(op.value).shape[1], k.number(op.column)
     if not isinstance(first, int):
         raise Bug("lower-stage-to-ptx", "registers are not found at run time")
-    _finish(
-        k, op, *wide(k, accumulator.registers[op.row_block.value.data], first // 2, columns // 2)
-    )
+    registers = accumulator.registers[op.row_block.value.data]
+    _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
 
 
 # Arithmetic ----------------------------------------------------------------------------------------------------------
@@ -212,12 +223,10 @@ def align(k: Kernel, type: FragmentType, inputs: Sequence[Any]) -> tuple[list[Pa
     """Each operand as parts of one form, values that spread repeated; and whether the parts are halves of rows.
 
     In the wgmma layout a thread holds two rows 8 apart, whose columns alternate in its registers: where one value a row
-    or a column takes part, tiles are taken apart into the two.
+    or a column takes part, tiles are taken apart into the two. One of each may also make a tile without another.
     """
     spreads = [x for x in inputs if isinstance(x, Spread)]
     whole = [x.fragment for x in spreads if x.type.shape == type.shape]
-    if not whole:
-        raise Bug("lower-stage-to-ptx", "a tile made of a row and a column alone")
     two_rows = type.layout.data == FragmentLayout.WGMMA and not (type.a_row or type.a_column)
     halves = two_rows and (len(whole) < len(spreads) or any(f.halves for f in whole))
 
@@ -235,7 +244,12 @@ def align(k: Kernel, type: FragmentType, inputs: Sequence[Any]) -> tuple[list[Pa
         def shaped(fragment: Fragment) -> Fragment:
             return halved(k, fragment) if halves else fragment
 
-    form = shaped(whole[0])
+    if whole:
+        form = shaped(whole[0])
+    elif halves:
+        form = Fragment("f32", tuple(_beside_halves(k, beside[0])), True)
+    else:
+        form = shaped(beside[0])
     made: list[Parts] = []
     for x in inputs:
         if not isinstance(x, Spread):

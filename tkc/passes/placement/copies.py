@@ -53,6 +53,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
     source, destination = op.source, op.destination
     match source.type, destination.type:
         case SliceType(), SharedType():
+            _check_once(p, op, "loads")
             slot = p.role.slots[destination]
             _check_box(slot.type, op)
             box = _box(p, source, slot.type.shape)
@@ -64,6 +65,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                 )
             )
         case SharedType(), SliceType():
+            if op.add is not None:
+                _check_once(p, op, "adds")
             slot = p.role.slots[source]
             _check_box(slot.type, op)
             box = _box(p, destination, slot.type.shape)
@@ -86,6 +89,17 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                 f"a copy from {source.type} to {destination.type} is not supported yet",
                 location_of(op),
             )
+
+
+def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
+    """A role in two warpgroups starts a copy in each of them: TK110 where that is not the same as once."""
+    if p.role.plan.groups > 1:
+        raise TkcError.at(
+            "TK110",
+            f"role {p.role.name} runs in {p.role.plan.groups} warpgroups that share an accumulator's rows on "
+            f"this target, and {does} a whole tile: not supported yet; a role of its own fits",
+            location_of(op),
+        )
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------

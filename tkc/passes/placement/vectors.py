@@ -89,9 +89,7 @@ def reduce(p: Placement, op: tv.ReduceOp, piece: Piece) -> SSAValue:
         )
         start = p.emit.value(v.FillOp.create(operands=[neutral], result_types=[type]))
         valid = _valid(p, op)
-        columns = min(SLICE, width)
-        while width % columns:
-            columns -= 8
+        columns = math.gcd(SLICE, width)
 
         def one(column: SSAValue, carry: SSAValue) -> SSAValue:
             taken = fragment(p, op.source, Piece(piece.rows, piece.block, columns, column))
