@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
+from tkc.ir.tile.explicit import LoadOp, StoreOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
 from tkc.ir.tile.types import TensorType
 
@@ -96,7 +97,7 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     for use in tensor.uses:
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
-                if isinstance(copy.operation, CopyOp):
+                if isinstance(copy.operation, CopyOp | LoadOp | StoreOp):
                     reads |= copy.index == 0
                     writes |= copy.index == 1
     return reads, writes

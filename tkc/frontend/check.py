@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
 from tkc.frontend.declare import Declarations
+from tkc.frontend.explicit_check import Explicit, integers_that_change, items_in
 from tkc.frontend.program import Regs, Tile
 from tkc.frontend.scope import REGISTER, Block, Int, Owned, Scope, Unknown, article, listed, plural
 from tkc.frontend.sizes import show
@@ -32,9 +34,13 @@ STATEMENTS = (
     "put",
     "get",
     "if",
+    "barrier",
+    "elect",
+    "while",
+    *E.COMMANDS,
 )
 WORDS_LATER = ("mask", "keep")
-_DECLARATIONS = (S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role)
+_DECLARATIONS = (S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, E.Barrier)
 _WORDS = {
     S.For: "`for`", S.Branch: "`if`", S.Copy: "a copy", S.Assign: "an assignment", S.Update: "an assignment",
     S.Evaluate: "an expression",
@@ -87,8 +93,8 @@ def _statement(s: Any) -> str:
         return f"`{s.items[0].direction}`"
     if isinstance(s, S.Declare):
         return f"`{s.kind}`"
-    if isinstance(s, S.Words):
-        return f"`{s.first.text}`"
+    if isinstance(s, S.Words | E.Command):
+        return f"`{s.first.text if isinstance(s, S.Words) else s.word.text}`"
     return _WORDS.get(s.__class__, f"`{s.__class__.__name__.lower()}`")
 
 
@@ -107,17 +113,21 @@ class _Role:
         self.declared = declared
         self.values = Values(scope)
         writes = Writes(scope, self.values)
+        self.explicit = Explicit(scope, self.values, self._body, self._carried)
         self.name = ""
         self.whole = True
-        self.by_kind: dict[type, Callable[[Any], P.Statement | None]] = {
+        self.by_kind: dict[type, Callable[[Any], Any]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
             S.Copy: writes.copy,
             S.Assign: writes.assign,
             S.Update: writes.update,
             S.Evaluate: self._evaluate,
-            S.Branch: self._branch,
+            S.Branch: self.explicit.branch,
             S.Words: self._words,
+            E.Command: self.explicit.command,
+            E.Elect: self.explicit.elect,
+            E.While: self.explicit.repeat,
         }
 
     def check(self, role: S.Role) -> P.Role:
@@ -130,8 +140,10 @@ class _Role:
         for setting in role.settings:
             self._setting(setting, settings)
         outer = dict(self.scope.names)
+        self.scope.inside, self.scope.varying = True, integers_that_change(role.body)
         body = self._body(role.body)
         self.scope.names, self.scope.unset = outer, {}
+        self.scope.inside = False
         return P.Role(self.name, settings.get("warps"), settings.get("registers"), body, role.span)
 
     def _setting(self, setting: S.Setting, settings: dict[str, int]) -> None:
@@ -164,14 +176,20 @@ class _Role:
                 checked = check(statement)
             except Failed:
                 self.scope.failed += 1
+                self.whole = self.whole and not any(items_in((statement,)))
                 continue
-            if checked is not None:
+            if isinstance(checked, list):
+                body += checked
+            elif checked is not None:
                 body.append(checked)
         return tuple(body)
 
     # loops
 
-    def _for(self, s: S.For) -> P.Statement | None:
+    def _for(self, s: S.For) -> Any:
+        counted = self.explicit.loop(s)
+        if counted is not None:
+            return counted
         try:
             over = self._range(s)
             axes = over.axes if isinstance(over, P.Schedule) else (over,)
@@ -382,12 +400,6 @@ class _Role:
             f"{value} is used for nothing: expected a copy `<-` or an assignment `=`",
             s.span,
         )
-
-    def _branch(self, s: S.Branch) -> None:
-        self.whole = False
-        for block in (*(body for _, body in s.arms), s.otherwise or ()):
-            self._body(block)
-        self._later("`if` as a statement", s.span)
 
     def _words(self, s: S.Words) -> None:
         if s.first.text in WORDS_LATER:

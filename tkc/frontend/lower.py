@@ -7,6 +7,7 @@ declarations; then the roles.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -20,11 +21,14 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
+    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+import tkc.frontend.explicit_lower as explicit
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
@@ -45,7 +49,7 @@ from tkc.ir.tile.types import (
     TensorType,
 )
 
-_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32}
+_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32, "i1": i1}
 
 
 def lower_file(file: str, kernels: Sequence[P.Kernel]) -> ModuleOp:
@@ -75,6 +79,8 @@ class _Kernel:
         self.values: dict[str, SSAValue] = {}
         self.sizes: dict[Size, SSAValue] = {}
         self.flow = Flow(())
+        self.role_name = ""
+        self.sites: dict[str, int] = {}
 
     # operations
 
@@ -93,10 +99,10 @@ class _Kernel:
         operands: Sequence[SSAValue] = (),
         types: Sequence[Attribute] = (),
         properties: dict[str, Attribute] | None = None,
-        region: Region | None = None,
+        region: Region | Sequence[Region] | None = None,
         name: str | None = None,
     ) -> Operation:
-        regions = () if region is None else (region,)
+        regions = () if region is None else (region,) if isinstance(region, Region) else region
         op = construct(kind, operands, types, properties or {}, self.at(span), regions)
         if name is not None and types:
             op.results[0].name_hint = name
@@ -180,7 +186,7 @@ class _Kernel:
             self.sizes[size] = found
         return found
 
-    def declare(self, d: P.Schedule | P.Tile | P.Pipe) -> None:
+    def declare(self, d: P.Schedule | P.Tile | P.Pipe | X.Barrier) -> None:
         name = StringAttr(d.name)
         match d:
             case P.Schedule():
@@ -197,6 +203,8 @@ class _Kernel:
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
+            case X.Barrier():
+                made = explicit.barrier(self, d)
             case P.Pipe():
                 made = self.value(
                     T.PipeOp,
@@ -212,8 +220,15 @@ class _Kernel:
                 )
         self.values[d.name] = made
 
+    def site(self, what: str) -> StringAttr:
+        """A name for a place where explicit code synchronises, which every later pass keeps."""
+        base = f"{self.role_name}.user.{what}"
+        self.sites[base] = self.sites.get(base, 0) + 1
+        return StringAttr(base if self.sites[base] == 1 else f"{base}.{self.sites[base]}")
+
     def role(self, role: P.Role) -> None:
         self.flow = Flow(role.body)
+        self.role_name = role.name
         properties: dict[str, Attribute] = {"sym_name": StringAttr(role.name)}
         if role.warps is not None:
             properties["warps"] = _integer(role.warps)
@@ -235,7 +250,7 @@ class _Kernel:
             match s:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
-                    if not isinstance(s.value, P.Variable | P.Given):
+                    if not isinstance(s.value, P.Variable | P.Given | X.Number):
                         value.name_hint = s.name
                 case P.Move():
                     source = self.place(s.source)
@@ -255,6 +270,8 @@ class _Kernel:
                     self.loop(T.ForBlocksOp, s, extent, (s.variable,), [_block(s.axis)], size)
                 case P.Transfer():
                     self.transfer(s)
+                case _:
+                    explicit.statement(self, s)
 
     def multiply(self, s: P.Multiply) -> None:
         d = self.values[s.d]
@@ -322,11 +339,17 @@ class _Kernel:
             return self.values[x]
         if not isinstance(x, P.Slice):
             return self.expression(x)
-        indices = [
-            self.values[i] if isinstance(i, str) else self.size(i[0], x.span) for i in x.indices
-        ]
+        indices = [self.index(i, x.span) for i in x.indices]
         operands = [self.values[x.tensor], *indices]
         return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
+
+    def index(self, i: Any, span: Span) -> SSAValue:
+        """A block or an integer, as `Slice` holds it."""
+        if isinstance(i, str):
+            return self.values[i]
+        if isinstance(i, X.Part):
+            return explicit.part(self, i)
+        return self.size(i[0], span) if len(i) == 1 else self.expression(i)
 
     # expressions
 
@@ -349,6 +372,8 @@ class _Kernel:
             case P.Apply():
                 operands = [self.expression(operand) for operand in x.operands]
                 return self.apply(x.kind, operands, _type(x.type), x.span)
+            case _:
+                return explicit.value(self, x)
 
     def constant(self, value: float, span: Span) -> SSAValue:
         return self.value(ConstOp, span, (), f32, {"constant": FloatAttr(value, f32)})

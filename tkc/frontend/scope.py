@@ -98,7 +98,8 @@ class Scope:
     `owned` are the tiles of the puts and gets round a statement; `written` the tiles that the put has written;
     `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
-    be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares.
+    be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `inside` a role,
+    threads have numbers; `broken`: a declaration was wrong; `varying` are the role's integers that live in registers.
     """
 
     def __init__(self, source: Source) -> None:
@@ -113,6 +114,10 @@ class Scope:
         self.lenient = 0
         self.failed = 0
         self.coming: dict[str, Span] = {}
+        self.conditional = 0
+        self.inside = False
+        self.broken = False
+        self.varying: frozenset[str] = frozenset()
 
     # reporting
 

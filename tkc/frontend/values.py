@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
+import tkc.frontend.explicit_program as X
+import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
@@ -76,7 +78,9 @@ class Failed(Exception):
     """The expression was wrong and has been reported."""
 
 
-_RUNTIME = P.Constant | P.Given | P.Variable | P.Read | P.Cast | P.Apply
+_RUNTIME = (
+    P.Constant, P.Given, P.Variable, P.Read, P.Cast, P.Apply, X.Number, X.Identity, X.BlockNumber, X.ReadPlace,
+)  # fmt: skip
 
 
 class Values:
@@ -90,7 +94,7 @@ class Values:
             S.Real: lambda e: self._number(e.value, e.span),
             S.Unary: self._unary,
             S.Binary: self._binary,
-            S.Choice: lambda e: self._later("`x if condition else y`", e.span),
+            S.Choice: self._choice,
             S.Call: self._call,
             S.Index: self._index,
             S.Attribute: self._attribute,
@@ -154,6 +158,8 @@ class Values:
             return Constant(math.inf, e.span)
         if e.text not in self.scope.names and (e.text in DTYPES or e.text in FUNCTIONS):
             self._fail("TK106", f"`{e.text}` is a function: `{e.text}(...)`", e.span)
+        if e.text in X.IDENTITIES and self.scope.inside and e.text not in self.scope.names:
+            return X.Identity(e.text, e.span)
         x = self.scope.find(e.text, e.span)
         if isinstance(x, Unknown):
             raise Failed
@@ -175,21 +181,23 @@ class Values:
 
     def _unary(self, e: S.Unary) -> Any:
         if e.operator == "not":
-            self._later("conditions", e.span)
+            return N.negate(self, e)
         x = self.evaluate(e.operand)
         if e.operator == "+":
             return x if isinstance(x, Int) else self.as_value(x, e.span)
         if isinstance(x, Int):
             return Int(self._combine("sub", 0, x.size, e.span), e.span)
+        if N.of_type(x, X.I32):
+            return Apply("sub", (X.Number(0, e.span), x), X.I32, e.span)
         return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
 
     def _binary(self, e: S.Binary) -> Any:
-        if e.operator in ("and", "or", "<", ">", "<=", ">=", "==", "!="):
-            self._later("conditions", e.span)
-        left, right = self._both(e.left, e.right)
+        if e.operator in N.JOINS or e.operator in N.COMPARISONS:
+            return N.compare(self, e)
+        left, right = self.both(e.left, e.right)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
 
-    def _both(self, left: S.Expression, right: S.Expression) -> tuple[Any, Any]:
+    def both(self, left: S.Expression, right: S.Expression) -> tuple[Any, Any]:
         """Both sides, so that both are reported where both are wrong."""
         try:
             a = self.evaluate(left)
@@ -203,6 +211,9 @@ class Values:
     ) -> Any:
         if sign == "@":
             return self._product(left, right, span)
+        integer = N.operate(self, sign, left, at_left, right, at_right, span)
+        if integer is not None:
+            return integer
         if isinstance(left, Int) and isinstance(right, Int):
             if sign == "/":
                 a, b = show(left.size), show(right.size)
@@ -231,6 +242,8 @@ class Values:
         """An elementwise operation on values of one shape, where scalars spread."""
         types: dict[Regs, None] = {}
         for x in operands:
+            if x.type in (X.I32, X.I1):
+                self._later(f"{describe(x)} in floating-point arithmetic", x.span)
             if isinstance(x.type, Regs):
                 types[x.type] = None
                 dtype = x.type.dtype
@@ -302,19 +315,69 @@ class Values:
             return Transposed(x, e.span)
         if isinstance(x, Transposed) and name == "T":
             return x.tile
+        if isinstance(x, X.Place) and name == "T" and not x.tile.accumulator:
+            return x._replace(transposed=not x.transposed, span=e.span)
         if isinstance(x, Block):
-            if name in ("part", "first", "last"):
-                self._later(f"`.{name}` of a block", e.span)
+            if name == "part":
+                self._fail("TK106", "a part of a block is `.part(i, count)`", e.span)
+            found = N.of_block(self, x, name, e.span)
+            if found is not None:
+                return found
         elif name == "T":
             self._fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
         self._fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
 
-    def _index(self, e: S.Index) -> Slice:
+    def _choice(self, e: S.Choice) -> Any:
+        found = N.choose(self, e)
+        if found is None:
+            self._later("`x if condition else y` of register tiles", e.span)
+        return found
+
+    def _slot(self, ring: Tile | X.Barrier, e: S.Index) -> X.Place | X.Entry:
+        """`a[slot]`, `full[slot]`."""
+        if len(e.arguments) != 1 or e.arguments[0].name is not None:
+            self._fail("TK116", f"{describe(ring)} takes one index, its slot", e.span)
+        value = e.arguments[0].value
+        return self.place(ring, self.evaluate(value), value.span, e.span)
+
+    def alone(self, x: Any, span: Span) -> Any:
+        """A tile of one slot that no pipe carries names the slot by itself."""
+        if isinstance(x, Tile) and x.depth == 1 and x.name not in self.scope.pipe_of:
+            return x if self.scope.broken else self.place(x, Int(0, span), span, span)
+        if isinstance(x, Transposed):
+            inner = self.alone(x.tile, span)
+            return inner._replace(transposed=True) if isinstance(inner, X.Place) else x
+        return x
+
+    def place(self, ring: Tile | X.Barrier, index: Any, at: Span, span: Span) -> X.Place | X.Entry:
+        """A slot of a ring that no pipe carries, or one of several barriers."""
+        given = N.as_integer(self, index, at, "a slot's number")
+        if isinstance(index, Int) and isinstance(index.size, int):
+            if not 0 <= index.size < ring.depth:
+                slots = plural(ring.depth, "slot")
+                self._fail(
+                    "TK104",
+                    f"slot {index.size} lies outside {describe(ring)}, which has {slots}",
+                    at,
+                )
+        if isinstance(ring, X.Barrier):
+            return X.Entry(ring, given, span)
+        if ring.name in self.scope.pipe_of:
+            pipe = self.scope.pipe_of[ring.name]
+            self._fail(
+                "TK108",
+                f"`{ring.name}` rides in pipe {pipe.name}, which numbers its slots: a put or get opens one",
+                span,
+                self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span),
+            )
+        return X.Place(ring, given, False, span)
+
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
             self._fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
         tensor = self.evaluate(e.base)
-        if isinstance(tensor, Tile):
-            self._later(f"part of the tile {tensor.name}", e.span)
+        if isinstance(tensor, Tile | X.Barrier):
+            return self._slot(tensor, e)
         if not isinstance(tensor, Tensor):
             self._fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
         given, rank = len(e.arguments), len(tensor.dims)
@@ -325,7 +388,7 @@ class Values:
                 e.span,
                 self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
             )
-        indices: list[str | tuple[Size]] = []
+        indices: list[Any] = []
         shape: list[int] = []
         for axis, argument in enumerate(e.arguments):
             x = self.evaluate(argument.value)
@@ -335,9 +398,16 @@ class Values:
                 self._covers(tensor, axis, x, argument.value.span)
                 indices.append(x.name)
                 shape.append(x.axis.size)
+            elif isinstance(x, X.Part):
+                whole = Block(x.block, P.Axis(x.extent, x.size), x.span)
+                self._covers(tensor, axis, whole, argument.value.span)
+                indices.append(x)
+                shape.append(x.size)
             elif isinstance(x, Int):
                 self._inside(tensor, axis, x)
                 indices.append((x.size,))
+            elif N.of_type(x, X.I32):
+                indices.append(x)
             else:
                 self._fail(
                     "TK106",
@@ -372,6 +442,8 @@ class Values:
     def _call(self, e: S.Call) -> Any:
         if not isinstance(e.function, S.Name):
             if isinstance(e.function, S.Attribute):
+                if e.function.name.text == "part":
+                    return self._part(e, e.function)
                 self._attribute(e.function)
             self._fail("TK106", "only a function is called", e.span)
         name = e.function.text
@@ -384,6 +456,10 @@ class Values:
             hint = f": an index stands in brackets, `{name}[...]`" if what == "tensor" else ""
             told = f"`{name}` is {article(what)}, not a function{hint}"
             self._fail("TK106", told, e.function.span)
+        if name == "bytes":
+            return self._bytes(e)
+        if name == "read" and len(e.arguments) == 3:
+            return self._read_columns(e)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self._later(f"`{name}(...)`", e.span)
@@ -399,7 +475,7 @@ class Values:
         if name == "read":
             return self._read(arguments[0], e.span)
         if arity == 2:
-            values = self._both(*arguments)
+            values = self.both(*arguments)
         else:
             values = (self.evaluate(arguments[0]),)
         if name in DTYPES:
@@ -426,8 +502,58 @@ class Values:
             x = Cast(x, Regs("f32", of.shape), span)
         return Cast(x, Regs(dtype, of.shape), span)
 
-    def _read(self, e: S.Expression, span: Span) -> P.Read:
-        tile = self.evaluate(e)
+    def _part(self, e: S.Call, of: S.Attribute) -> X.Part:
+        """`n.part(i, count)`."""
+        block = self.evaluate(of.base)
+        if not isinstance(block, Block):
+            self._fail("TK106", f"`.part` is of a block, not of {describe(block)}", of.span)
+        if len(e.arguments) != 2:
+            self._fail("TK116", "`.part` takes which part, and of how many", e.span)
+        which, of_many = (a.value for a in e.arguments)
+        count = self.number(of_many, "the number of parts")
+        size = block.axis.size
+        if size % count:
+            told = f"block {block.name} of {size} has no {count} equal parts"
+            self._fail("TK104", told, of_many.span)
+        index = self.evaluate(which)
+        if isinstance(index, Int) and isinstance(index.size, int) and not 0 <= index.size < count:
+            self._fail("TK104", f"part {index.size} of {count} lies outside the block", which.span)
+        given = N.as_integer(self, index, which.span, "a part's number")
+        return X.Part(block.name, given, count, size // count, block.axis.extent, e.span)
+
+    def _bytes(self, e: S.Call) -> Int:
+        """`bytes(a, b)`: of one slot of each."""
+        total = 0
+        for argument in e.arguments:
+            x = self.evaluate(argument.value)
+            tile = x.tile if isinstance(x, X.Place) else x
+            if not isinstance(tile, Tile) or tile.accumulator:
+                told = f"`bytes` is of shared tiles, not of {describe(x)}"
+                self._fail("TK106", told, argument.value.span)
+            total += math.prod(tile.shape) * DTYPES[tile.dtype].bits // 8
+        return Int(total, e.span)
+
+    def _read_columns(self, e: S.Call) -> X.ReadPlace:
+        """`read(d[i], first, count)`."""
+        whole, first, many = (a.value for a in e.arguments)
+        place = self.alone(self.evaluate(whole), whole.span)
+        if not isinstance(place, X.Place):
+            told = f"columns are read of a slot such as `d[i]`, not of {describe(place)}"
+            self._fail("TK106", told, whole.span)
+        count = self.number(many, "the number of columns")
+        *rows, width = place.tile.shape
+        column = self.evaluate(first)
+        start = column.size if isinstance(column, Int) and isinstance(column.size, int) else 0
+        if start < 0 or start + count > width:
+            told = f"columns {start} to {start + count} lie outside {place.tile.name}, which has {width}"
+            self._fail("TK104", told, e.span)
+        at = N.as_integer(self, column, first.span, "a column's number")
+        return X.ReadPlace(place, at, None, Regs(place.tile.dtype, (*rows, count)), e.span)
+
+    def _read(self, e: S.Expression, span: Span) -> P.Read | X.ReadPlace:
+        tile = self.alone(self.evaluate(e), e.span)
+        if isinstance(tile, X.Place):
+            return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if not isinstance(tile, Tile):
             self._fail(
                 "TK106",
@@ -455,6 +581,13 @@ class Values:
         """How the role owns the tile here; reports TK108 where it does not."""
         owned = self.scope.owned.get(tile.name)
         if owned is None:
+            if tile.name not in self.scope.pipe_of and not self.scope.broken:
+                self._fail(
+                    "TK108",
+                    f"no pipe carries `{tile.name}`: name a slot of it, such as `{tile.name}[0]`, in "
+                    "a `load`, `store`, `mma`, `read` or copy",
+                    span,
+                )
             if self.scope.lenient or tile.name not in self.scope.pipe_of:
                 raise Failed
             pipe = self.scope.pipe_of[tile.name]
@@ -502,6 +635,20 @@ def describe(x: Any) -> str:
             return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
         case Tile():
             return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
+        case X.Place():
+            return f"a slot of {x.tile.name}"
+        case X.Barrier():
+            return f"the barrier {x.name}"
+        case X.Entry():
+            return f"the barrier {x.barrier.name}"
+        case X.Part():
+            return f"a part of the block {x.block}"
+        case X.Identity():
+            return f"the {x.which}'s number"
+        case P.Variable() | P.Apply() | X.Number() | X.BlockNumber() if x.type == X.I32:
+            return "an integer of the kernel"
+        case P.Apply() if x.type == X.I1:
+            return "a condition"
         case Transposed():
             return f"the transpose of {x.tile.name}"
         case Product():

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.frontend.explicit_program import Fill, Number, Place
 from tkc.frontend.program import Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
@@ -36,11 +37,20 @@ class Writes:
         for hint in s.hints:
             self.scope.later("a hint after a copy", hint.span)
         target = self._target(s)
-        source = self.values.evaluate(s.source)
+        source = self.values.alone(self.values.evaluate(s.source), s.source.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)
+        if isinstance(target, Place):
+            return self._write(s, target, source)
         if isinstance(source, Slice):
             self._later("a copy from tensor to tensor: go through a shared tile", s.span)
+        if isinstance(source, Place):
+            left, right = (self.scope.source.excerpt(x.span) for x in (s.target, s.source))
+            self._fail(
+                "TK106",
+                f"a copy out of a slot that no pipe carries is `store {left} <- {right}`, then `commit stores`",
+                s.span,
+            )
         if isinstance(source, Tile) and not source.accumulator:
             self.values.reads(source, s.source.span)
             self._same(s, target, source)
@@ -51,18 +61,36 @@ class Writes:
         self._same(s, target, value.type)
         return P.Move(target, value, s.span)
 
-    def _target(self, s: S.Copy) -> Slice | Tile:
+    def _write(self, s: S.Copy, place: Place, source: Any) -> P.Statement:
+        """A register tile into a slot that no pipe carries."""
+        if isinstance(source, Slice):
+            left, right = (self.scope.source.excerpt(x.span) for x in (s.target, s.source))
+            self._fail(
+                "TK106",
+                f"a copy from a tensor into a slot that no pipe carries signals a barrier: "
+                f"`load {left} <- {right}, full[slot]`",
+                s.span,
+            )
+        value = self.values.as_value(source, s.source.span)
+        if isinstance(value.type, Scalar):
+            self._later("a scalar spread over a tile", s.source.span)
+        self._same(s, place.tile, value.type)
+        return Fill(place, value, s.span)
+
+    def _target(self, s: S.Copy) -> Slice | Tile | Place:
         try:
-            target = self.values.evaluate(s.target)
+            target = self.values.alone(self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise
-        if isinstance(target, Slice):
+        if isinstance(target, Slice) or (
+            isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
+        ):
             return target
         if isinstance(target, Tile) and not target.accumulator:
             return target
         text = self.scope.source.excerpt(s.target.span)
-        if isinstance(target, Tile):
+        if isinstance(target, Tile | Place):
             self._fail(
                 "TK106",
                 f"`{text}` is an accumulator: it is cleared by `{text} = 0` and added to by `{text} += a @ b`",
@@ -91,6 +119,8 @@ class Writes:
                 s.target.span,
                 note,
             )
+        if self.scope.conditional:
+            self._later("a copy into a pipe's tile under a condition", s.span)
         if len(self.scope.loops) > owned.loops:
             self._later("a copy into a tile from a loop inside its put", s.span)
         if tile.name in self.scope.written:
@@ -168,9 +198,11 @@ class Writes:
 
     def _set(self, name: str, value: Any, at: Span, span: Span, word: Span) -> P.Statement | None:
         self.scope.unset.pop(name, None)
-        if isinstance(value, Int):
+        if isinstance(value, Int) and name not in self.scope.varying:
             self.scope.names[name] = Entry(REGISTER, Int(value.size, word), word)
             return None
+        if isinstance(value, Int):
+            value = Number(value.size, at)
         checked = self.values.as_value(value, at)
         self.scope.names[name] = Entry(REGISTER, checked.type, word)
         return P.Set(name, checked, span)
@@ -217,6 +249,8 @@ class Writes:
         return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
+        if self.scope.conditional:
+            self._later(f"writing accumulator {d.name} of a pipe under a condition", span)
         owned = self.values.owned(d, span)
         if owned.direction == "get":
             self._later(

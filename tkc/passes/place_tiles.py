@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -28,6 +28,7 @@ from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import SharedType
+from tkc.passes.placement.explicit import explicit, is_explicit, open_accumulators
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
 
@@ -96,6 +97,8 @@ def _declaration(p: Placement, op: Operation) -> None:
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
             _buffer(p, op.tile, op.sym_name.data, type)
+        case s.BarriersOp():
+            explicit(p, op)
         case t.AccumOp():
             _accum(p, op)
         case t.PipeOp():
@@ -107,8 +110,11 @@ def _declaration(p: Placement, op: Operation) -> None:
 
 
 def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
+    properties: dict[str, Attribute] = {"sym_name": StringAttr(name)}
+    if is_explicit(tile):
+        properties["explicit"] = UnitAttr()
     p.values[tile] = p.emit.value(
-        s.BufferOp.create(properties={"sym_name": StringAttr(name)}, result_types=[type]), name
+        s.BufferOp.create(properties=properties, result_types=[type]), name
     )
 
 
@@ -148,6 +154,7 @@ def _role(p: Placement, role: t.RoleOp, first_warp: int) -> None:
     p.role = Role(role.sym_name.data, plan)
     body = Block()
     with p.emit.inside(body):
+        open_accumulators(p, role)
         statements(p, role.body.block)
         if p.role.bulk:
             p.emit.add(s.BulkWaitOp.create(properties={"pending": integer(0), "id": p.id("drain")}))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import (
     BarriersOp,
@@ -142,7 +143,7 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis."""
+    a's last axis. `alone`: fences and groups of products round it are operations of their own."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -154,6 +155,7 @@ class MmaOp(StageOp):
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
     by = opt_prop_def(StringAttr)
+    alone = opt_prop_def(UnitAttr)
     value = result_def(AccumulatorType)
     traits = traits_def(
         Effects(
@@ -265,6 +267,7 @@ STAGE = Dialect(
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp,
+        *EXPLICIT,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
+from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -316,7 +317,7 @@ class ZeroOp(Operation):
 @irdl_op_definition
 class MmaOp(Operation):
     """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
-    say."""
+    say; `alone` as in `stage.mma`."""
 
     name = "tile.mma"
     d = operand_def(AccumType)
@@ -324,6 +325,7 @@ class MmaOp(Operation):
     b = operand_def(SharedType)
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
+    alone = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "a", Space.SHARED),
@@ -417,6 +419,7 @@ TILE = Dialect(
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
         PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+        *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -10,6 +10,7 @@ from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.state import Kernel, lowers
 
@@ -56,7 +57,7 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
 
 
 def _boxes(
-    k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp
+    k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp
 ) -> tuple[list[int], int, int, int]:
     """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
     _, type = k.buffer(buffer)
@@ -66,20 +67,26 @@ def _boxes(
     return box, -(-type.shape[-1] // columns), columns, tile.block
 
 
-def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp, moved: int) -> list[Any]:
+def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: int) -> list[Any]:
     numbers = [k.number(c) for c in reversed(op.coordinates)]
     return [k.add(numbers[0], moved), *numbers[1:]]
 
 
 @lowers(s.TmaLoadOp, Feature.TMA)
 def load(k: Kernel, op: s.TmaLoadOp) -> None:
-    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     assert op.barriers is not None
+    start_load(k, op, op.barriers, op.slot)
+
+
+def start_load(
+    k: Kernel, op: s.TmaLoadOp | TmaLoadToOp, barriers: SSAValue, entry: SSAValue
+) -> None:
+    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     place = k.slot_address(op.buffer, op.slot)
-    bar = k.barrier_address(op.barriers, op.slot)
+    bar = k.barrier_address(barriers, entry)
     for span in range(spans):
         k.emit(
             "cp.async.bulk.tensor.load",

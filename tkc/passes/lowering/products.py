@@ -180,7 +180,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
         a = k.emit("add", ".u64", a, k.emit("cvt", ".u64", ".u32", ahead))
     majors = [int(p.a.major is Major.MN), int(p.b.major is Major.MN)] if p.row.mn_major else []
     registers = list(source.registers)
-    k.emit("wgmma.fence")
+    if op.alone is None:
+        k.emit("wgmma.fence")
     for piece in range(pieces):
         for step in range(p.k // p.row.k):
             enable = source.started if step == 0 else True
@@ -203,7 +204,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
                 *majors,
                 c=registers[piece],
             )
-    k.emit("wgmma.commit_group")
+    if op.alone is None:
+        k.emit("wgmma.commit_group")
     k.values[op.value] = Accumulator(tuple(registers), 0, True)
 
 

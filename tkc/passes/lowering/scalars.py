@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import FloatAttr, f32, i1, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tkc.diagnostics import Bug
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.passes.lowering.state import Accumulator, Kernel, lowers
 
@@ -153,6 +155,32 @@ def _joined(like: Any, parts: list[SSAValue]) -> Any:
     return Accumulator(tuple(parts[:count]), like.address, started)
 
 
+def _split(likes: list[Any], widths: list[int], parts: list[SSAValue]) -> list[Any]:
+    """Values made again of all the registers that carried them."""
+    made: list[Any] = []
+    for like, width in zip(likes, widths, strict=True):
+        made.append(_joined(like, parts[:width]))
+        parts = parts[width:]
+    return made
+
+
+def _handed(k: Kernel, likes: list[Any], block: Block) -> list[SSAValue]:
+    """The registers of what a region yields, in the form of `likes`."""
+    last = block.last_op
+    assert isinstance(last, s.YieldOp)
+    nexts: list[SSAValue] = []
+    for like, value in zip(likes, last.values, strict=True):
+        found = k.values[value]
+        if isinstance(like, Accumulator):
+            assert isinstance(found, Accumulator)
+            nexts += found.registers
+            if like.started is not True:
+                nexts.append(_predicate(k, found.started))
+        else:
+            nexts.append(k.register(value))
+    return nexts
+
+
 @lowers(s.ForOp)
 def loop(k: Kernel, op: s.ForOp) -> None:
     lower, upper, step = (k.number(v) for v in (op.lower, op.upper, op.step))
@@ -161,47 +189,80 @@ def loop(k: Kernel, op: s.ForOp) -> None:
     inits = [part for v in op.inits for part in _parts(k, v)]
     block = op.body.block
 
-    def split(parts: list[SSAValue]) -> list[Any]:
-        made: list[Any] = []
-        for like, width in zip(likes, widths, strict=True):
-            made.append(_joined(like, parts[:width]))
-            parts = parts[width:]
-        return made
-
     def body(counter: SSAValue, *carried: SSAValue) -> list[SSAValue]:
         k.values[block.args[0]] = counter
-        for arg, value in zip(block.args[1:], split(list(carried)), strict=True):
+        for arg, value in zip(block.args[1:], _split(likes, widths, list(carried)), strict=True):
             k.values[arg] = value
         k.write(block)
-        last = block.last_op
-        assert isinstance(last, s.YieldOp)
-        nexts: list[SSAValue] = []
-        for like, value in zip(likes, last.values, strict=True):
-            found = k.values[value]
-            if isinstance(like, Accumulator):
-                assert isinstance(found, Accumulator)
-                nexts += found.registers
-                if like.started is not True:
-                    nexts.append(_predicate(k, found.started))
-            else:
-                nexts.append(k.register(value))
-        return nexts
+        return _handed(k, likes, block)
 
     results = k.emit.for_(lower, upper, step, body, inits, type=".s32")
-    for result, value in zip(op.results, split(list(results)), strict=True):
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
+        k.values[result] = value
+
+
+@lowers(WhileOp)
+def repeat(k: Kernel, op: WhileOp) -> None:
+    likes = [k.values[v] for v in op.inits]
+    widths = [len(_parts(k, v)) for v in op.inits]
+    inits = [part for v in op.inits for part in _parts(k, v)]
+
+    def enter(block: Block, carried: tuple[SSAValue, ...]) -> None:
+        for arg, value in zip(block.args, _split(likes, widths, list(carried)), strict=True):
+            k.values[arg] = value
+        k.write(block)
+
+    def test(*carried: SSAValue) -> SSAValue:
+        block = op.test.block
+        enter(block, carried)
+        last = block.last_op
+        assert isinstance(last, s.YieldOp)
+        return k.register(last.values[0])
+
+    def body(*carried: SSAValue) -> list[SSAValue]:
+        block = op.body.block
+        enter(block, carried)
+        return _handed(k, likes, block)
+
+    results = k.emit.while_(test, body, inits)
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
         k.values[result] = value
 
 
 @lowers(s.IfOp)
 def condition(k: Kernel, op: s.IfOp) -> None:
-    if op.results:
-        raise Bug("lower-stage-to-ptx", "a condition with results")
-    otherwise = op.otherwise
-    k.emit.if_(
-        k.register(op.condition),
-        lambda: k.write(op.then.block),
-        None if otherwise is None else lambda: k.write(otherwise.block),
+    known = k.number(op.condition)
+    sides = [op.then.block, *(b for r in op.regions[1:] for b in r.blocks)]
+    if not isinstance(known, SSAValue):
+        taken = sides[: 1 if known else 2][0 if known else 1 :]
+        for block in taken:
+            k.write(block)
+            last = block.last_op
+            assert isinstance(last, s.YieldOp)
+            for result, value in zip(op.results, last.values, strict=True):
+                k.values[result] = k.values[value]
+        return
+    likes: list[Any] = []
+
+    def write(block: Block) -> list[SSAValue] | None:
+        k.write(block)
+        if not op.results:
+            return None
+        last = block.last_op
+        assert isinstance(last, s.YieldOp)
+        if not likes:
+            found = [k.values[v] for v in last.values]
+            likes.extend(
+                replace(f, started=False) if isinstance(f, Accumulator) else f for f in found
+            )
+        return _handed(k, likes, block)
+
+    results = k.emit.if_(
+        known, lambda: write(sides[0]), None if len(sides) < 2 else lambda: write(sides[1])
     )
+    widths = [len(x.registers) + 1 if isinstance(x, Accumulator) else 1 for x in likes]
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
+        k.values[result] = value
 
 
 @lowers(s.YieldOp)

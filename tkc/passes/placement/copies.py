@@ -40,8 +40,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
     match source.type, destination.type:
         case SliceType(), SharedType():
             slot = p.role.slots[destination]
-            _check_box(slot.type, op)
-            box = _box(p, source, slot.type.shape)
+            check_box(slot.type, op)
+            box = box_of(p, source, slot.type.shape)
             slot.touch(How.TMA, slot.type.slot_bytes)
             p.emit.add(
                 s.TmaLoadOp.create(
@@ -51,8 +51,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             )
         case SharedType(), SliceType():
             slot = p.role.slots[source]
-            _check_box(slot.type, op)
-            box = _box(p, destination, slot.type.shape)
+            check_box(slot.type, op)
+            box = box_of(p, destination, slot.type.shape)
             slot.touch(How.BULK)
             p.role.bulk = True
             p.emit.add(
@@ -86,7 +86,7 @@ class Box:
     extents: ArrayAttr[IntegerAttr]
 
 
-def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
+def box_of(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
     """The box of a piece of `shape` at the start of a slice."""
     op = slice.owner
     assert isinstance(op, t.SliceOp)
@@ -105,7 +105,7 @@ def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
     return Box(p.values[op.tensor], tuple(starts), ArrayAttr([integer(n) for n in box]))
 
 
-def _check_box(buffer: BufferType, op: Operation) -> None:
+def check_box(buffer: BufferType, op: Operation) -> None:
     """TK207 where the copy engine has no boxes for a tile."""
     shape = list(buffer.shape)
     for extent in buffer.shape[:-1]:
@@ -154,7 +154,7 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         choice.swizzle,
     )
     staging = _staging(p, type)
-    box = _box(p, op.destination, type.shape)
+    box = box_of(p, op.destination, type.shape)
     p.role.bulk = True
     for block in range(rows.blocks):
 

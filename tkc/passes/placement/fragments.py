@@ -13,6 +13,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.explicit import ReadColumnsOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.passes.placement.state import Placement, integer
 
@@ -65,13 +66,13 @@ def rows_over_threads(p: Placement, value: SSAValue, rows: int, op: Operation) -
     return Rows(unit, 1, rows // unit, FragmentLayout.ROWS)
 
 
-def reads(value: SSAValue) -> list[t.ReadOp]:
+def reads(value: SSAValue) -> list[t.ReadOp | ReadColumnsOp]:
     """The reads that a register tile was computed from."""
-    found: list[t.ReadOp] = []
+    found: list[t.ReadOp | ReadColumnsOp] = []
     todo, seen = [value], {value}
     while todo:
         owner = todo.pop().owner
-        if isinstance(owner, t.ReadOp):
+        if isinstance(owner, t.ReadOp | ReadColumnsOp):
             found.append(owner)
         elif isinstance(owner, t.CastOp | t.MapOp):
             for operand in owner.operands:
@@ -95,7 +96,7 @@ def fragment(
         value.type.dtype.data, (piece.rows.unit, piece.columns), piece.rows.layout
     )
     match op:
-        case t.ReadOp():
+        case t.ReadOp() | ReadColumnsOp():
             result = _read(p, op, type, piece)
         case t.CastOp():
             operand = fragment(p, op.source, piece, made)
@@ -119,15 +120,21 @@ def fragment(
     return result
 
 
-def _read(p: Placement, op: t.ReadOp, type: FragmentType, piece: Piece) -> SSAValue:
-    slot = p.role.slots[op.tile]
+def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece: Piece) -> SSAValue:
+    key = p.role.key(op.tile)
+    slot = p.role.slots[key]
+    column = piece.column
     with p.emit.at(op.location):
         if isinstance(op.tile.type, AccumType):
             slot.touch(How.TENSOR)
-            nonzero = _nonzero(p, op)
+            if isinstance(op, t.ReadOp):
+                nonzero = _nonzero(p, op)
+            else:
+                nonzero = [p.values[v] for v in op.nonzero]
+                column = p.emit.arith("add", p.values[op.column], column)
             return p.emit.value(
                 s.ReadAccumulatorOp.create(
-                    operands=[p.role.accumulators[op.tile], piece.column, *nonzero],
+                    operands=[p.role.accumulators[key], column, *nonzero],
                     properties={"row_block": integer(piece.block)},
                     result_types=[type],
                 )
@@ -140,10 +147,10 @@ def _read(p: Placement, op: t.ReadOp, type: FragmentType, piece: Piece) -> SSAVa
                 "threads, is not supported yet",
                 location_of(op),
             )
+        if isinstance(op, ReadColumnsOp):
+            column = p.emit.arith("add", p.values[op.column], column)
         return p.emit.value(
-            s.LoadSharedOp.create(
-                operands=[slot.buffer, slot.slot, piece.column], result_types=[type]
-            )
+            s.LoadSharedOp.create(operands=[slot.buffer, slot.slot, column], result_types=[type])
         )
 
 

@@ -15,8 +15,9 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import AccumType
+from tkc.ir.tile.types import AccumType, RegsType
 from tkc.passes.placement.copies import copy
+from tkc.passes.placement.explicit import changed, explicit
 from tkc.passes.placement.state import Placement, Slot, integer, names
 
 Loop = s.ForOp | s.WorkLoopOp
@@ -40,8 +41,9 @@ def _statement(p: Placement, op: Operation) -> None:
         case t.PutOp() | t.GetOp():
             _item(p, op)
         case t.ZeroOp():
-            source = p.role.accumulators[op.accum]
-            p.role.accumulators[op.accum] = p.emit.value(
+            key = p.role.key(op.accum)
+            source = p.role.accumulators[key]
+            p.role.accumulators[key] = p.emit.value(
                 s.ZeroOp.create(operands=[source], result_types=[source.type])
             )
         case t.MmaOp():
@@ -50,6 +52,8 @@ def _statement(p: Placement, op: Operation) -> None:
             copy(p, op)
         case t.SliceOp() | t.ReadOp() | t.CastOp() | t.MapOp() | t.YieldOp():
             pass  # made where they are used
+        case _ if explicit(p, op):
+            pass
         case _:
             raise TkcError.at("TK110", f"{op.name} in a role is not supported yet", location_of(op))
 
@@ -96,35 +100,33 @@ def _loop(
     counters: int,
     make: Callable[[list[SSAValue], Region, list[Attribute]], Loop],
 ) -> None:
-    """A loop that carries the accumulators which its body changes."""
-    if op.inits:
+    """A loop that carries scalars, and the accumulators which its body changes."""
+    if any(isinstance(v.type, RegsType) for v in op.inits):
         raise TkcError.at(
             "TK110", "a register tile carried round a loop is not supported yet", location_of(op)
         )
-    changed = _changed(p, op)
-    inits = [p.role.accumulators[a] for a in changed]
+    flowing = changed(p, op)
+    given = [p.values[v] for v in op.inits]
+    inits = [*given, *(p.role.accumulators[a] for a in flowing)]
     types = [v.type for v in inits]
     body = Block(arg_types=[*[i32] * counters, *types])
     for old, new in zip(op.body.block.args, body.args, strict=False):
         p.values[old] = new
         new.name_hint = old.name_hint
-    p.role.accumulators.update(zip(changed, body.args[counters:], strict=True))
+    first = counters + len(given)
+    p.role.accumulators.update(zip(flowing, body.args[first:], strict=True))
     with p.emit.inside(body):
         statements(p, op.body.block)
-        p.emit.add(s.YieldOp.create(operands=[p.role.accumulators[a] for a in changed]))
+        last = op.body.block.last_op
+        assert last is not None
+        handed = [p.values[v] for v in last.operands]
+        handed += [p.role.accumulators[a] for a in flowing]
+        p.emit.add(s.YieldOp.create(operands=handed))
     loop = p.emit.add(make(inits, Region(body), types))
-    p.role.accumulators.update(zip(changed, loop.results, strict=True))
-
-
-def _changed(p: Placement, loop: Operation) -> list[SSAValue]:
-    """The open accumulators that a loop's body changes, in order."""
-    found: dict[SSAValue, None] = {}
-    for op in loop.walk():
-        if isinstance(op, t.MmaOp):
-            found[op.d] = None
-        elif isinstance(op, t.ZeroOp):
-            found[op.accum] = None
-    return [a for a in found if a in p.role.accumulators]
+    for old, new in zip(op.results, loop.results, strict=False):
+        p.values[old] = new
+        new.name_hint = old.name_hint
+    p.role.accumulators.update(zip(flowing, loop.results[len(given) :], strict=True))
 
 
 # Items ---------------------------------------------------------------------------------------------------------------
@@ -132,7 +134,7 @@ def _changed(p: Placement, loop: Operation) -> list[SSAValue]:
 
 def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
     """One item of each pipe: acquire or wait, the body, commit or release once the accesses are done."""
-    if op.values:
+    if any(isinstance(v.type, RegsType) for v in op.values):
         raise TkcError.at(
             "TK110",
             "a register tile that outlives its get is not supported yet; use it inside",
@@ -166,6 +168,9 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
             p.emit.add(s.ReleaseOp.create(operands=[ring, slot], properties=properties))
     for arg in op.body.block.args:
         p.role.accumulators.pop(arg, None)
+    last = op.body.block.last_op
+    if op.values and last is not None:
+        p.values.update((r, p.values[v]) for r, v in zip(op.values, last.operands, strict=True))
 
 
 def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
@@ -197,13 +202,16 @@ def _await_products(p: Placement) -> None:
 def _mma(p: Placement, op: t.MmaOp) -> None:
     how = How.TCGEN05 if p.home is Home.TENSOR else How.WGMMA
     a, b = p.role.slots[op.a], p.role.slots[op.b]
-    for operand in (op.a, op.b, op.d):
+    key = p.role.key(op.d)
+    for operand in (op.a, op.b, key):
         p.role.slots[operand].touch(how)
     properties: dict[str, Attribute] = {"trans_a": op.trans_a, "trans_b": op.trans_b}
     if p.home is Home.REGISTER:
         properties["by"] = StringAttr(s.By.ALL.value)
-    source = p.role.accumulators[op.d]
-    p.role.accumulators[op.d] = p.emit.value(
+    if op.alone is not None:
+        properties["alone"] = op.alone
+    source = p.role.accumulators[key]
+    p.role.accumulators[key] = p.emit.value(
         s.MmaOp.create(
             operands=[source, a.buffer, a.slot, b.buffer, b.slot],
             properties=properties,

@@ -1,0 +1,120 @@
+"""Kernels whose synchronisation is spelled out, run: the bits of declared ones, and what shows when one is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tkc
+from tkc.emulator import Report
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BF16 = ml_dtypes.bfloat16
+LEVEL2 = {"sm_100a": "gemm_bf16_level2", "sm_90a": "gemm_bf16_level2_sm90"}
+SMALL = {"BN": 64, "STAGES": 2}
+BOTH = pytest.mark.parametrize("target", LEVEL2)
+
+
+def source(target: str, *changes: tuple[str, str]) -> str:
+    text = (EXAMPLES / f"{LEVEL2[target]}.tk").read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def gemm(
+    kernel: tkc.Kernel, m: int, n: int, k: int, seed: int, schedule: str = "random"
+) -> tuple[Report, Any, Any]:
+    """The report, the result and NumPy's, on fresh data."""
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(-1, 1, (m, k)).astype(BF16)
+    b = rng.uniform(-1, 1, (n, k)).astype(BF16)
+    c = np.full((m, n), np.nan, BF16)
+    report = kernel.emulate(a, b, c, sm_count=2, schedule=schedule, seed=seed)
+    return report, c, a.astype(np.float64) @ b.astype(np.float64).T
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n", "k"), [(136, 136, 200), (300, 72, 64), (8, 8, 8), (136, 72, 0)])
+def test_the_bits_are_those_of_the_declared_kernel(
+    target: str, m: int, n: int, k: int, seed: int
+) -> None:
+    results = []
+    for name in (LEVEL2[target], "gemm_bf16"):
+        kernel = tkc.compile(EXAMPLES / f"{name}.tk", target=target, params=SMALL)
+        report, c, wanted = gemm(kernel, m, n, k, seed)
+        assert not report.findings, "\n".join(map(str, report.findings))
+        assert np.abs(c.astype(np.float64) - wanted).max() <= 0.01 * max(1, np.abs(wanted).max())
+        results.append(c)
+    assert (results[0].view(np.uint16) == results[1].view(np.uint16)).all()
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy"])
+@BOTH
+def test_it_runs_under_every_schedule(target: str, schedule: str, seed: int) -> None:
+    kernel = tkc.compile(EXAMPLES / f"{LEVEL2[target]}.tk", target=target)
+    report, c, wanted = gemm(kernel, 136, 264, 136, seed, schedule)
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert np.abs(c.astype(np.float64) - wanted).max() <= 0.01 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "if lane == 0:",
+        "if thread % 32 == 0:",
+        "if (thread & 31) == 0:",
+        "if lane < 1:",
+        "if warp == 0 and lane == 0:",
+        "if thread == 0 and K > 0:",
+        "if warp == 0:",
+    ],
+)
+def test_a_guard_is_an_election_however_it_is_written(guard: str, seed: int) -> None:
+    text = source("sm_100a", ("                elect:\n                    expect", f"                {guard}\n                    expect"))
+    kernel = tkc.compile(text, target="sm_100a", params=SMALL)
+    elected = kernel.ptx.count("elect.sync")
+    assert elected == tkc.compile(source("sm_100a"), target="sm_100a", params=SMALL).ptx.count("elect.sync")
+    report, c, wanted = gemm(kernel, 136, 72, 136, seed)
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert np.abs(c.astype(np.float64) - wanted).max() <= 0.01 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("target", "old", "new"),
+    [
+        ("sm_100a", "                    commit empty[slot]\n", ""),
+        ("sm_100a", "bytes(a, b)", "bytes(a)"),
+        ("sm_100a", "barrier drained * 2, count = 4", "barrier drained * 2, count = 5"),
+        ("sm_100a", "barrier full * STAGES, count = 1", "barrier full * STAGES, count = 2"),
+        ("sm_90a", "arrive empty[before], each = warp", "arrive empty[before]"),
+    ],
+)  # fmt: skip
+def test_what_never_completes_hangs(target: str, old: str, new: str, seed: int) -> None:
+    kernel = tkc.compile(source(target, (old, new)), target=target, params=SMALL)
+    report, _, _ = gemm(kernel, 300, 200, 264, seed)
+    assert {f.code for f in report.findings} & {"TK314", "TK305"}, report.findings
+
+
+@pytest.mark.parametrize(
+    ("target", "old", "new"),
+    [
+        ("sm_100a", "                wait full[slot], phase\n", ""),
+        ("sm_100a", "            wait done[i], turn\n", ""),
+        ("sm_90a", "                wait products <= 1\n", ""),
+        ("sm_90a", "                wait full[slot], phase\n", ""),
+    ],
+)  # fmt: skip
+def test_a_wait_that_is_missing_shows(target: str, old: str, new: str, seed: int) -> None:
+    kernel = tkc.compile(source(target, (old, new)), target=target, params=SMALL)
+    shown = False
+    for schedule in ("lazy", "eager", "random"):
+        report, c, wanted = gemm(kernel, 300, 200, 264, seed, schedule)
+        wrong = np.abs(c.astype(np.float64) - wanted).max()
+        shown = shown or bool(report.findings) or not wrong <= 0.01 * np.abs(wanted).max()
+    assert shown
