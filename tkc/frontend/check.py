@@ -12,12 +12,13 @@ from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
 from tkc.frontend.declare import Declarations
 from tkc.frontend.explicit_check import Explicit, integers_that_change, items_in
+from tkc.frontend.meanings import Failed, describe
 from tkc.frontend.program import Regs, Tile
 from tkc.frontend.scope import REGISTER, Block, Int, Owned, Scope, Unknown, article, listed, plural
 from tkc.frontend.sizes import show
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Values, describe
+from tkc.frontend.values import Values
 from tkc.frontend.writes import Writes
 
 SETTINGS = ("warps", "registers")

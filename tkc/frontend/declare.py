@@ -9,11 +9,12 @@ import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.explicit_program import Barrier
+from tkc.frontend.meanings import Failed, describe
 from tkc.frontend.program import Axis, Given, Pipe, Scalar, Schedule, Tensor, Tile
 from tkc.frontend.scope import LATER, Int, Scope, Unknown, listed, plural
 from tkc.frontend.sizes import LIMIT, show
 from tkc.frontend.syntax import Span, Word
-from tkc.frontend.values import Failed, Values, describe
+from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")

@@ -12,10 +12,12 @@ import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend.meanings import Failed, describe
+from tkc.frontend.places import alone, place
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import REGISTER, Entry, Int, Scope, listed
 from tkc.frontend.syntax import Span, Word
-from tkc.frontend.values import Failed, Values, describe
+from tkc.frontend.values import Values
 
 MAX_UNROLLED = 64
 """Copies of a body that a loop over listed values may make."""
@@ -311,13 +313,13 @@ class Explicit:
 
     def _ring(self, e: Any) -> X.Place:
         """A slot; a tile of one slot names it by itself."""
-        x = self.values.alone(self.values.evaluate(e), e.span)
+        x = alone(self.values, self.values.evaluate(e), e.span)
         if isinstance(x, Tile):
             if x.depth != 1 and x.name not in self.scope.pipe_of:
                 self._fail(
                     "TK116", f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one", e.span
                 )
-            x = self.values.place(x, Int(0, e.span), e.span, e.span)
+            x = place(self.values, x, Int(0, e.span), e.span, e.span)
         if not isinstance(x, X.Place):
             self._fail("TK106", f"expected a slot such as `a[slot]`, not {describe(x)}", e.span)
         return x

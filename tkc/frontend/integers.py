@@ -8,6 +8,7 @@ import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend.explicit_program import I1, I32, Number
+from tkc.frontend.meanings import Failed, describe
 from tkc.frontend.scope import Block, Int
 from tkc.frontend.sizes import NoValue, combine
 from tkc.frontend.syntax import Span
@@ -53,8 +54,6 @@ def as_condition(values: Values, x: Any, span: Span) -> P.Value:
 
 
 def _fail(values: Values, x: Any, span: Span, wanted: str) -> NoReturn:
-    from tkc.frontend.values import Failed, describe
-
     values.scope.error("TK106", f"expected {wanted}, not {describe(x)}", span)
     raise Failed
 
@@ -91,7 +90,7 @@ def compare(values: Values, e: S.Binary) -> P.Value:
         both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
         if any(x.type != F32 for x in both):
             values.scope.later("a comparison of register tiles", e.span)
-            _raise()
+            raise Failed from None
     return P.Apply(kind, both, I1, e.span)
 
 
@@ -131,12 +130,6 @@ def of_block(values: Values, block: Block, name: str, span: Span) -> P.Value | N
             last = combine("sub", combine("cdiv", block.axis.extent, block.axis.size), 1)
         except NoValue as e:
             values.scope.error("TK117", str(e), span)
-            _raise()
+            raise Failed from None
         return P.Apply("eq", (number, Number(last, span)), I1, span)
     return None
-
-
-def _raise() -> NoReturn:
-    from tkc.frontend.values import Failed
-
-    raise Failed

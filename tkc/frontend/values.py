@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.integers as N
+import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend.meanings import Failed, Product, Transposed, describe, dims, listed_values
 from tkc.frontend.program import Apply, Cast, Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     FUNCTIONS,
@@ -58,26 +60,6 @@ _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
 
 
-class Product(NamedTuple):
-    """`a @ b`, each tile with whether it is transposed."""
-
-    a: Tile
-    transpose_a: bool
-    b: Tile
-    transpose_b: bool
-    shape: tuple[int, int]
-    span: Span
-
-
-class Transposed(NamedTuple):
-    tile: Tile
-    span: Span
-
-
-class Failed(Exception):
-    """The expression was wrong and has been reported."""
-
-
 _RUNTIME = (
     P.Constant, P.Given, P.Variable, P.Read, P.Cast, P.Apply, X.Number, X.Identity, X.BlockNumber, X.ReadPlace,
 )  # fmt: skip
@@ -110,7 +92,7 @@ class Values:
         """An integer expression; `what` says for the message what it is to be."""
         x = self.evaluate(e)
         if not isinstance(x, Int):
-            self._fail("TK106", f"{what} is an integer, not {describe(x)}", e.span)
+            self.fail("TK106", f"{what} is an integer, not {describe(x)}", e.span)
         return x.size
 
     def number(self, e: S.Expression, what: str, least: int = 1) -> int:
@@ -119,9 +101,9 @@ class Values:
         if not isinstance(size, int):
             told = f"{what} is fixed at compile time, and `{show(size)}` is not before the launch"
             hint = f": `param {size} = ...` would fix it" if isinstance(size, str) else ""
-            self._fail("TK117", told + hint, e.span)
+            self.fail("TK117", told + hint, e.span)
         if size < least:
-            self._fail("TK117", f"{what} is {size}, expected at least {least}", e.span)
+            self.fail("TK117", f"{what} is {size}, expected at least {least}", e.span)
         return size
 
     def value(self, e: S.Expression) -> P.Value:
@@ -136,7 +118,7 @@ class Values:
         if isinstance(x, _RUNTIME):
             return x
         if isinstance(x, Tile):
-            self._fail(
+            self.fail(
                 "TK106",
                 f"{describe(x)} is no register value: `read({x.name})` is",
                 span,
@@ -148,8 +130,8 @@ class Values:
                 span,
             )
         if isinstance(x, Product):
-            self._fail("TK106", "a matrix product goes to an accumulator: `d += a @ b`", span)
-        self._fail("TK106", f"{describe(x)} is no register value", span)
+            self.fail("TK106", "a matrix product goes to an accumulator: `d += a @ b`", span)
+        self.fail("TK106", f"{describe(x)} is no register value", span)
 
     # atoms
 
@@ -157,7 +139,7 @@ class Values:
         if e.text == "inf":
             return Constant(math.inf, e.span)
         if e.text not in self.scope.names and (e.text in DTYPES or e.text in FUNCTIONS):
-            self._fail("TK106", f"`{e.text}` is a function: `{e.text}(...)`", e.span)
+            self.fail("TK106", f"`{e.text}` is a function: `{e.text}(...)`", e.span)
         if e.text in X.IDENTITIES and self.scope.inside and e.text not in self.scope.names:
             return X.Identity(e.text, e.span)
         x = self.scope.find(e.text, e.span)
@@ -169,12 +151,12 @@ class Values:
 
     def _integer(self, e: S.Integer) -> Int:
         if e.value > LIMIT:
-            self._fail("TK117", f"the number is beyond 32 bits: at most {LIMIT}", e.span)
+            self.fail("TK117", f"the number is beyond 32 bits: at most {LIMIT}", e.span)
         return Int(e.value, e.span)
 
     def _number(self, value: float, span: Span) -> Constant:
         if MAX_F32 <= abs(value) < math.inf:
-            self._fail("TK501", f"{value:g} does not fit f32, whose largest is 3.40282e+38", span)
+            self.fail("TK501", f"{value:g} does not fit f32, whose largest is 3.40282e+38", span)
         return Constant(value, span)
 
     # operators
@@ -217,7 +199,7 @@ class Values:
         if isinstance(left, Int) and isinstance(right, Int):
             if sign == "/":
                 a, b = show(left.size), show(right.size)
-                self._fail(
+                self.fail(
                     "TK106",
                     f"`/` of the integers {a} and {b}: `//` floors and `cdiv({a}, {b})` rounds up",
                     span,
@@ -225,7 +207,7 @@ class Values:
             return Int(self._combine(SIGNS[sign], left.size, right.size, span), span)
         operands = (self.as_value(left, at_left), self.as_value(right, at_right))
         if sign not in _KINDS:
-            self._fail(
+            self.fail(
                 "TK106",
                 f"`{sign}` takes integers, not {describe(left)} and {describe(right)}",
                 span,
@@ -236,7 +218,7 @@ class Values:
         try:
             return combine(kind, a, b)
         except NoValue as e:
-            self._fail("TK117", str(e), span)
+            self.fail("TK117", str(e), span)
 
     def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         """An elementwise operation on values of one shape, where scalars spread."""
@@ -256,7 +238,7 @@ class Values:
             return self._scalar(kind, operands, span)
         if len(types) > 1:
             a, b = (list(t.shape) for t in types)
-            self._fail(
+            self.fail(
                 "TK104", f"elementwise {kind} of shapes {a} and {b}: they must be equal", span
             )
         return Apply(kind, operands, next(iter(types)), span)
@@ -268,7 +250,7 @@ class Values:
                 return self._number(_NUMBERS[kind](*numbers), span)
             except (ValueError, ZeroDivisionError, OverflowError):
                 shown = ", ".join(f"{n:g}" for n in numbers)
-                self._fail("TK117", f"{kind} of {shown} has no value", span)
+                self.fail("TK117", f"{kind} of {shown} has no value", span)
         if kind == "neg":
             return Apply("mul", (*operands, Constant(-1.0, span)), F32, span)
         if kind not in _SCALARS:
@@ -282,13 +264,13 @@ class Values:
             if isinstance(tile, _RUNTIME):
                 self._later("a matrix product with an operand in registers", x.span)
             if not isinstance(tile, Tile) or tile.accumulator:
-                self._fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
+                self.fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
             sides.append((tile, transposed))
         (a, ta), (b, tb) = sides
         rows, inner = a.shape[::-1] if ta else a.shape
         inner_b, columns = b.shape[::-1] if tb else b.shape
         if inner != inner_b:
-            self._fail(
+            self.fail(
                 "TK104",
                 f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{inner_b}, {columns}]: "
                 f"{inner} is not {inner_b}",
@@ -297,7 +279,7 @@ class Values:
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
         if a.dtype != b.dtype:
-            self._fail(
+            self.fail(
                 "TK105",
                 f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
                 span,
@@ -319,13 +301,13 @@ class Values:
             return x._replace(transposed=not x.transposed, span=e.span)
         if isinstance(x, Block):
             if name == "part":
-                self._fail("TK106", "a part of a block is `.part(i, count)`", e.span)
+                self.fail("TK106", "a part of a block is `.part(i, count)`", e.span)
             found = N.of_block(self, x, name, e.span)
             if found is not None:
                 return found
         elif name == "T":
-            self._fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
-        self._fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
+            self.fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
+        self.fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
 
     def _choice(self, e: S.Choice) -> Any:
         found = N.choose(self, e)
@@ -333,56 +315,17 @@ class Values:
             self._later("`x if condition else y` of register tiles", e.span)
         return found
 
-    def _slot(self, ring: Tile | X.Barrier, e: S.Index) -> X.Place | X.Entry:
-        """`a[slot]`, `full[slot]`."""
-        if len(e.arguments) != 1 or e.arguments[0].name is not None:
-            self._fail("TK116", f"{describe(ring)} takes one index, its slot", e.span)
-        value = e.arguments[0].value
-        return self.place(ring, self.evaluate(value), value.span, e.span)
-
-    def alone(self, x: Any, span: Span) -> Any:
-        """A tile of one slot that no pipe carries names the slot by itself."""
-        if isinstance(x, Tile) and x.depth == 1 and x.name not in self.scope.pipe_of:
-            return x if self.scope.broken else self.place(x, Int(0, span), span, span)
-        if isinstance(x, Transposed):
-            inner = self.alone(x.tile, span)
-            return inner._replace(transposed=True) if isinstance(inner, X.Place) else x
-        return x
-
-    def place(self, ring: Tile | X.Barrier, index: Any, at: Span, span: Span) -> X.Place | X.Entry:
-        """A slot of a ring that no pipe carries, or one of several barriers."""
-        given = N.as_integer(self, index, at, "a slot's number")
-        if isinstance(index, Int) and isinstance(index.size, int):
-            if not 0 <= index.size < ring.depth:
-                slots = plural(ring.depth, "slot")
-                self._fail(
-                    "TK104",
-                    f"slot {index.size} lies outside {describe(ring)}, which has {slots}",
-                    at,
-                )
-        if isinstance(ring, X.Barrier):
-            return X.Entry(ring, given, span)
-        if ring.name in self.scope.pipe_of:
-            pipe = self.scope.pipe_of[ring.name]
-            self._fail(
-                "TK108",
-                f"`{ring.name}` rides in pipe {pipe.name}, which numbers its slots: a put or get opens one",
-                span,
-                self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span),
-            )
-        return X.Place(ring, given, False, span)
-
     def _index(self, e: S.Index) -> Slice | X.Place | X.Entry:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
-            self._fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
+            self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
         tensor = self.evaluate(e.base)
         if isinstance(tensor, Tile | X.Barrier):
-            return self._slot(tensor, e)
+            return places.slot(self, tensor, e)
         if not isinstance(tensor, Tensor):
-            self._fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
+            self.fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
         given, rank = len(e.arguments), len(tensor.dims)
         if given != rank:
-            self._fail(
+            self.fail(
                 "TK116",
                 f"{tensor.name} has {plural(rank, 'axis', 'axes')} and is given {plural(given, 'index', 'indices')}",
                 e.span,
@@ -393,7 +336,7 @@ class Values:
         for axis, argument in enumerate(e.arguments):
             x = self.evaluate(argument.value)
             if argument.name is not None:
-                self._fail("TK106", "an index has no name", argument.name.span)
+                self.fail("TK106", "an index has no name", argument.name.span)
             if isinstance(x, Block):
                 self._covers(tensor, axis, x, argument.value.span)
                 indices.append(x.name)
@@ -409,7 +352,7 @@ class Values:
             elif N.of_type(x, X.I32):
                 indices.append(x)
             else:
-                self._fail(
+                self.fail(
                     "TK106",
                     f"an index is a block or an integer, not {describe(x)}",
                     argument.value.span,
@@ -428,12 +371,12 @@ class Values:
         if isinstance(extent, tuple):
             self.scope.later(told, span, *notes)
             raise Failed
-        self._fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
+        self.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
 
     def _inside(self, tensor: Tensor, axis: int, x: Int) -> None:
         dim = tensor.dims[axis]
         if isinstance(x.size, int) and not (0 <= x.size and (isinstance(dim, str) or x.size < dim)):
-            self._fail(
+            self.fail(
                 "TK104",
                 f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
                 x.span,
@@ -443,32 +386,32 @@ class Values:
         if not isinstance(e.function, S.Name):
             if isinstance(e.function, S.Attribute):
                 if e.function.name.text == "part":
-                    return self._part(e, e.function)
+                    return places.part(self, e, e.function)
                 self._attribute(e.function)
-            self._fail("TK106", "only a function is called", e.span)
+            self.fail("TK106", "only a function is called", e.span)
         name = e.function.text
         if name in ("blocks", "tiles"):
-            self._fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
+            self.fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
         if name in self.scope.names:
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             what = self.scope.names[name].what
             hint = f": an index stands in brackets, `{name}[...]`" if what == "tensor" else ""
             told = f"`{name}` is {article(what)}, not a function{hint}"
-            self._fail("TK106", told, e.function.span)
+            self.fail("TK106", told, e.function.span)
         if name == "bytes":
-            return self._bytes(e)
+            return places.slot_bytes(self, e)
         if name == "read" and len(e.arguments) == 3:
-            return self._read_columns(e)
+            return places.read_columns(self, e)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self._later(f"`{name}(...)`", e.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
-            self._fail("TK102", f"no function `{name}`{hint}", e.function.span)
+            self.fail("TK102", f"no function `{name}`{hint}", e.function.span)
         arity = FUNCTIONS.get(name, 1)
         if len(e.arguments) != arity or any(a.name for a in e.arguments):
-            self._fail(
+            self.fail(
                 "TK116", f"`{name}` takes {plural(arity, 'value')}, not {len(e.arguments)}", e.span
             )
         arguments = [a.value for a in e.arguments]
@@ -484,7 +427,7 @@ class Values:
         if name in ("cdiv", "min", "max") and len(sizes) == 2:
             return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
         if name == "cdiv":
-            self._fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
+            self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
 
@@ -502,60 +445,12 @@ class Values:
             x = Cast(x, Regs("f32", of.shape), span)
         return Cast(x, Regs(dtype, of.shape), span)
 
-    def _part(self, e: S.Call, of: S.Attribute) -> X.Part:
-        """`n.part(i, count)`."""
-        block = self.evaluate(of.base)
-        if not isinstance(block, Block):
-            self._fail("TK106", f"`.part` is of a block, not of {describe(block)}", of.span)
-        if len(e.arguments) != 2:
-            self._fail("TK116", "`.part` takes which part, and of how many", e.span)
-        which, of_many = (a.value for a in e.arguments)
-        count = self.number(of_many, "the number of parts")
-        size = block.axis.size
-        if size % count:
-            told = f"block {block.name} of {size} has no {count} equal parts"
-            self._fail("TK104", told, of_many.span)
-        index = self.evaluate(which)
-        if isinstance(index, Int) and isinstance(index.size, int) and not 0 <= index.size < count:
-            self._fail("TK104", f"part {index.size} of {count} lies outside the block", which.span)
-        given = N.as_integer(self, index, which.span, "a part's number")
-        return X.Part(block.name, given, count, size // count, block.axis.extent, e.span)
-
-    def _bytes(self, e: S.Call) -> Int:
-        """`bytes(a, b)`: of one slot of each."""
-        total = 0
-        for argument in e.arguments:
-            x = self.evaluate(argument.value)
-            tile = x.tile if isinstance(x, X.Place) else x
-            if not isinstance(tile, Tile) or tile.accumulator:
-                told = f"`bytes` is of shared tiles, not of {describe(x)}"
-                self._fail("TK106", told, argument.value.span)
-            total += math.prod(tile.shape) * DTYPES[tile.dtype].bits // 8
-        return Int(total, e.span)
-
-    def _read_columns(self, e: S.Call) -> X.ReadPlace:
-        """`read(d[i], first, count)`."""
-        whole, first, many = (a.value for a in e.arguments)
-        place = self.alone(self.evaluate(whole), whole.span)
-        if not isinstance(place, X.Place):
-            told = f"columns are read of a slot such as `d[i]`, not of {describe(place)}"
-            self._fail("TK106", told, whole.span)
-        count = self.number(many, "the number of columns")
-        *rows, width = place.tile.shape
-        column = self.evaluate(first)
-        start = column.size if isinstance(column, Int) and isinstance(column.size, int) else 0
-        if start < 0 or start + count > width:
-            told = f"columns {start} to {start + count} lie outside {place.tile.name}, which has {width}"
-            self._fail("TK104", told, e.span)
-        at = N.as_integer(self, column, first.span, "a column's number")
-        return X.ReadPlace(place, at, None, Regs(place.tile.dtype, (*rows, count)), e.span)
-
     def _read(self, e: S.Expression, span: Span) -> P.Read | X.ReadPlace:
-        tile = self.alone(self.evaluate(e), e.span)
+        tile = places.alone(self, self.evaluate(e), e.span)
         if isinstance(tile, X.Place):
             return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if not isinstance(tile, Tile):
-            self._fail(
+            self.fail(
                 "TK106",
                 f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
                 e.span,
@@ -567,7 +462,7 @@ class Values:
         """Checks that the role may read the tile here."""
         owned = self.owned(tile, span)
         if owned.direction == "put":
-            self._fail(
+            self.fail(
                 "TK107",
                 f"`{tile.name}` is read inside a put of pipe {owned.pipe.name}: "
                 f"what a put writes is read in a get, by {listed(owned.pipe.consumers)}",
@@ -582,7 +477,7 @@ class Values:
         owned = self.scope.owned.get(tile.name)
         if owned is None:
             if tile.name not in self.scope.pipe_of and not self.scope.broken:
-                self._fail(
+                self.fail(
                     "TK108",
                     f"no pipe carries `{tile.name}`: name a slot of it, such as `{tile.name}[0]`, in "
                     "a `load`, `store`, `mma`, `read` or copy",
@@ -595,7 +490,7 @@ class Values:
                 f"pipe {pipe.name} carries it: {listed(pipe.producers)} owns it in `put {pipe.name}:`, "
                 f"{listed(pipe.consumers)} in `get {pipe.name}:`"
             )
-            self._fail(
+            self.fail(
                 "TK108",
                 f"`{tile.name}` is used outside its put or get",
                 span,
@@ -605,7 +500,7 @@ class Values:
 
     # reporting
 
-    def _fail(
+    def fail(
         self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
     ) -> NoReturn:
         self.scope.error(code, message, span, *notes, fix=fix)
@@ -614,50 +509,3 @@ class Values:
     def _later(self, what: str, span: Span) -> NoReturn:
         self.scope.later(what, span)
         raise Failed
-
-
-def dims(tensor: Tensor) -> str:
-    return f"[{', '.join(map(str, tensor.dims))}]"
-
-
-def listed_values(values: tuple[Any, ...]) -> str:
-    return " and ".join(describe(x) for x in values)
-
-
-def describe(x: Any) -> str:
-    """A value in words, for messages."""
-    match x:
-        case Int():
-            return f"the integer {show(x.size)}"
-        case Constant():
-            return f"the number {x.value:g}"
-        case Slice():
-            return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
-        case Tile():
-            return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
-        case X.Place():
-            return f"a slot of {x.tile.name}"
-        case X.Barrier():
-            return f"the barrier {x.name}"
-        case X.Entry():
-            return f"the barrier {x.barrier.name}"
-        case X.Part():
-            return f"a part of the block {x.block}"
-        case X.Identity():
-            return f"the {x.which}'s number"
-        case P.Variable() | P.Apply() | X.Number() | X.BlockNumber() if x.type == X.I32:
-            return "an integer of the kernel"
-        case P.Apply() if x.type == X.I1:
-            return "a condition"
-        case Transposed():
-            return f"the transpose of {x.tile.name}"
-        case Product():
-            return f"a matrix product, f32 {list(x.shape)}"
-        case Block():
-            return f"the block {x.name}"
-        case Tensor() | P.Schedule() | P.Pipe():
-            return f"the {type(x).__name__.lower()} {x.name}"
-        case S.Role():
-            return f"the role {x.name.text}"
-        case _:
-            return f"a register value, {x.type}"

@@ -7,6 +7,8 @@ from typing import Any, NoReturn
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend.explicit_program import Fill, Number, Place
+from tkc.frontend.meanings import Failed, Product, describe, dims
+from tkc.frontend.places import alone
 from tkc.frontend.program import Constant, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
@@ -21,7 +23,7 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Product, Values, describe, dims
+from tkc.frontend.values import Values
 
 
 class Writes:
@@ -37,7 +39,7 @@ class Writes:
         for hint in s.hints:
             self.scope.later("a hint after a copy", hint.span)
         target = self._target(s)
-        source = self.values.alone(self.values.evaluate(s.source), s.source.span)
+        source = alone(self.values, self.values.evaluate(s.source), s.source.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)
         if isinstance(target, Place):
@@ -79,7 +81,7 @@ class Writes:
 
     def _target(self, s: S.Copy) -> Slice | Tile | Place:
         try:
-            target = self.values.alone(self.values.evaluate(s.target), s.target.span)
+            target = alone(self.values, self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise

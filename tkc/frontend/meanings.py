@@ -1,0 +1,80 @@
+"""What expressions come to that is no part of a program, and every meaning in words, for messages."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tkc.frontend.explicit_program as X
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.program import Constant, Slice, Tensor, Tile
+from tkc.frontend.scope import Block, Int
+from tkc.frontend.sizes import show
+from tkc.frontend.syntax import Span
+
+
+class Product(NamedTuple):
+    """`a @ b`, each tile with whether it is transposed."""
+
+    a: Tile
+    transpose_a: bool
+    b: Tile
+    transpose_b: bool
+    shape: tuple[int, int]
+    span: Span
+
+
+class Transposed(NamedTuple):
+    tile: Tile
+    span: Span
+
+
+class Failed(Exception):
+    """The expression was wrong and has been reported."""
+
+
+def dims(tensor: Tensor) -> str:
+    return f"[{', '.join(map(str, tensor.dims))}]"
+
+
+def listed_values(values: tuple[Any, ...]) -> str:
+    return " and ".join(describe(x) for x in values)
+
+
+def describe(x: Any) -> str:
+    """A value in words, for messages."""
+    match x:
+        case Int():
+            return f"the integer {show(x.size)}"
+        case Constant():
+            return f"the number {x.value:g}"
+        case Slice():
+            return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
+        case Tile():
+            return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
+        case X.Place():
+            return f"a slot of {x.tile.name}"
+        case X.Barrier():
+            return f"the barrier {x.name}"
+        case X.Entry():
+            return f"the barrier {x.barrier.name}"
+        case X.Part():
+            return f"a part of the block {x.block}"
+        case X.Identity():
+            return f"the {x.which}'s number"
+        case P.Variable() | P.Apply() | X.Number() | X.BlockNumber() if x.type == X.I32:
+            return "an integer of the kernel"
+        case P.Apply() if x.type == X.I1:
+            return "a condition"
+        case Transposed():
+            return f"the transpose of {x.tile.name}"
+        case Product():
+            return f"a matrix product, f32 {list(x.shape)}"
+        case Block():
+            return f"the block {x.name}"
+        case Tensor() | P.Schedule() | P.Pipe():
+            return f"the {type(x).__name__.lower()} {x.name}"
+        case S.Role():
+            return f"the role {x.name.text}"
+        case _:
+            return f"a register value, {x.type}"
