@@ -76,10 +76,18 @@ def test_it_runs_under_every_schedule(target: str, schedule: str, seed: int) -> 
     ],
 )
 def test_a_guard_is_an_election_however_it_is_written(guard: str, seed: int) -> None:
-    text = source("sm_100a", ("                elect:\n                    expect", f"                {guard}\n                    expect"))
+    text = source(
+        "sm_100a",
+        (
+            "                elect:\n                    expect",
+            f"                {guard}\n                    expect",
+        ),
+    )
     kernel = tkc.compile(text, target="sm_100a", params=SMALL)
     elected = kernel.ptx.count("elect.sync")
-    assert elected == tkc.compile(source("sm_100a"), target="sm_100a", params=SMALL).ptx.count("elect.sync")
+    assert elected == tkc.compile(source("sm_100a"), target="sm_100a", params=SMALL).ptx.count(
+        "elect.sync"
+    )
     report, c, wanted = gemm(kernel, 136, 72, 136, seed)
     assert not report.findings, "\n".join(map(str, report.findings))
     assert np.abs(c.astype(np.float64) - wanted).max() <= 0.01 * np.abs(wanted).max()
@@ -118,3 +126,92 @@ def test_a_wait_that_is_missing_shows(target: str, old: str, new: str, seed: int
         wrong = np.abs(c.astype(np.float64) - wanted).max()
         shown = shown or bool(report.findings) or not wrong <= 0.01 * np.abs(wanted).max()
     assert shown
+
+
+ADD = """\
+kernel add(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 64), blocks(N, 32))
+    shared x: tile[f32, 64, 32]
+    barrier full, count = 1
+    role all:
+        phase = 0
+        for m, n in work:
+            elect:
+                expect full, bytes(x)
+                load x <- X[m, n], full, evict_first
+            wait full, phase
+            phase = phase ^ 1
+            elect:
+                store Y[m, n] += x, evict_last
+                commit stores
+                wait stores <= 0, read
+        elect: wait stores
+"""
+
+
+def test_a_store_adds_and_copies_have_priorities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(-99, 99, (70, 36)).astype(np.float32) for _ in range(2))
+    wanted = x + y
+    kernel = tkc.compile(ADD, target="sm_90a")
+    report = kernel.emulate(x, y, sm_count=2, schedule="random", seed=seed)
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert (y == wanted).all()
+    assert kernel.ptx.count(".L2::cache_hint") == 2
+    assert "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add" in kernel.ptx
+
+
+MIXED = """\
+kernel mixed(X: global[bf16, M, N], Y: global[bf16, M, N], n: i32):
+    launch persistent
+    schedule work: m, k in tiles(blocks(M, 128), blocks(N, 64))
+    shared x: tile[bf16, 128, 64] * 2
+    shared y: tile[bf16, 128, 64] * 2
+    barrier ready * 2, count = 4
+    barrier free * 2, count = 1
+    pipe inputs(x): load -> math
+    role load:
+        for m, k in work:
+            put inputs: x <- X[m, k]
+    role math, warps 4:
+        i = 0
+        phase = 0
+        for m, k in work:
+            get inputs:
+                v = f32(read(x))
+                wait free[i], phase ^ 1
+                y[i] <- bf16(v + v)
+                fence proxy shared
+                sync warp
+                if lane == 0: arrive ready[i]
+            phase = phase ^ i
+            i = i ^ 1
+    role store:
+        i = 0
+        phase = 0
+        for m, k in work:
+            wait ready[i], phase
+            elect:
+                store Y[m, k] <- y[i]
+                commit stores
+                wait stores <= 0, read
+                arrive free[i]
+            j = 0
+            while j < n: j += 1
+            phase = phase ^ i
+            i = 1 - i
+        elect: wait stores
+"""
+
+
+@BOTH
+def test_a_pipe_and_barriers_of_the_program_work_beside_each_other(target: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (300, 200)).astype(BF16)
+    y = np.zeros_like(x)
+    report = tkc.compile(MIXED, target=target).emulate(
+        x, y, 3, sm_count=2, schedule="random", seed=seed
+    )
+    assert not report.findings, "\n".join(map(str, report.findings))
+    assert (y.astype(np.float32) == 2 * x.astype(np.float32)).all()

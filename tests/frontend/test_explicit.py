@@ -57,6 +57,8 @@ CASES = [
     ("Y[m, n0] <- x[i]", "TK106", "Y[m, n0] <- x[i]", "`store Y[m, n0] <- x[i]`"),
     ("store x[i] <- Y[m, n0]", "TK106", "x[i]", "`store` copies to a slice"),
     ("store Y[m, n0] <- x[i], full[i]", "TK101", "store Y[m, n0] <- x[i], full[i]", "is written"),
+    ("load x[i] <- X[m, n0], one, evict", "TK102", "evict", "options are `evict_first`"),
+    ("store Y[m, n0] -= x[i]", "TK101", "store Y[m, n0] -= x[i]", "or `+=`"),
     # commands
     ("wait full[i]", "TK101", "wait full[i]", "`wait full[slot], phase`"),
     ("wait full[i], 0, relaxd", "TK102", "relaxd", "options are `relaxed` and `cluster`"),
@@ -111,7 +113,9 @@ def test_a_mistake_is_explained_at_its_place(line: str, code: str, text: str, to
     ],
 )
 def test_a_declaration_is_checked(old: str, new: str, code: str, told: str) -> None:
-    said = only(mistakes(changed(with_line("wait one, 0"), (old, new), ("wait one, 0", "sync warp"))))
+    said = only(
+        mistakes(changed(with_line("wait one, 0"), (old, new), ("wait one, 0", "sync warp")))
+    )
     assert said.code == code
     assert told in said.message
 
@@ -173,7 +177,9 @@ def test_every_command_becomes_its_operation() -> None:
     assert [(b.number.value.data, b.threads.value.data if b.threads else 0) for b in named] == [
         (0, 0), (5, 128),
     ]  # fmt: skip
-    assert [(r.action.data, r.count.value.data) for r in operations(module, RegistersOp)] == [("dec", 40)]
+    assert [(r.action.data, r.count.value.data) for r in operations(module, RegistersOp)] == [
+        ("dec", 40)
+    ]
     assert [e.scope.data for e in operations(module, s.ElectedOp)] == ["one", "lane", "one"]
     (expect,) = operations(module, s.MbarrierExpectOp)
     assert expect.bytes.value.data == 64 * 64 * 2

@@ -100,4 +100,7 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
                 if isinstance(copy.operation, CopyOp | LoadOp | StoreOp):
                     reads |= copy.index == 0
                     writes |= copy.index == 1
+                    reads |= (
+                        isinstance(copy.operation, StoreOp) and copy.operation.reduce is not None
+                    )
     return reads, writes

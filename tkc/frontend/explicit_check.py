@@ -35,6 +35,13 @@ FENCES: dict[str, dict[str, str]] = {
 
 GROUPS = ("stores", "products")
 SYNCS = ("role", "warp", "cta")
+HINTS = ("evict_first", "evict_last", "evict_normal")
+REDUCTIONS = {"<-": "", "+=": "add"}
+"""How a store combines with what is there."""
+
+ADDED = ("f32", "f16", "bf16", "i32")
+"""What the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
+
 EACH = {"warp": "lane", "thread": "all"}
 SCOPES = {"": "one", "warp": "lane"}
 
@@ -162,7 +169,7 @@ class Explicit:
         return X.Expect(entry, count, s.span)
 
     def _load(self, s: E.Command) -> Any:
-        if s.subject.operator != "<-" or len(s.options) != 1 or s.options[0].name is not None:
+        if s.subject.operator != "<-" or not s.options or s.options[0].name is not None:
             self._form(s, "`load a[slot] <- A[m, k], full[slot]`, with the barrier that it signals")
         place = self._place(s.subject.place, "a copy goes to")
         source = self.values.evaluate(s.subject.value)
@@ -174,11 +181,19 @@ class Explicit:
                 s.subject.value.span,  # type: ignore[union-attr]
             )
         self._same(place.tile, source, s.subject.span)
-        return X.Load(place, source, entry, s.span)
+        return X.Load(place, source, entry, self._hint(s, s.options[1:]), s.span)
+
+    def _hint(self, s: E.Command, options: tuple[S.Argument, ...]) -> str:
+        """The priority in the L2 cache that a copy may end with."""
+        flags = self._flags(s, options, HINTS)
+        if len(flags) > 1:
+            self._fail("TK116", f"a copy has one of {listed(HINTS)}", s.span)
+        return flags.pop() if flags else ""
 
     def _store(self, s: E.Command) -> Any:
-        if s.subject.operator != "<-" or s.options:
-            self._form(s, "`store C[m, n] <- c[slot]`, followed by `commit stores`")
+        reduce = REDUCTIONS.get(s.subject.operator)
+        if reduce is None:
+            self._form(s, "`store C[m, n] <- c[slot]` or `+=`, followed by `commit stores`")
         target = self.values.evaluate(s.subject.place)
         if not isinstance(target, Slice):
             self._fail(
@@ -188,7 +203,9 @@ class Explicit:
             )
         place = self._place(s.subject.value, "a store copies")
         self._same(place.tile, target, s.subject.span)
-        return X.Store(target, place, s.span)
+        if reduce and target.dtype not in ADDED:
+            self._fail("TK105", f"a store adds {listed(ADDED)}, not {target.dtype}", s.span)
+        return X.Store(target, place, reduce, self._hint(s, s.options), s.span)
 
     def _same(self, tile: Tile, slice: Slice, span: Span) -> None:
         """A copy keeps shape and dtype."""

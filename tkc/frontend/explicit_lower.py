@@ -130,12 +130,18 @@ def _expect(k: Kernel, x: X.Expect) -> None:
 
 def _load(k: Kernel, x: X.Load) -> None:
     source = k.place(x.source)
-    k.emit(T.LoadOp, x.span, [source, place(k, x.destination), *_entry(k, x.entry)])
+    operands = [source, place(k, x.destination), *_entry(k, x.entry)]
+    k.emit(T.LoadOp, x.span, operands, properties=_named(hint=x.hint))
+
+
+def _named(**texts: str) -> dict[str, Attribute]:
+    return {name: StringAttr(text) for name, text in texts.items() if text}
 
 
 def _store(k: Kernel, x: X.Store) -> None:
     destination = k.place(x.destination)
-    k.emit(T.StoreOp, x.span, [place(k, x.source), destination])
+    properties = _named(reduce=x.reduce, hint=x.hint)
+    k.emit(T.StoreOp, x.span, [place(k, x.source), destination], properties=properties)
 
 
 def _fill(k: Kernel, x: X.Fill) -> None:

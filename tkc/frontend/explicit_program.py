@@ -117,12 +117,15 @@ class Load(NamedTuple):
     destination: Place
     source: Slice
     entry: Entry
+    hint: str
     span: Span
 
 
 class Store(NamedTuple):
     destination: Slice
     source: Place
+    reduce: str
+    hint: str
     span: Span
 
 

@@ -69,7 +69,8 @@ class RestartOp(StageOp):
 
 @irdl_op_definition
 class TmaLoadToOp(StageOp):
-    """`stage.tma_load` that signals a barrier of its own choice: entry `entry` of `barriers`."""
+    """`stage.tma_load` that signals a barrier of its own choice: entry `entry` of `barriers`. `hint` is a priority in the
+    L2 cache."""
 
     name = "stage.tma_load_to"
     BY: ClassVar[By | None] = By.ONE
@@ -80,6 +81,7 @@ class TmaLoadToOp(StageOp):
     entry = operand_def(i32)
     coordinates = var_operand_def(i32)
     box = prop_def(ArrayAttr[IntegerAttr])
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),

@@ -99,7 +99,10 @@ class TmaLoadOp(StageOp):
 
 @irdl_op_definition
 class TmaStoreOp(StageOp):
-    """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped."""
+    """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
+
+    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache.
+    """
 
     name = "stage.tma_store"
     BY: ClassVar[By | None] = By.ONE
@@ -108,6 +111,8 @@ class TmaStoreOp(StageOp):
     tensor = operand_def(TensorType)
     coordinates = var_operand_def(i32)
     box = prop_def(ArrayAttr[IntegerAttr])
+    reduce = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -72,13 +73,15 @@ class BlockNumberOp(Operation):
 
 @irdl_op_definition
 class LoadOp(Operation):
-    """`load a[slot] <- A[m, k], full[i]`: one thread starts the copy, which completes its bytes on entry `entry`."""
+    """`load a[slot] <- A[m, k], full[i]`: one thread starts the copy, which completes its bytes on entry `entry`. `hint`
+    as in `stage.tma_load_to`."""
 
     name = "tile.load"
     source = operand_def(SliceType)
     destination = operand_def(SharedType)
     barriers = operand_def(BarriersType)
     entry = operand_def(i32)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "source", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
@@ -90,11 +93,14 @@ class LoadOp(Operation):
 
 @irdl_op_definition
 class StoreOp(Operation):
-    """`store C[m, n] <- c[slot]`: one thread starts the copy, into its open group of stores."""
+    """`store C[m, n] <- c[slot]`: one thread starts the copy, into its open group of stores. `reduce` and `hint` as
+    in `stage.tma_store`."""
 
     name = "tile.store"
     source = operand_def(SharedType)
     destination = operand_def(SliceType)
+    reduce = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "source", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),

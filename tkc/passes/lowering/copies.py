@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import cache_policy
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
@@ -96,7 +98,13 @@ def start_load(
             map,
             _coordinates(k, op, span * columns),
             bar,
+            **_hint(op.hint if isinstance(op, TmaLoadToOp) else None),
         )
+
+
+def _hint(hint: StringAttr | None) -> dict[str, Any]:
+    """The modifier and operand of a priority in the L2 cache."""
+    return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
 
 
 STORE_GRANULE = 16
@@ -130,11 +138,16 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)
     place = k.slot_address(op.buffer, op.slot)
+    name, how = "cp.async.bulk.tensor.store", []
+    if op.reduce is not None:
+        name, how = "cp.reduce.async.bulk.tensor", [f".{op.reduce.data}"]
     for span in range(spans):
         k.emit(
-            "cp.async.bulk.tensor.store",
+            name,
             f".{len(box)}d",
+            *how,
             map,
             _coordinates(k, op, span * columns),
             At(place.base, place.offset + span * stride),
+            **_hint(op.hint),
         )

@@ -64,7 +64,7 @@ def explicit(p: Placement, op: Operation) -> bool:
             p.emit.add(
                 s.TmaStoreOp.create(
                     operands=[slot.buffer, slot.slot, box.tensor, *box.starts],
-                    properties={"box": box.extents},
+                    properties={"box": box.extents, **op.properties},
                 )
             )
         case x.ReadColumnsOp():
@@ -119,7 +119,7 @@ def _load(p: Placement, op: x.LoadOp) -> None:
             operands=[
                 box.tensor, slot.buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
             ],
-            properties={"box": box.extents},
+            properties={"box": box.extents, **op.properties},
         )
     )  # fmt: skip
 
