@@ -56,7 +56,7 @@ CASES = [
     ("x[i] <- X[m, n0]", "TK106", "x[i] <- X[m, n0]", "`load x[i] <- X[m, n0], full[slot]`"),
     ("Y[m, n0] <- x[i]", "TK106", "Y[m, n0] <- x[i]", "`store Y[m, n0] <- x[i]`"),
     ("store x[i] <- Y[m, n0]", "TK106", "x[i]", "`store` copies to a slice"),
-    ("store Y[m, n0] <- x[i], full[i]", "TK101", "store Y[m, n0] <- x[i], full[i]", "is written"),
+    ("store Y[m, n0] <- x[i], full[i]", "TK102", "full[i]", "no such option"),
     ("load x[i] <- X[m, n0], one, evict", "TK102", "evict", "options are `evict_first`"),
     ("store Y[m, n0] -= x[i]", "TK101", "store Y[m, n0] -= x[i]", "or `+=`"),
     # commands
