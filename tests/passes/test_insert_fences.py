@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations, parse, run
 from passes.stage_machine import Event, Machine
@@ -165,6 +165,13 @@ def test_every_path_from_an_access_to_a_synchronisation_passes_a_fence(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(bodies, st.tuples(st.booleans(), st.booleans()))
+@example(
+    (
+        Nest(None, (Leaf("copy", 1), Leaf("read", 1))),
+        Nest(None, (Leaf("read", 1), Leaf("copy", 1))),
+    ),
+    (False, False),
+)
 def test_a_fence_guards_only_what_crosses_and_none_stands_twice_at_one_place(
     nodes: tuple[Node, ...], other: tuple[bool, bool]
 ) -> None:

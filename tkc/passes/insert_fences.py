@@ -112,6 +112,14 @@ class Place:
         """The same for accesses that share a fence; at a loop's edge and beside the loop are different places."""
         return self.anchor, self.block, kind, after
 
+    def fence(self) -> s.ProxyFenceOp | None:
+        """A proxy fence that stands here already: two synchronisations beside one another need one between them."""
+        before = self.block.last_op if self.following is None else self.following.prev_op
+        for neighbour in (before, self.following):
+            if isinstance(neighbour, s.ProxyFenceOp):
+                return neighbour
+        return None
+
 
 @dataclass
 class RoleFences:
@@ -195,7 +203,7 @@ class RoleFences:
         declared = buffer.owner
         assert isinstance(declared, s.BufferOp)
         place = self._place(op, buffer, after)
-        known = self.made.get(place.key("proxy", after))
+        known = self.made.get(place.key("proxy", after)) or place.fence()
         if isinstance(known, s.ProxyFenceOp):
             if declared.sym_name not in known.guards:
                 known.guards = ArrayAttr([*known.guards, declared.sym_name])
