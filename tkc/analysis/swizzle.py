@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SWIZZLES
 
-SPANS: dict[str, int] = {"128B": 128, "64B": 64, "32B": 32, "none": 16}
+SPANS: dict[str, int] = {s: SWIZZLES[s].span for s in ("128B", "64B", "32B", "none")}
 """Bytes of a row that one span holds, widest first; `none` is a box of 16-byte rows."""
 
 ATOMS_32 = "128B_atom_32B"

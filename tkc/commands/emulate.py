@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from tkc.commands.emulation import NUMBERS, prepare
-from tkc.commands.options import compile_options
+from tkc.commands.options import compile_options, data_options
 from tkc.commands.outcome import Settings, look_at_results, run, say
 from tkc.commands.report import Reporter
-from tkc.commands.run import DEFAULT_RTOL, check_names
+from tkc.commands.run import check_names
 from tkc.job import no_such
 
 
@@ -31,17 +31,7 @@ def _dims(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
 @click.command("emulate")
 @click.argument("source", metavar="KERNEL.tk|KERNEL.ptx|LAUNCH.json", type=click.Path())
 @click.argument("words", metavar="ARGUMENT…", nargs=-1)
-@click.option("--out", multiple=True, metavar="C=c.npy", help="Save an argument after the run.")
-@click.option(
-    "--expect", multiple=True, metavar="C=ref.npy", help="Compare an argument with a file."
-)
-@click.option(
-    "--rtol",
-    type=float,
-    default=DEFAULT_RTOL,
-    show_default=True,
-    help="Largest relative error (Frobenius).",
-)
+@data_options
 @click.option(
     "--launch",
     metavar="FILE.json",

@@ -27,6 +27,33 @@ _PARAM = re.compile(r"([A-Za-z_]\w*)=([+-]?(?:0[xX][0-9a-fA-F_]+|[0-9][0-9_]*))"
 _INT64 = range(-(2**63), 2**63)
 
 
+DEFAULT_RTOL = 3e-3
+
+
+def data_options(command: F) -> F:
+    """The options of a command that runs a kernel: what is saved, what is compared, and how closely."""
+    for option in (
+        click.option(
+            "--rtol",
+            type=float,
+            default=DEFAULT_RTOL,
+            show_default=True,
+            help="Largest relative error (Frobenius).",
+        ),
+        click.option(
+            "--expect",
+            multiple=True,
+            metavar="C=ref.npy",
+            help="Compare an argument with a file after the run.",
+        ),
+        click.option(
+            "--out", multiple=True, metavar="C=c.npy", help="Save an argument after the run."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def parse_params(words: tuple[str, ...]) -> dict[str, int]:
     """`("BM=64", …)` as a dictionary; a word that is no NAME=INT, or a name given twice, is wrong usage."""
     params: dict[str, int] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tkc.commands.options import compile_options, session
+from tkc.commands.options import compile_options, data_options, session
 from tkc.commands.report import Reporter
 from tkc.diagnostics import TkcError, nearest
 
@@ -16,26 +16,11 @@ if TYPE_CHECKING:
     from tkc.backend.cuda import Driver
     from tkc.kernel import Kernel
 
-DEFAULT_RTOL = 3e-3
-
 
 @click.command("run")
 @click.argument("source", metavar="KERNEL.tk|KERNEL.json", type=click.Path())
 @click.argument("words", metavar="ARGUMENT…", nargs=-1)
-@click.option("--out", multiple=True, metavar="C=c.npy", help="Save an argument after the run.")
-@click.option(
-    "--expect",
-    multiple=True,
-    metavar="C=ref.npy",
-    help="Compare an argument with a file after the run.",
-)
-@click.option(
-    "--rtol",
-    type=float,
-    default=DEFAULT_RTOL,
-    show_default=True,
-    help="Largest relative error (Frobenius).",
-)
+@data_options
 @click.option(
     "--device", type=int, default=0, show_default=True, metavar="N", help="The GPU to run on."
 )

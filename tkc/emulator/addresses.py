@@ -14,7 +14,6 @@ from tkc.emulator.spaces import (
     LOCAL_WINDOW,
     PARAM_WINDOW,
     SHARED_WINDOW,
-    WINDOW_SIZE,
     Origin,
     Region,
     out_of_bounds,
@@ -211,8 +210,3 @@ def parts_at(w: Any, origin: Origin, space: str, addresses: Vec, unit: int) -> l
     if space in ("global", "const"):
         return global_parts(w, origin, addresses, unit)
     return _generic_parts(w, origin, addresses, unit)
-
-
-def window_of(address: int) -> int:
-    """The start of the window of the generic space that an address lies in."""
-    return address // WINDOW_SIZE * WINDOW_SIZE

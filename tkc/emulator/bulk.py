@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tkc.emulator.instruction import PARKED, Blocking, Builder, Ending, Instruction, Semantic, Step
+from tkc.emulator.instruction import Blocking, Builder, Instruction, Semantic, Step
 from tkc.emulator.lanes import U16, U32, U64, Vec, view
 from tkc.emulator.mbarrier import MBarrier, find
 from tkc.emulator.report import Stop
@@ -102,19 +102,7 @@ def _wait_group(reads: bool) -> Builder:
                     del groups.committed[:kept]
             return None
 
-        def make(following: int) -> Ending:
-            def run(w: Any, path: Any) -> int:
-                token = unfinished(w)
-                if token is None:
-                    return following
-                path.pc = following - 1
-                path.waits = "a bulk group"
-                token.waiting.append(path)
-                return PARKED
-
-            return run
-
-        return Blocking(make)
+        return Blocking.until(unfinished, "a bulk group")
 
     return build
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tkc.emulator.addresses import address_reader, global_parts, shared_parts
 from tkc.emulator.bulk import Token, aligned, barrier_of, reduction, scalar_reader, shared_place
-from tkc.emulator.instruction import PARKED, Blocking, Builder, Ending, Instruction, Semantic, Step
+from tkc.emulator.instruction import Blocking, Builder, Instruction, Semantic, Step
 from tkc.emulator.lanes import SELECT, U8, U32, U64, UNSIGNED, Vec, view
 from tkc.emulator.spaces import SHARED_WINDOW, Origin
 from tkc.ir.isa.memory import Done, Proxy
@@ -147,19 +147,7 @@ def _wait(everything: bool) -> Builder:
                 groups.open = []
             return None
 
-        def make(following: int) -> Ending:
-            def run(w: Any, path: Any) -> int:
-                token = unfinished(w)
-                if token is None:
-                    return following
-                path.pc = following - 1
-                path.waits = "cp.async"
-                token.waiting.append(path)
-                return PARKED
-
-            return run
-
-        return Blocking(make)
+        return Blocking.until(unfinished, "cp.async")
 
     return build
 

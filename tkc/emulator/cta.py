@@ -11,7 +11,7 @@ from tkc.emulator.bulk import check_exit
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import LANES, U8
 from tkc.emulator.report import Stop
-from tkc.emulator.spaces import SHARED_WINDOW, Region
+from tkc.emulator.spaces import Region
 from tkc.emulator.warp import Path, Warp
 
 if TYPE_CHECKING:
@@ -74,10 +74,6 @@ class Cta:
         self.warps = [Warp(machine, self, i) for i in range(-(-machine.threads // LANES))]
         for warp in self.warps:
             machine.fill_registers(warp)
-
-    @property
-    def generic_base(self) -> int:
-        return SHARED_WINDOW + self.window
 
     def ended(self, warp: Warp, mask: int) -> None:
         """Lanes of a warp have ended: barriers wait for fewer threads, and the CTA may be done."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tkc.emulator.lanes import FULL, Vec
+from tkc.emulator.lanes import FULL
 
 if TYPE_CHECKING:
     from tkc.emulator.warp import Warp
@@ -169,12 +169,3 @@ def permuted(low: int, high: int, dest: int, selector: int) -> Follow:
         put(warp, dest, value)
 
     return run
-
-
-def by_bytes(lanes: Sequence[int], unwritten: Vec) -> int:
-    """The taint of a register from a table (active lane, byte) of what is unwritten; `lanes` are their numbers."""
-    value = 0
-    for row, lane in zip(unwritten, lanes, strict=True):
-        for k in row.nonzero()[0].tolist():
-            value |= 1 << (32 * k + lane)
-    return value

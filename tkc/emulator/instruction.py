@@ -39,6 +39,24 @@ class Blocking:
 
     make: Callable[[int], Ending]
 
+    @classmethod
+    def until(cls, unfinished: Callable[[Any], Any], what: str) -> Blocking:
+        """Waits while `unfinished(warp)` gives a token, which goes on with the path; `what` names it in a hang."""
+
+        def make(following: int) -> Ending:
+            def run(w: Any, path: Any) -> int:
+                token = unfinished(w)
+                if token is None:
+                    return following
+                path.pc = following - 1
+                path.waits = what
+                token.waiting.append(path)
+                return PARKED
+
+            return run
+
+        return cls(make)
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:

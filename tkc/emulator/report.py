@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,10 +72,6 @@ class Report:
 
     def count(self, name: str, by: int = 1) -> None:
         self.stats[name] = self.stats.get(name, 0) + by
-
-    def merge_stats(self, more: Mapping[str, int]) -> None:
-        for name, by in more.items():
-            self.count(name, by)
 
 
 class Stop(Exception):

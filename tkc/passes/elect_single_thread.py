@@ -137,7 +137,7 @@ class RoleElection:
         self._guard(block, after, inner, kind)
 
     def _guard(self, block: Block, before: Operation | None, body: Block, kind: Who) -> None:
-        """Accumulators used after the region leave it: with the products for the elected thread, as they were for others."""
+        """Accumulators used after the region leave it: after its products for the elected thread, else as before."""
         last = body.last_op
         assert last is not None
         leaving = [

@@ -146,7 +146,6 @@ def _tcgen05(
     mixed: bool = False,
     mn_major: tuple[str, ...] = (),
     tag: str = "",
-    pair_only: bool = False,
 ) -> tuple[Mma, ...]:
     """The eight rows of one unscaled kind: 1 and 2 CTAs and `.ws`, dense and sparse."""
     needs = _TCGEN05 | extra

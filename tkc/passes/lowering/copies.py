@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.targets import Feature
+from tkc.ir.isa.tensormap import GRANULE
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.tile.types import TensorType
@@ -103,11 +104,6 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
         )
 
 
-STORE_GRANULE = 16
-"""Bytes that the copy engine writes at once along a row: seen on an H200, it fills the last 16 bytes of a row with
-zeros, also beyond the tensor's extent. So rows of a stored tensor must be whole granules."""
-
-
 REDUCTION = ("cp.reduce.async.bulk.tensor", ".add")
 
 
@@ -116,7 +112,7 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
     type = tensor.type
     assert isinstance(type, TensorType)
     inner, bits = type.shape[-1], DTYPES[type.dtype.data].bits
-    elements = STORE_GRANULE * 8 // bits
+    elements = GRANULE * 8 // bits
     size: Any = {"sym": inner} if isinstance(inner, str) else inner
     index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
     argument = k.source.arg_names.data[index].data
@@ -124,7 +120,7 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
     requirement = {
         "test": {"op": "eq", "of": [{"op": "mod", "of": [size, elements]}, 0]},
         "message": f"rows of {argument} are {shown} {type.dtype.data} wide; the copy engine writes "
-        f"whole {STORE_GRANULE} bytes, so the last axis must be a multiple of {elements}",
+        f"whole {GRANULE} bytes, so the last axis must be a multiple of {elements}",
     }
     if requirement not in k.requires:
         k.requires.append(requirement)

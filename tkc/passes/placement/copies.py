@@ -14,6 +14,7 @@ from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
@@ -43,9 +44,6 @@ TURNED = 64
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
-
-TMA_BOX = 256
-"""The copy engine's limit on each extent of a box (cuTensorMapEncodeTiled)."""
 
 
 def copy(p: Placement, op: t.CopyOp) -> None:
@@ -143,20 +141,20 @@ def _check_box(buffer: BufferType, op: Operation) -> None:
     """TK207 where the copy engine has no boxes for a tile."""
     shape = list(buffer.shape)
     if len(shape) == 1:
-        if shape[0] > TMA_BOX and shape[0] % TMA_BOX:
+        if shape[0] > MAX_BOX and shape[0] % MAX_BOX:
             raise TkcError.at(
                 "TK207",
                 f"a vector of {shape[0]} elements is no whole number of the tensor copy engine's boxes, "
-                f"which have at most {TMA_BOX} elements on an axis",
+                f"which have at most {MAX_BOX} elements on an axis",
                 location_of(op),
             )
         return
     for extent in buffer.shape[:-1]:
-        if extent > TMA_BOX:
+        if extent > MAX_BOX:
             raise TkcError.at(
                 "TK207",
                 f"a tile of shape {shape} has an extent of {extent}; the tensor copy engine takes "
-                f"boxes of at most {TMA_BOX} on each axis but the last",
+                f"boxes of at most {MAX_BOX} on each axis but the last",
                 location_of(op),
             )
     span = SWIZZLES[buffer.swizzle.data].span
