@@ -1,4 +1,4 @@
-"""The clauses of a launch: `persistent`, `cluster(n)`, `pair`, and which axis of a schedule a cluster's CTAs lie across."""
+"""Launch clauses: `persistent`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster's CTAs lie across."""
 
 from __future__ import annotations
 
@@ -56,13 +56,17 @@ class Clauses:
             if isinstance(clause, S.Call):
                 self.scope.error("TK116", f"`launch {name}` takes no values", clause.span)
             return not isinstance(clause, S.Call)
-        if len(given) != 1 or given[0].name is not None:
+        options = [a.name for a in given if a.name is not None]
+        if options:
+            self.scope.later(f"`launch cluster` with `{options[0].text}`", options[0].span)
+            return True
+        if len(given) != 1:
             self.scope.error(
                 "TK116", "`launch cluster(n)` takes the number of CTAs of a cluster", clause.span
             )
             return False
         self.ctas = self.values.number(given[0].value, "the number of CTAs of a cluster")
-        if not 1 <= self.ctas <= MOST_CTAS:
+        if self.ctas > MOST_CTAS:
             self.scope.error(
                 "TK120",
                 f"a cluster of {plural(self.ctas, 'CTA')}: it has 1 to {MOST_CTAS}",

@@ -335,7 +335,9 @@ class Declarations:
                 s.name.span,
             )
         if across is not None and across < len(axes) and axes[across].single:
-            self._later("a cluster across single elements: `across` is an axis of `blocks`", value.span)
+            self._later(
+                "a cluster across single elements: `across` is an axis of `blocks`", value.span
+            )
         made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)

@@ -217,7 +217,7 @@ class Multiply(NamedTuple):
 
 
 class Move(NamedTuple):
-    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for all CTAs of the cluster."""
+    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster."""
 
     destination: Slice | str
     source: Slice | str | Value

@@ -61,8 +61,8 @@ REACHES: dict[str | None, Reach] = {
     Across.GATHER: Reach(commit=To.LEADER, full=True, release=To.ALL),
     Across.SPREAD: Reach(commit=To.ALL, release=To.LEADER, empty=True),
 }
-"""Barriers across a cluster (R15): who writes to a CTA's slot must know that all who read it are done, and the other way
-round."""
+"""Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the
+reverse."""
 
 
 def arrivals(how: tuple[How, ...], warps: int, groups: int = 1, ctas: int = 1) -> int:
@@ -98,8 +98,8 @@ class Ring:
 
     @property
     def scope(self) -> dict[str, Attribute]:
-        """Arrivals and waits order plain accesses, too, of CTAs that share the ring; what only the copy engine and products
-        touch, they order at the scope of a CTA."""
+        """Signals order plain accesses of CTAs that share the ring at the cluster's scope; accesses of the copy engine and
+        of products, at the scope of a CTA."""
         signals = [u.operation for u in self.pipe.ring.uses]
         plain = any(
             How.GENERIC in how_of(o) for o in signals if isinstance(o, s.CommitOp | s.ReleaseOp)
@@ -401,7 +401,7 @@ class RoleLowering:
         )
 
     def _expect(self, emit: Emitter, op: s.AcquireOp, ring: Ring, state: State) -> None:
-        """Announces the bytes that the item's copies bring, before they start; the leader of a pair does so for both."""
+        """Announces the bytes that the item's copies bring, before they start; a pair's leader does so for both."""
         assert ring.full is not None
         gathers = ring.reach.commit is To.LEADER
         for use in op.slot.uses:

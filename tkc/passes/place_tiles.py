@@ -147,8 +147,8 @@ def _across(p: Placement, op: t.PipeOp) -> Across | None:
     if len(first) > 1 or len(last) > 1:
         raise TkcError.at(
             "TK110",
-            f"pipe {op.sym_name.data} has ends of which one issues products of a pair and another does not: not supported "
-            "yet; a pipe of its own fits",
+            f"pipe {op.sym_name.data} has ends of which one issues products of a pair and another does not: "
+            "not supported yet; a pipe of its own fits",
             location_of(op),
         )
     if first != last:

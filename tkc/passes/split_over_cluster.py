@@ -1,8 +1,8 @@
 """Split the work of a cluster over its CTAs, before anything asks how large a CTA's tiles are.
 
 Before: a kernel's launch says `cluster` or `pair`; a schedule's item is one CTA's (`cluster`) or both CTAs' (`pair`).
-After: an item is the whole cluster's, and each CTA's share of it is a `tile.share`. In a pair, tiles have the extents that
-one CTA holds (R15). Copies that are the same in all CTAs say `multicast`, products of a pair `pair`.
+After: an item is the whole cluster's, and each CTA's share of it is a `tile.share`. In a pair, tiles have the extents
+that one CTA holds (R15). Copies that are the same in all CTAs say `multicast`, products of a pair `pair`.
 Here because: layouts, depths and warps are chosen for the tiles of one CTA; afterwards a cluster differs from one CTA
 only in where its barriers are.
 """
@@ -52,7 +52,9 @@ class SplitOverClusterPass(ModulePass):
 def _require_clusters(kernel: t.KernelOp, target: Target) -> None:
     if not target.has({Feature.CLUSTER}):
         raise TargetError.at(
-            "TK202", f"a cluster needs {Feature.CLUSTER}; {target.name} has none", location_of(kernel)
+            "TK202",
+            f"a cluster needs {Feature.CLUSTER}; {target.name} has none",
+            location_of(kernel),
         )
 
 
@@ -246,15 +248,16 @@ class Split:
             if self.joint and accum.tile in self.axes and rows % PAIR_ROWS:
                 raise TkcError.at(
                     "TK203",
-                    f"accumulator {accum.sym_name.data} has {rows} rows; a pair's product takes a multiple of {PAIR_ROWS}",
+                    f"accumulator {accum.sym_name.data} has {rows} rows; a pair's product takes a multiple of "
+                    f"{PAIR_ROWS}",
                     location_of(accum),
                 )
         for value in self.whole:
             if value in self.axes:
                 raise TkcError.at(
                     "TK110",
-                    "a tile that is an operand of products on both sides, of which each CTA of a pair has half of the rows "
-                    "but all of the columns, is not supported yet",
+                    "a tile that is an operand of products on both sides, of which each CTA of a pair has half of the "
+                    "rows but all of the columns, is not supported yet",
                     location_of(slot_owner(value).owner),  # type: ignore[arg-type]
                 )
         for value, axis in self.axes.items():
@@ -268,8 +271,8 @@ class Split:
             if isinstance(copy.destination.type, SliceType) and copy.destination not in self.axes:
                 raise TkcError.at(
                     "TK110",
-                    "both CTAs of a pair would store this: only what comes of an accumulator's rows is split over them; "
-                    "anything else is not supported yet",
+                    "both CTAs of a pair would store this: only what comes of an accumulator's rows is split over "
+                    "them; anything else is not supported yet",
                     location_of(copy),
                     Note("the kernel is launched in pairs", location_of(self.kernel)),
                 )

@@ -27,6 +27,9 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import (
+    Across as Across,
+)
+from tkc.ir.stage.structure import (
     BarriersOp,
     BufferOp,
     By,
@@ -40,9 +43,6 @@ from tkc.ir.stage.structure import (
     UnitOp,
     WorkLoopOp,
     YieldOp,
-)
-from tkc.ir.stage.structure import (
-    Across as Across,
 )
 from tkc.ir.stage.structure import (
     How as How,
@@ -83,8 +83,8 @@ class TmaLoadOp(StageOp):
     zero.
 
     `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have. With
-    `multicast` it is copied to every CTA of the cluster, of which each loads its share along that axis of the tensor for
-    all. The barrier is the filled CTA's own, or, `to` the leader, that of the pair's first.
+    `multicast` it goes to every CTA of the cluster, and each loads its share along that axis of the tensor for all. The
+    barrier is the filled CTA's own, or, `to` the leader, that of the pair's first.
     """
 
     name = "stage.tma_load"

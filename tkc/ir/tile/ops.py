@@ -119,7 +119,9 @@ class ScheduleOp(Operation):
         if len(self.extents) != len(self.sizes) or not self.sizes:
             raise VerifyException("a schedule gives one block size for each extent")
         if self.across is not None and not 0 <= self.across.value.data < len(self.sizes):
-            raise VerifyException(f"a schedule of {len(self.sizes)} axes has no such axis to lie across")
+            raise VerifyException(
+                f"a schedule of {len(self.sizes)} axes has no such axis to lie across"
+            )
 
 
 @irdl_op_definition
@@ -318,7 +320,9 @@ class CopyOp(Operation):
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
         if self.multicast is not None and not isinstance(source, SliceType):
-            raise VerifyException(f"multicasts {source}: only slices are loaded for a whole cluster")
+            raise VerifyException(
+                f"multicasts {source}: only slices are loaded for a whole cluster"
+            )
 
 
 @irdl_op_definition

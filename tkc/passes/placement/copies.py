@@ -97,9 +97,7 @@ ATOM_ROWS = 8
 """Rows after which a swizzle repeats: a part of a tile that is copied by itself begins at a multiple."""
 
 
-def _multicast(
-    p: Placement, op: t.CopyOp, box: Box, type: BufferType
-) -> dict[str, Attribute]:
+def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
     """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
     if op.multicast is None:
         return {}
@@ -108,8 +106,8 @@ def _multicast(
         fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
         raise TkcError.at(
             "TK207",
-            f"a tile of shape {list(type.shape)} is loaded for {ctas} CTAs in shares of whole blocks of {ATOM_ROWS} rows; "
-            + (fits if len(type.shape) > 1 else "a vector has none"),
+            f"a tile of shape {list(type.shape)} is loaded for {ctas} CTAs in shares of whole blocks of {ATOM_ROWS} "
+            "rows; " + (fits if len(type.shape) > 1 else "a vector has none"),
             location_of(op),
         )
     return {"multicast": integer(box.axes[0])}
