@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
@@ -126,7 +126,8 @@ class Scope:
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
     those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
-    `inside` a role, threads have numbers; `broken`: a declaration was wrong.
+    `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
+    a whole cluster.
     """
 
     def __init__(self, source: Source) -> None:
@@ -146,6 +147,7 @@ class Scope:
         self.conditional = 0
         self.inside = False
         self.broken = False
+        self.multicast: Callable[[Span], bool] | None = None
 
     # reporting
 

@@ -103,7 +103,8 @@ class MbarrierExpectOp(StageOp):
 
 @irdl_op_definition
 class MbarrierArriveOp(StageOp):
-    """One arrival, or `count`, by each executing thread; releases at CTA scope."""
+    """One arrival, or `count`, by each executing thread, on the CTA's own barrier or on those that `to` says; releases
+    at CTA scope, or as `scope` says."""
 
     name = "stage.mbarrier_arrive"
     EACH: ClassVar[bool] = True
@@ -112,18 +113,21 @@ class MbarrierArriveOp(StageOp):
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
     count = opt_prop_def(IntegerAttr)
+    to = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Signal("barriers", 1)))
 
 
 @irdl_op_definition
 class Tcgen05CommitOp(StageOp):
-    """One arrival once this thread's earlier tcgen05 copies and products are done."""
+    """One arrival once this thread's earlier tcgen05 copies and products are done; `to` all: in every CTA."""
 
     name = "stage.tcgen05_commit"
     BY: ClassVar[By | None] = By.ONE
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     id = prop_def(StringAttr)
+    to = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("", Done.TCGEN05_COMMIT), Signal("barriers", 1)))
 
 
