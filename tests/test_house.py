@@ -38,6 +38,7 @@ OVER_ALL = {
     "commands",
     "driver",
     "dump",
+    "expectations",
     "job",
     "kernel",
     "opt",

@@ -131,6 +131,11 @@ def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
     return tuple(passes)
 
 
+def passes_of(job: Job) -> tuple[ModulePass, ...]:
+    """The passes that a job runs."""
+    return tuple(p for p in parse_pipeline(job.pipeline) if p.name not in job.without)
+
+
 def pipeline_text(passes: Sequence[ModulePass]) -> str:
     return ",".join(str(p.spec()) for p in passes)
 
@@ -173,7 +178,7 @@ def to_module(
     """The module after the whole pipeline, or after the first pass called `after` (`"frontend"`: before any)."""
     with _no_garbage_collection():
         began = perf_counter()
-        passes = parse_pipeline(job.pipeline)
+        passes = passes_of(job)
         _phase(observers, "load passes", began)
         if after is not None:
             names = ("frontend", *(p.name for p in passes))

@@ -31,6 +31,8 @@ class Job:
     verify_each: bool = False
     search: tuple[str, ...] = ()
     """Folders in which imports are looked for, after the file's own."""
+    without: tuple[str, ...] = ()
+    """Passes that are left out."""
 
     def __post_init__(self) -> None:
         from tkc.ir.isa.targets import TARGETS
@@ -44,7 +46,7 @@ class Job:
 
     @property
     def pipeline(self) -> str:
-        """The passes that this job runs, as text."""
+        """The passes that this job runs, as text; those in `without` too."""
         if self.passes is not None:
             return self.passes
         from tkc.passes import pipeline
