@@ -9,6 +9,7 @@ COMMANDS = {
     ),
     "run": ("tkc.commands.run", "run a kernel on the GPU here"),
     "opt": ("tkc.commands.opt", "run passes on IR text (also tkc-opt)"),
+    "fmt": ("tkc.commands.fmt", "put programs into the one style"),
     "completion": ("tkc.commands.completion", "print a script that completes words in a shell"),
     "facts": ("tkc.commands.facts", "print what is known of a target or an instruction"),
 }

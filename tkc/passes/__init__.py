@@ -45,8 +45,9 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 
 REQUIRED = frozenset(
     {
-        "set-target", "select-swizzle", "place-tiles", "lower-schedules", "lower-pipes", "elect-single-thread",
-        "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx", "name-registers",
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "lower-pipes",
+        "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
+        "name-registers",
     }
 )  # fmt: skip
 """Passes whose work the ones after them need, or without which every thread would do what one must."""
