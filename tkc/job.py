@@ -82,13 +82,16 @@ class Observer(Protocol):
 
 @dataclass(eq=False, repr=False)
 class Compiled:
-    """What a run made. `again` gives the module after a pass, by running to there anew; "frontend" is before any."""
+    """What a run made. `again` gives the module after a pass, by running to there anew; "frontend" is before any.
+
+    `module` is None where the rest was kept from an earlier run.
+    """
 
     job: Job
-    module: ModuleOp
+    module: ModuleOp | None
     ptx: str
     contract: dict[str, Any]
-    again: Callable[[str], ModuleOp]
+    again: Callable[[str | None], ModuleOp]
     diagnostics: tuple[Diagnostic, ...] = ()
     """Warnings and remarks, in the order found."""
 

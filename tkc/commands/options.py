@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tkc import cache
 from tkc.commands.report import ALL, FORMATS, Reporter, remark_codes
 from tkc.diagnostics import REMARKS
 from tkc.driver import passes_of, read_source, run
@@ -104,7 +105,12 @@ class Session:
 
     def run(self) -> Compiled:
         """Compiles; raises TkcError where there are errors (or warnings, under `-Werror`)."""
-        compiled = run(self.job, self.observers)
+        if not self.observers:
+            from tkc.cached_run import run_cached
+
+            compiled = run_cached(self.job)
+        else:
+            compiled = run(self.job, self.observers)
         self.reporter.check(compiled.diagnostics)
         return compiled
 
@@ -207,6 +213,11 @@ _OPTIONS = (
     click.option(
         "--verify-each", is_flag=True, help="Verify the IR after every pass, not only at the end."
     ),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        help="Compile anew, and keep nothing of it; TKC_CACHE=off says so for every command.",
+    ),
     click.option("-Werror", "werror", is_flag=True, help="Treat warnings as errors."),
     click.option(
         "--remarks",
@@ -248,6 +259,7 @@ def session(
     verify_each: bool,
     search: tuple[str, ...],
     without: tuple[str, ...],
+    no_cache: bool,
     reporter: Reporter,
 ) -> Session:
     """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
@@ -267,6 +279,8 @@ def session(
         search=search,
         without=without,
     )
+    if no_cache:
+        cache.switch_off()
     made = Session(job, reporter)
     if dump is not None:
         from tkc.dump import Dump

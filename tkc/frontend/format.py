@@ -130,7 +130,7 @@ def _settle_comments(lines: list[Line]) -> None:
 
 
 def _without_surplus(lines: list[Line]) -> list[Line]:
-    """No blank line at the start or end, in a bracket, or after a header; one before a kernel; one at most elsewhere."""
+    """No blank line at the start or end, in brackets or after a header; one before a kernel; one at most elsewhere."""
     kept: list[Line] = []
     for line in lines:
         if line.empty:
