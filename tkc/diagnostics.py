@@ -133,6 +133,10 @@ CODES: Mapping[str, str] = {
 
 REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
     "swizzle": ("swizzles of shared tiles, and how accesses meet the banks", frozenset({"TK218"})),
+    "elections": (
+        "conditions that one thread passes, and elections made of them",
+        frozenset({"TK220"}),
+    ),
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
 }
 """Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
