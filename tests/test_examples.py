@@ -27,7 +27,11 @@ EXACT = (
 ONLY = {"gemm_int8": ("sm_90a", "sm_100a")}
 """Examples that not every target has the means for."""
 EACH = pytest.mark.parametrize("name", [p.stem for p in EXAMPLES])
-NEEDS = {"gemm_bf16_level2": ("sm_90a", False), "gemm_bf16_level2_sm90": ("sm_90a", True)}
+NEEDS = {
+    "gemm_2cta_level2": ("sm_90a", False),
+    "gemm_bf16_level2": ("sm_90a", False),
+    "gemm_bf16_level2_sm90": ("sm_90a", True),
+}
 """Examples that spell out what one kind of matrix unit takes: a target, and whether it is theirs or not."""
 
 
