@@ -98,8 +98,8 @@ class Ring:
 
     @property
     def scope(self) -> dict[str, Attribute]:
-        """Signals order plain accesses of CTAs that share the ring at the cluster's scope; accesses of the copy engine and
-        of products, at the scope of a CTA."""
+        """Signals order plain accesses of CTAs that share the ring at the scope of the cluster; those of the copy
+        engine and products at that of a CTA."""
         signals = [u.operation for u in self.pipe.ring.uses]
         plain = any(
             How.GENERIC in how_of(o) for o in signals if isinstance(o, s.CommitOp | s.ReleaseOp)
