@@ -246,10 +246,11 @@ class Blocks(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """`put` or `get` of pipes."""
+    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe."""
 
     direction: str
     pipes: tuple[Pipe, ...]
+    tiles: tuple[str, ...]
     body: Body
     span: Span
 

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Bug, TkcError
-from tkc.ir.emit import Emitter
+from tkc.ir.emit import Emitter, as_hint
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across, By, How, To
@@ -314,7 +314,7 @@ class RoleLowering:
         for ring in used:
             before = states[ring]
             inits += before.values
-            name = self.rings[ring].name.replace(".", "_")
+            name = as_hint(self.rings[ring].name).replace(".", "_")
             args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
             for arg, what in zip(args, ("slot", "phase"), strict=False):
                 arg.name_hint = f"{name}_{what}"
