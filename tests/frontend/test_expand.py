@@ -86,13 +86,6 @@ def test_the_text_of_the_module_reads_back() -> None:
     assert str(Parser(context(), text).parse_module()) == text
 
 
-def test_a_loop_that_chooses_no_member_stays() -> None:
-    text = changed(
-        HALVES, ("for i in 0, 1: a[i] <- A[m.part(i, COUNT), k]", "for i in 0, 1: b <- B[n, k]")
-    )
-    assert any("listed values" in s.message for s in mistakes(text))
-
-
 def test_items_have_names() -> None:
     gets = [o for o in compiled(TWO_ITEMS).walk() if isinstance(o, t.GetOp)]
     assert [len(g.pipes) for g in gets] == [2, 1]

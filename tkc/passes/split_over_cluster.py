@@ -24,6 +24,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import ForPartsOp, ShareOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, SharedType, SliceType
 from tkc.ir.tile.vectors import LoadOp, ReduceOp, ReshapeOp, TransposeOp
@@ -137,6 +138,13 @@ def _check_equal(copy: t.CopyOp) -> None:
 def split_pair(kernel: t.KernelOp, target: Target) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
+    for op in kernel.walk():
+        if isinstance(op, EXPLICIT) or op.name.startswith("stage.mbarrier"):
+            raise TkcError.at(
+                "TK110",
+                "explicit synchronisation in a pair is not supported yet; a pipe fits",
+                location_of(op),
+            )
     split = Split(kernel, accumulator_home(target) is Home.TENSOR)
     for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp)]:
         split.product(mma)
