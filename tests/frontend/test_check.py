@@ -193,8 +193,6 @@ LATER = [
     ("d += a @ b.T", "d -= a @ b.T", "`-=` of an accumulator"),
     ("d += a @ b.T", "d += a @ b.T; break", "`break`"),
     ("d += a @ b.T", "if K > 1: d += a @ b.T", "accumulator d of a pipe under a condition"),
-    ("for k in blocks(K, BK):", "for k in 0, 1:", "a put or get under a condition"),
-    ("for k in blocks(K, BK):", "for k in range(4):", "a put or get under a condition"),
     ("for k in blocks(K, BK):", "for k in blocks(K, BK), ahead = d:", "`ahead = ...` in a `for`"),
     ("bf16(read(d))", "bf16(col_max(read(d)))", "`col_max(...)`"),
     ("bf16(read(d))", "e4m3(read(d))", "register tiles of e4m3"),

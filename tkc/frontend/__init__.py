@@ -49,6 +49,7 @@ def compile_source(
             sources |= imports.texts
         kernels = _chosen(source, tree.kernels, kernel)
         _check_overrides(source, kernels, params or {})
+        kernels = _spliced(source, kernels, functions)
         kernels = _expanded(source, kernels, params or {})
         checked = [check_kernel(source, k, params or {}, functions) for k in kernels]
     if source.found.diagnostics:
@@ -57,6 +58,20 @@ def compile_source(
     from tkc.frontend.lower import lower_file
 
     return lower_file(file, [k for k in checked if k is not None])
+
+
+def _spliced(
+    source: Source, kernels: tuple[Kernel, ...], functions: Mapping[str, Function | None]
+) -> tuple[Kernel, ...]:
+    """The kernels with the statements of the functions that they call; a wrong one is left out."""
+    if not functions:
+        return kernels
+    from tkc.frontend.splice import has_statements, splice
+
+    if not any(map(has_statements, functions.values())):
+        return kernels
+    made = [splice(source, k, functions) for k in kernels]
+    return tuple(k for k in made if k is not None)
 
 
 def _expanded(

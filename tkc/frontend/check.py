@@ -371,7 +371,9 @@ class _Role:
                 if tile.name in scope.owned:
                     self._twice(tile, scope.owned[tile.name], span)
                 else:
-                    scope.owned[tile.name] = Owned(direction, pipe, len(scope.loops), span)
+                    scope.owned[tile.name] = Owned(
+                        direction, pipe, len(scope.loops), span, scope.conditional
+                    )
                     mine[tile.name] = (tile, scope.owned[tile.name])
             self._check_held(pipe, span)
         cleared, written, failed = scope.cleared, scope.written, scope.failed

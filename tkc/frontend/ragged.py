@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 
-Loop = P.Each | P.Blocks
+Loop = P.Each | P.Blocks | X.Range
 
 
 class _Place(NamedTuple):
@@ -50,21 +51,26 @@ def _items(body: P.Body, loops: tuple[Loop, ...] = ()) -> Iterator[_Item]:
         if isinstance(s, P.Transfer):
             yield _Item(s, loops)
             yield from _items(s.body, loops)
-        elif isinstance(s, P.Each | P.Blocks):
-            yield from _items(s.body, (*loops, s))
+        else:
+            here = (*loops, s) if isinstance(s, Loop) else loops
+            for inner in P.bodies(s):
+                yield from _items(inner, here)
 
 
 def _inside(body: P.Body) -> Iterator[P.Statement]:
     for s in body:
         yield s
-        if isinstance(s, P.Each | P.Blocks | P.Transfer):
-            yield from _inside(s.body)
+        for inner in P.bodies(s):
+            yield from _inside(inner)
+
+
+_ELEMENT = P.Axis(1, 1, True)
 
 
 def _variables(loop: Loop) -> tuple[tuple[str, P.Axis], ...]:
     if isinstance(loop, P.Each):
         return tuple(zip(loop.variables, loop.schedule.axes, strict=True))
-    return ((loop.variable, loop.axis),)
+    return ((loop.variable, loop.axis if isinstance(loop, P.Blocks) else _ELEMENT),)
 
 
 def _find(name: str, loops: Sequence[Loop]) -> _Place | None:
@@ -168,8 +174,15 @@ class _Role:
                 return s._replace(value=value)
             case P.Move() if not isinstance(s.source, P.Slice | str):
                 return s._replace(source=self._value(s.source))
-            case P.Each() | P.Blocks():
+            case P.Each() | P.Blocks() | X.Range():
                 return s._replace(body=self.body(s.body, (*loops, s)))
+            case X.If():
+                then, otherwise = (self.body(b, loops) for b in (s.then, s.otherwise))
+                return s._replace(then=then, otherwise=otherwise)
+            case X.While() | X.Elect():
+                return s._replace(body=self.body(s.body, loops))
+            case X.Fill():
+                return s._replace(source=self._value(s.source))
             case P.Transfer():
                 for tile, slot in zip(s.tiles, self.blocks.slots[id(s)], strict=True):
                     self.tiles[tile] = self._last(slot, loops)
@@ -237,7 +250,7 @@ def _reduces(body: P.Body) -> bool:
     return any(
         _has_reduce(s.value if isinstance(s, P.Set) else s.source)
         for s in _inside(body)
-        if isinstance(s, P.Set | P.Move)
+        if isinstance(s, P.Set | P.Move | X.Fill)
     )
 
 

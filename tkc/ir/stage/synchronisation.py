@@ -103,8 +103,8 @@ class MbarrierExpectOp(StageOp):
 
 @irdl_op_definition
 class MbarrierArriveOp(StageOp):
-    """One arrival, or `count`, by each executing thread, on the CTA's own barrier or on those that `to` says; releases at
-    CTA scope, or as `scope` says."""
+    """One arrival, or `count`, by each executing thread, on the CTA's own barrier or on those that `to` says; releases
+    at CTA scope, or as `scope` says."""
 
     name = "stage.mbarrier_arrive"
     EACH: ClassVar[bool] = True
