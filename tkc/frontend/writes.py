@@ -146,8 +146,8 @@ class Writes:
                 s.target.span,
                 note,
             )
-        if self.scope.conditional:
-            self.values.later("a copy into a pipe's tile under a condition", s.span)
+        if self.scope.conditional > owned.conditions:
+            self.values.later("a copy into a pipe's tile under a condition inside its put", s.span)
         if len(self.scope.loops) > owned.loops:
             self.values.later("a copy into a tile from a loop inside its put", s.span)
         if tile.name in self.scope.written:
@@ -276,9 +276,10 @@ class Writes:
         return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
-        if self.scope.conditional:
-            self.values.later(f"writing accumulator {d.name} of a pipe under a condition", span)
         owned = self.values.owned(d, span)
+        if self.scope.conditional > owned.conditions:
+            told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
+            self.values.later(told, span)
         if owned.direction == "get":
             self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
