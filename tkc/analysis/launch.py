@@ -9,6 +9,7 @@ from xdsl.ir import Block, SSAValue
 
 from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
 from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
@@ -102,6 +103,15 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     """Whether the kernel reads the tensor, and whether it writes it."""
     reads = writes = False
     for use in tensor.uses:
+        match use.operation:
+            case LoadElementOp():
+                reads = True
+            case StoreElementOp():
+                writes = True
+            case AtomicOp():
+                reads = writes = True
+            case _:
+                pass
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
                 match copy.operation:

@@ -7,7 +7,8 @@ from typing import Any
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend.describe import describe, dims
-from tkc.frontend.explicit_program import I32, Fill, Number, Place
+from tkc.frontend.elements import is_element, store
+from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
 from tkc.frontend.places import alone
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
@@ -44,13 +45,15 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
+        target = self._target(s)
+        if is_element(target):
+            return store(self.values, s, target)
         shared = False
         for hint in s.hints:
             if not (isinstance(hint, S.Name) and hint.text == "multicast"):
                 self.scope.later("a hint after a copy", hint.span)
             elif self.scope.multicast is not None:
                 shared = self.scope.multicast(hint.span)
-        target = self._target(s)
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
         if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
             self.values.fail(
@@ -104,13 +107,13 @@ class Writes:
         self._same(s, place.tile, value.type)
         return Fill(place, value, s.span)
 
-    def _target(self, s: S.Copy) -> Slice | Tile | Place:
+    def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
         try:
             target = alone(self.values, self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise
-        if isinstance(target, Slice) or (
+        if isinstance(target, Slice | Spot) or (
             isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
         ):
             return target
