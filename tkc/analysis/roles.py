@@ -11,6 +11,7 @@ from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
+from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp
 
@@ -96,7 +97,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     accumulator: AccumOp | None = None
     for op in role.walk():
         match op:
-            case MmaOp():
+            case MmaOp() | ScaledMmaOp():
                 products = True
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator

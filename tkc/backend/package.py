@@ -42,6 +42,9 @@ ARGUMENT, an array:
     contiguous: "major" (that axis only), "all" (row-major without gaps), "none" (any strides). When absent: "all" if a
     pointer reads it (a kernel that takes the strides too says "major"), else "major".
     align: bytes, of the base address; when absent 16 if a tensor map reads it (32 for padded types), else one element.
+    With "scales": {"of": "A", "block": 16} it holds the block scales of argument A, which stands before it: for each index
+    of A's leading axes, A's last two axes' scales in the order of `tkc.scales.interleave`, padding included. The user
+    passes the two as a pair, or one after the other.
 ARGUMENT, a scalar: {"name": "alpha", "dtype": "f32", "scalar": true}. Python numbers; checked against the dtype.
 
 ARG, one of

@@ -42,6 +42,7 @@ from tkc.ir.tile.types import (
     BlockType,
     PipeType,
     RegsType,
+    ScaleAttr,
     ScheduleType,
     SharedType,
     SliceType,
@@ -205,6 +206,8 @@ class _Kernel:
             case P.Tile():
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
+                if d.scale is not None:
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
                 made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
             case P.Pipe():
                 made = self.value(
@@ -354,7 +357,7 @@ class _Kernel:
             return self.expression(x)
         indices = [self.index(i, x.span) for i in x.indices]
         operands = [self.values[x.tensor], *indices]
-        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
+        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape, _scale(x)))
 
     # expressions
 
@@ -424,8 +427,12 @@ class _Kernel:
 
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
-        return TensorType.of(argument.dtype, argument.dims)
+        return TensorType.of(argument.dtype, argument.dims, _scale(argument))
     return _SCALARS[argument.type.dtype]
+
+
+def _scale(x: P.Tensor | P.Slice) -> ScaleAttr | None:
+    return None if x.scale is None else ScaleAttr.of(*x.scale)
 
 
 def _block(axis: P.Axis) -> Attribute:

@@ -40,10 +40,13 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
+    """`scale`: the dtype of its block scales, and the elements of a block."""
+
     name: str
     dtype: str
     dims: tuple[int | str, ...]
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 class Given(NamedTuple):
@@ -78,6 +81,7 @@ class Tile(NamedTuple):
     shape: tuple[int, ...]
     depth: int
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 class Pipe(NamedTuple):
@@ -185,6 +189,7 @@ class Slice(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 # --- statements ---

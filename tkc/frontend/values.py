@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.conditions import Condition, compare, join, negate, told
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
@@ -308,7 +309,8 @@ class Values:
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        if a.dtype != b.dtype:
+        scaling.multiply(self.scope, sides, span)
+        if a.dtype != b.dtype and a.scale is None:
             self._fail(
                 "TK105",
                 f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
@@ -378,7 +380,9 @@ class Values:
                     f"an index is a block or an integer, not {describe(x)}",
                     argument.value.span,
                 )
-        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span)
+        return Slice(
+            tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale
+        )
 
     def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
         extent, dim = block.axis.extent, tensor.dims[axis]
@@ -511,6 +515,8 @@ class Values:
                 e.span,
             )
         self.reads(tile, e.span)
+        if tile.scale is not None:
+            self._later("reading a block-scaled tile into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)
 
     def reads(self, tile: Tile, span: Span) -> None:

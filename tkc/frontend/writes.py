@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
@@ -127,6 +128,7 @@ class Writes:
     def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
+            scaling.same(self.scope, target, source, s.span)
             return
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.source.span)

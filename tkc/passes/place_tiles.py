@@ -28,6 +28,7 @@ from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import SharedType
+from tkc.passes.placement import scales
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
 
@@ -96,6 +97,7 @@ def _declaration(p: Placement, op: Operation) -> None:
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
             _buffer(p, op.tile, op.sym_name.data, type)
+            scales.declare(p, op, op.sym_name.data)
         case t.AccumOp():
             _accum(p, op)
         case t.PipeOp():
@@ -114,11 +116,13 @@ def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
 
 def _pipe(p: Placement, op: t.PipeOp) -> None:
     """A ring as deep as the shallowest of its tiles: an accumulator's depth is a capacity (R12)."""
-    types = [p.values[tile].type for tile in op.tiles]
+    buffers = [p.values[tile] for tile in op.tiles]
+    buffers += [p.scales[tile] for tile in op.tiles if tile in p.scales]
+    types = [buffer.type for buffer in buffers]
     depth = min(type.depth.data for type in types if isinstance(type, BufferType))
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
-            operands=[p.values[tile] for tile in op.tiles],
+            operands=buffers,
             properties={
                 "sym_name": op.sym_name,
                 "kind": StringAttr("full_empty"),

@@ -12,6 +12,7 @@ from tkc.ir.isa.tensormap import GRANULE
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.tile.types import TensorType
+from tkc.passes.lowering import scales
 from tkc.passes.lowering.state import Kernel, lowers
 
 
@@ -20,27 +21,16 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
 
     A map needs extents of at least one, also where the tensor is empty and the map is never used.
     """
-    key = (tensor, tuple(box), swizzle)
-    if key in k.maps:
-        return k.maps[key]
     type = tensor.type
     assert isinstance(type, TensorType)
-    index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
-    argument = k.source.arg_names.data[index].data
+    argument = k.argument(tensor)
     sizes: list[Any] = [
         {"op": "max", "of": [{"sym": d}, 1]} if isinstance(d, str) else d
         for d in reversed(type.shape)
     ]
     axes = len(type.shape)
-    name = (
-        f"{argument}_map"
-        if all(k2[0] is not tensor for k2 in k.maps)
-        else f"{argument}_map{len(k.maps)}"
-    )
-    taken = {n for n, _ in k.params}
-    while name in taken:  # a size may be called so
-        name += "_"
-    k.args.append(
+    return k.tensor_map(
+        (argument, tuple(box), swizzle),
         {
             "kind": "tensormap",
             "argument": argument,
@@ -50,13 +40,8 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
             "box": box,
             "swizzle": swizzle,
             "l2_promotion": "256B" if loads else "none",
-            "name": name,
-        }
+        },
     )
-    k.params.append((name, "tensormap"))
-    with k.emit.into(k.top):
-        k.maps[key] = k.emit.param_address(name)
-    return k.maps[key]
 
 
 BOX = 256
@@ -88,6 +73,9 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
     """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     assert op.barriers is not None
     _, type = k.buffer(op.buffer)
+    if type.holds_scales:
+        scales.load(k, op, op.barriers)
+        return
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     place = k.slot_address(op.buffer, op.slot)
@@ -114,8 +102,7 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
     inner, bits = type.shape[-1], DTYPES[type.dtype.data].bits
     elements = GRANULE * 8 // bits
     size: Any = {"sym": inner} if isinstance(inner, str) else inner
-    index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
-    argument = k.source.arg_names.data[index].data
+    argument = k.argument(tensor)
     shown = f"{{{inner}}}" if isinstance(inner, str) else inner
     requirement = {
         "test": {"op": "eq", "of": [{"op": "mod", "of": [size, elements]}, 0]},
