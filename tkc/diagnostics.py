@@ -77,6 +77,7 @@ CODES: Mapping[str, str] = {
     "TK214": "registers spilled",
     "TK218": "layout chosen",
     "TK219": "roles and depths chosen",
+    "TK220": "tensor memory placed",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",

@@ -36,14 +36,10 @@ def accumulator_buffers(
         depths = [1] * len(types)
     else:
         scales = _scales(kernel)
-        depths, ringed = depths_beside_scales(
-            types, list(scales.values()), columns_given(target)
-        )
+        depths, ringed = depths_beside_scales(types, list(scales.values()), columns_given(target))
         held.update(scales if ringed else _held_once(scales))
     for accum, type, depth in zip(accums, types, depths, strict=True):
-        held[accum] = BufferType.of(
-            type.dtype.data, type.shape, depth, home, type.swizzle.data
-        )
+        held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home, type.swizzle.data)
         if depth < type.depth.data:
             report(
                 Diagnostic(

@@ -76,7 +76,9 @@ def gather(
     left, values = list(names), dict[str, Any]()
     for count, value in enumerate(given):
         if not left:
-            told = f"{signature} takes {len(names)} arguments, found {len(names) + len(given) - count}"
+            told = (
+                f"{signature} takes {len(names)} arguments, found {len(names) + len(given) - count}"
+            )
             raise TkcError.at("TK401", told)
         for name, part in _parts(left[0], value, pairs):
             values[name] = part
@@ -152,8 +154,8 @@ def bind(
         elif "scales" in argument and len(value.shape) > len(argument["dims"]):
             found.error(
                 "TK402",
-                f"{name} has rank {len(value.shape)} (shape {_tuple(value.shape)}), as scales of one row after the other "
-                f"have; expected rank {len(argument['dims'])}: interleaved, as tkc.scales.interleave makes them",
+                f"{name} has rank {len(value.shape)} (shape {_tuple(value.shape)}), as row-major scales have; expected"
+                f" rank {len(argument['dims'])}: interleaved, as tkc.scales.interleave makes them",
             )
         elif len(value.shape) != len(argument["dims"]):
             found.error(

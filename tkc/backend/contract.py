@@ -194,9 +194,7 @@ def check_kernel(kernel: Any, path: str = "kernel") -> None:
             )
 
 
-def _check_scales(
-    argument: Mapping[str, Any], arguments: Mapping[str, Any], path: str
-) -> None:
+def _check_scales(argument: Mapping[str, Any], arguments: Mapping[str, Any], path: str) -> None:
     """Block scales come after the array whose scales they are, and have as many batch axes."""
     if "scales" not in argument:
         return

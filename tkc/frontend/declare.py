@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import tkc.frontend.syntax as S
-from tkc.frontend import scaling
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
 from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
@@ -161,9 +161,7 @@ class Declarations:
             self.arguments.append(given)
 
     def _tensor(self, word: Word, type_: S.Expression) -> None:
-        dtype, axes, scale = self._shaped(
-            type_, "global", "`A: global[bf16, M, K]`, f32 or i32"
-        )
+        dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
         if not 1 <= len(axes) <= MAX_RANK:
@@ -228,9 +226,9 @@ class Declarations:
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
         scale = scaling.scale_of(self.values, type_, dtype)
         if DTYPES[dtype].bits < 8 and (scale is None or DTYPES[dtype].bits != 4):
-            without = " without block scales" if DTYPES[dtype].bits == 4 else ""
+            without = ", without block scales" if DTYPES[dtype].bits == 4 else ""
             self._later(
-                f"{dtype}, whose elements are smaller than a byte,{without}".rstrip(","), first.span
+                f"{dtype}, whose elements are smaller than a byte{without}", first.span
             )
         return dtype, axes, scale
 

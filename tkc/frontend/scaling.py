@@ -9,7 +9,7 @@ from tkc.diagnostics import nearest
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Scope, listed
 from tkc.frontend.syntax import Span
-from tkc.ir.tile.types import ATOM_ROWS, ATOM_SCALES, SCALED_DTYPES, SCALES
+from tkc.ir.tile.types import ATOM_ROWS, ATOM_SCALES, SCALED, SCALES
 
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
@@ -42,7 +42,11 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
                 raise Failed
             _fail(scope, "TK102", told + hint, argument.name.span)
     value = found[0].value
-    if not isinstance(value, S.Binary) or value.operator != "/" or not isinstance(value.left, S.Name):
+    if (
+        not isinstance(value, S.Binary)
+        or value.operator != "/"
+        or not isinstance(value.left, S.Name)
+    ):
         _fail(
             scope,
             "TK106",
@@ -54,11 +58,11 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
         near = nearest(name, SCALES)
         hint = f"did you mean `{near}`" if near else f"scales are {listed(SCALES)}"
         _fail(scope, "TK105", f"no scales of {name}; {hint}", value.left.span)
-    if dtype not in SCALED_DTYPES:
+    if dtype not in SCALED:
         _fail(
             scope,
             "TK105",
-            f"block scales go with {listed(SCALED_DTYPES)}, not with {dtype}",
+            f"block scales go with {listed(SCALED)}, not with {dtype}",
             value.span,
         )
     return name, values.number(value.right, "the block of a scale")
@@ -132,4 +136,3 @@ def multiply(scope: Scope, sides: list[tuple[Tile, bool]], span: Span) -> None:
 def _fail(scope: Scope, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
     scope.error(code, message, span, *notes)
     raise Failed
-

@@ -380,9 +380,7 @@ class Values:
                     f"an index is a block or an integer, not {describe(x)}",
                     argument.value.span,
                 )
-        return Slice(
-            tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale
-        )
+        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
 
     def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
         extent, dim = block.axis.extent, tensor.dims[axis]

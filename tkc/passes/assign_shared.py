@@ -139,5 +139,5 @@ def _what_fits(buffers: list[s.BufferOp], barriers: list[s.BarriersOp], limit: i
     fewer = bisect_left(range(1, depth), True, key=lambda slots: not fits(slots))
     if not fewer:
         return "smaller tiles would fit"
-    names = " and ".join(b.sym_name.data for b in together)
+    names = " and ".join(b.sym_name.data for b in together if not _type(b).holds_scales)
     return f"{fewer} {'slot' if fewer == 1 else 'slots'} of {names} instead of {depth} would fit"

@@ -87,7 +87,9 @@ class SelectSwizzlePass(ModulePass):
             choice = choose(old.dtype.data, old.shape, uses)
             if choice is None:
                 raise no_layout(tile, old, uses)
-            new = SharedType.of(old.dtype.data, old.shape, old.depth.data, choice.swizzle, old.scale)
+            new = SharedType.of(
+                old.dtype.data, old.shape, old.depth.data, choice.swizzle, old.scale
+            )
             for slot in list(slots_of(tile.tile)):
                 Rewriter.replace_value_with_new_type(slot, new)
             report(

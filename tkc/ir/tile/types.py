@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.isa.dtypes import DTYPES as DTYPES
-from tkc.ir.isa.dtypes import SCALED as SCALED_DTYPES
+from tkc.ir.isa.dtypes import SCALED as SCALED
 from tkc.ir.isa.dtypes import SCALES as SCALES
 from tkc.ir.isa.layouts import SCALE_ATOM_ROWS as ATOM_ROWS
 from tkc.ir.isa.layouts import SCALE_ATOM_SCALES as ATOM_SCALES

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.targets import Feature
-from tkc.ir.isa.tensormap import GRANULE
+from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.tile.types import TensorType
@@ -19,16 +19,17 @@ from tkc.passes.lowering.state import Kernel, lowers
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
     """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use.
 
-    A map needs extents of at least one, also where the tensor is empty and the map is never used.
+    A map needs extents of at least one unit, also where the tensor is empty and the map is never used.
     """
     type = tensor.type
     assert isinstance(type, TensorType)
     argument = k.argument(tensor)
-    sizes: list[Any] = [
-        {"op": "max", "of": [{"sym": d}, 1]} if isinstance(d, str) else d
-        for d in reversed(type.shape)
-    ]
     axes = len(type.shape)
+    least = [MAP_TYPES[DTYPES[type.dtype.data].tensor_map].inner_multiple, *[1] * (axes - 1)]
+    sizes: list[Any] = [
+        {"op": "max", "of": [{"sym": d}, n]} if isinstance(d, str) else d
+        for d, n in zip(reversed(type.shape), least, strict=True)
+    ]
     return k.tensor_map(
         (argument, tuple(box), swizzle),
         {

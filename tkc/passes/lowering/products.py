@@ -95,9 +95,10 @@ class Scaling(NamedTuple):
     block: int = 0
 
 
-def product(
-    k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = Scaling()
-) -> Product:
+UNSCALED = Scaling()
+
+
+def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
     a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
     assert isinstance(a_type, BufferType)

@@ -144,9 +144,7 @@ class Box:
     """The tensor's axes that the piece has, in order."""
 
 
-def _box(
-    p: Placement, slice: SSAValue, shape: Sequence[int], unit: Sequence[int] = ()
-) -> Box:
+def _box(p: Placement, slice: SSAValue, shape: Sequence[int], unit: Sequence[int] = ()) -> Box:
     """The box of a piece of `shape` at the start of a slice, both in units of so many elements an axis (1)."""
     op = slice.owner
     assert isinstance(op, t.SliceOp)

@@ -50,9 +50,7 @@ def copy_scales(p: Placement, op: CopyScalesOp) -> None:
 
 
 def _copy(p: Placement, source: Slot, buffer: SSAValue, slot: SSAValue) -> None:
-    p.emit.add(
-        s.CopyScalesOp.create(operands=[p.scales[source.tile], source.slot, buffer, slot])
-    )
+    p.emit.add(s.CopyScalesOp.create(operands=[p.scales[source.tile], source.slot, buffer, slot]))
 
 
 def product(p: Placement, op: t.MmaOp | ScaledMmaOp) -> None:
