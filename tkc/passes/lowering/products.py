@@ -108,13 +108,16 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     a_major, b_major = _majors(op)
     depth = a_type.shape[1 if a_major is Major.K else 0]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    slots = {DTYPES[dtype].bits for dtype in (a, b)}
-    rows = [
-        r
-        for r in select(k.target.features, a, b, d, block=scaling.block, scale=scaling.dtype)
-        if slots == {r.slot}
-    ]
+    padded = select(k.target.features, a, b, d, block=scaling.block, scale=scaling.dtype)
+    rows = [r for r in padded if {DTYPES[dtype].bits for dtype in (a, b)} == {r.slot}]
     place = location_of(op)
+    if not rows and padded:
+        raise TkcError.at(
+            "TK110",
+            f"products of {a} and {b}, whose elements take {padded[0].slot} bits each in shared memory, are not "
+            "supported yet; tiles hold them packed",
+            place,
+        )
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
     row = rows[0]
@@ -180,7 +183,7 @@ def _no_scaled_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> s
     told = f"{k.target.name} has no product of {a} and {b} with scales of {scaling.dtype} / {scaling.block}"
     fits = dict.fromkeys(
         f"{scale} / {r.block}"
-        for r in MMAS if r.block and r.needs <= k.target.features and r.takes(a, b, d)
+        for r in MMAS if r.block and not r.sparse and r.needs <= k.target.features and r.takes(a, b, d)
         for scale in r.scales
     )  # fmt: skip
     if fits:
