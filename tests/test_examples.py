@@ -29,7 +29,7 @@ LACKS = {
 }
 EXACT = [
     (name, target)
-    for name in ("gemm_bf16", "silu_mul", "tma_copy", "gemm_nvfp4")
+    for name in ("gemm_2cta", "gemm_bf16", "gemm_cluster", "gemm_nvfp4", "silu_mul", "tma_copy")
     for target in ONLY.get(name, TARGETS)
 ]
 """Examples whose whole text is kept: every change of it is looked at."""

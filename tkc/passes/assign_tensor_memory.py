@@ -1,4 +1,4 @@
-"""Give every accumulator and every ring of block scales its columns of tensor memory, beside the placing of shared memory.
+"""Give every accumulator and ring of block scales its columns of tensor memory, beside the placing of shared memory.
 
 Before: tensor-memory buffers without an offset.
 After: each has its first column; the kernel has the number of columns to allocate, a power of two from 32.

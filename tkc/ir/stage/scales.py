@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import i32
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.dialects.builtin import UnitAttr, i32
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
@@ -48,7 +48,10 @@ class CopyScalesOp(StageOp):
 
 @irdl_op_definition
 class ScaledMmaOp(StageOp):
-    """Starts `accumulator += a · bᵀ` of block-scaled operands, their scales in slots of tensor memory."""
+    """Starts `accumulator += a · bᵀ` of block-scaled operands, their scales in slots of tensor memory.
+
+    With `pair`, of both CTAs' accumulators and operands, where each has the scales of its rows of a and all of b's.
+    """
 
     name = "stage.scaled_mma"
     BY: ClassVar[By | None] = By.ONE
@@ -61,6 +64,7 @@ class ScaledMmaOp(StageOp):
     scale_a_slot = operand_def(i32)
     scale_b = operand_def(BufferType)
     scale_b_slot = operand_def(i32)
+    pair = opt_prop_def(UnitAttr)
     value = result_def(AccumulatorType)
     traits = traits_def(
         Effects(

@@ -109,7 +109,7 @@ def copy(k: Kernel, op: s.CopyScalesOp) -> None:
             atom = row // SCALE_ATOM_ROWS * across + scale // SCALE_ATOM_SCALES
             k.emit(
                 "tcgen05.cp",
-                ".cta_group::1",
+                k.cta_group,
                 ".32x128b.warpx4",
                 k.add(first, scale_column(row, scale, rows)),
                 moved(k, source, atom * SCALE_ATOM_BYTES),
@@ -157,7 +157,7 @@ def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
             across = p.a.tile.mn_step(p.a.major, block * rows)
             k.emit(
                 "tcgen05.mma.block_scale",
-                ".cta_group::1",
+                k.cta_group,
                 p.row.kind,
                 f".block{p.row.block}",
                 into,

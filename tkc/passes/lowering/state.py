@@ -83,6 +83,21 @@ class Kernel:
     tensor_base: Any = None
 
     @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        return 1 if self.source.cluster is None else self.source.cluster.value.data
+
+    @property
+    def every_cta(self) -> int:
+        """The mask of all CTAs of the cluster."""
+        return (1 << self.ctas) - 1
+
+    @property
+    def cta_group(self) -> str:
+        """Whose tensor memory the kernel's tcgen05 instructions are of; a kernel has one kind only (PTX 9.7.18.5)."""
+        return ".cta_group::1" if self.source.pair is None else ".cta_group::2"
+
+    @property
     def top(self) -> Block:
         """The kernel's own block: what is emitted into it while a role is written stands before the role."""
         return self._top

@@ -54,7 +54,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             _check_once(p, op, "loads")
             slot = p.role.slots[destination]
             _check_box(slot.type, op)
-            _load(p, slot, slot.buffer, _box(p, source, slot.type.shape))
+            box = _box(p, source, slot.type.shape)
+            _load(p, slot, slot.buffer, box, _multicast(p, op, box, slot.type))
             if slot.tile in p.scales:
                 _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
@@ -88,6 +89,26 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             )
 
 
+ATOM_ROWS = 8
+"""Rows after which a swizzle repeats: a part of a tile that is copied by itself begins at a multiple."""
+
+
+def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
+    """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
+    if op.multicast is None:
+        return {}
+    ctas, rows = p.ctas, type.shape[0]
+    if len(type.shape) == 1 or rows % (ctas * ATOM_ROWS):
+        fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {list(type.shape)} is loaded for {ctas} CTAs in shares of whole blocks of {ATOM_ROWS} "
+            "rows; " + (fits if len(type.shape) > 1 else "a vector has none"),
+            location_of(op),
+        )
+    return {"multicast": integer(box.axes[0])}
+
+
 def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
     """A role in two warpgroups starts a copy in each of them: TK110 where that is not the same as once."""
     if p.role.plan.groups > 1:
@@ -99,20 +120,26 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
         )
 
 
-def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box) -> None:
+def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
     type = buffer.type
     assert isinstance(type, BufferType)
     slot.touch(How.TMA, type.slot_bytes)
     p.emit.add(
         s.TmaLoadOp.create(
             operands=[box.tensor, buffer, slot.slot, *box.starts],
-            properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0)},
+            properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0), **how},
         )
     )
 
 
 def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
     """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
+    if op.multicast is not None:
+        raise TkcError.at(
+            "TK110",
+            "loading a block-scaled tile for several CTAs is not supported yet",
+            location_of(op),
+        )
     buffer = p.scales[slot.tile]
     tile = slot.tile.type
     assert isinstance(tile, SharedType)
@@ -127,7 +154,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, _box(p, source, atoms, unit))
+    _load(p, slot, buffer, _box(p, source, atoms, unit), {})
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
