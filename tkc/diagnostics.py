@@ -78,6 +78,7 @@ CODES: Mapping[str, str] = {
     "TK218": "layout chosen",
     "TK219": "roles and depths chosen",
     "TK220": "tensor memory placed",
+    "TK221": "copies and products in one thread",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",

@@ -20,7 +20,8 @@ READ, WRITE = Kind.READ, Kind.WRITE
 class CopyScalesOp(StageOp):
     """Starts a copy of a slot of scales from shared memory to a slot of tensor memory (tcgen05.cp 32x128b.warpx4).
 
-    Later products of the same thread see it without waiting (PTX: tcgen05.cp and tcgen05.mma are pipelined).
+    Later products of the same thread see it without waiting (PTX: tcgen05.cp and tcgen05.mma are pipelined). With
+    `pair`, in each CTA of a pair, between its own memories.
     """
 
     name = "stage.copy_scales"
@@ -29,6 +30,7 @@ class CopyScalesOp(StageOp):
     source_slot = operand_def(i32)
     destination = operand_def(BufferType)
     destination_slot = operand_def(i32)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "source", Space.SHARED, Proxy.ASYNC, Done.TCGEN05_COMMIT),
