@@ -196,7 +196,7 @@ def test_scales_that_do_not_fit_by_stage_are_held_once(schedule: str) -> None:
     """Three accumulators of 128 columns leave 128, and nine slots of four scales of 4 columns are 144."""
     text = several(3, 64, 9)
     compiled = run(Job(text, "k.tk", "sm_100a"))
-    (told,) = [d.message for d in compiled.diagnostics if d.code == "TK220"]
+    (told,) = [d.message for d in compiled.diagnostics if d.code == "TK221"]
     assert told.endswith(
         "d0 0 to 127, d1 128 to 255, d2 256 to 383, a0.scale_columns 384 to 387, a1.scale_columns 388 to 391, "
         "a2.scale_columns 392 to 395, b.scale_columns 396 to 399"

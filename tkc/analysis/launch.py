@@ -12,6 +12,7 @@ from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_BYTES, SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
+from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
 from tkc.ir.tile.types import ScaleAttr, TensorType
 from tkc.ir.tile.vectors import LoadOp
@@ -125,9 +126,15 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     for use in tensor.uses:
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
-                if isinstance(copy.operation, CopyOp):
-                    reads |= copy.index == 0 or copy.operation.add is not None
-                    writes |= copy.index == 1
-                elif isinstance(copy.operation, LoadOp):
-                    reads = True
+                match copy.operation:
+                    case CopyOp() as one:
+                        reads |= copy.index == 0 or one.add is not None
+                        writes |= copy.index == 1
+                    case TmaStoreOp() as one:
+                        reads |= one.reduce is not None
+                        writes = True
+                    case LoadOp() | TmaLoadOp():
+                        reads = True
+                    case _:
+                        pass
     return reads, writes

@@ -97,7 +97,7 @@ def column_map(kernel: s.KernelOp, placed: list[Placed], columns: int) -> Diagno
         for p in placed
     ]
     return Diagnostic(
-        "TK220",
+        "TK221",
         f"kernel {kernel.sym_name.data} allocates {columns} columns of tensor memory: {', '.join(rings)}",
         location_of(kernel),
         Severity.REMARK,

@@ -58,7 +58,7 @@ class Stays(Exception):
 
 def _remark(pipe: s.PipeOp, told: str) -> Diagnostic:
     return Diagnostic(
-        "TK221",
+        "TK222",
         f"copies into the scale columns of pipe {pipe.sym_name.data} {told}",
         location_of(pipe),
         Severity.REMARK,

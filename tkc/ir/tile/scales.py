@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from xdsl.irdl import irdl_op_definition, operand_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -54,6 +56,7 @@ class ScaledMmaOp(Operation):
     """`d += scaled(a, sa) @ scaled(b, sb).T`: a product of block-scaled tiles with scales that are in tensor memory."""
 
     name = "tile.scaled_mma"
+    CHANGES: ClassVar[tuple[str, ...]] = ("d",)
     d = operand_def(AccumType)
     a = operand_def(SharedType)
     scale_a = operand_def(AccumType)

@@ -62,7 +62,8 @@ def product(p: Placement, op: t.MmaOp | ScaledMmaOp) -> None:
             location_of(op),
         )
     a, b = p.role.slots[op.a], p.role.slots[op.b]
-    slots = [a, b, p.role.slots[op.d]]
+    key = p.role.key(op.d)
+    slots = [a, b, p.role.slots[key]]
     if isinstance(op, ScaledMmaOp):
         scales = [p.role.slots[op.scale_a], p.role.slots[op.scale_b]]
         slots += scales
@@ -71,9 +72,9 @@ def product(p: Placement, op: t.MmaOp | ScaledMmaOp) -> None:
         taken = [_at_hand(p, x) for x in (a, b)]
     for x in slots:
         x.touch(How.TCGEN05)
-    source = p.role.accumulators[op.d]
+    source = p.role.accumulators[key]
     operands = [source, a.buffer, a.slot, b.buffer, b.slot, *(v for pair in taken for v in pair)]
-    p.role.accumulators[op.d] = p.emit.value(
+    p.role.accumulators[key] = p.emit.value(
         s.ScaledMmaOp.create(operands=operands, result_types=[source.type])
     )
 
