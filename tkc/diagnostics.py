@@ -136,6 +136,8 @@ CODES: Mapping[str, str] = {
 REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
     "swizzle": ("swizzles of shared tiles, and how accesses meet the banks", frozenset({"TK218"})),
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
+    "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
+    "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),
 }
 """Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
 

@@ -91,6 +91,10 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
+        for tile in self.made:
+            if isinstance(tile, Tile) and tile.scale and tile.name not in self.scope.pipe_of:
+                self.scope.later(f"block scales in no pipe, here of `{tile.name}`", tile.span)
+                self.whole = False
         self.scope.broken = not self.whole
         self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 
@@ -372,6 +376,14 @@ class Declarations:
         if isinstance(type_, S.Binary) and type_.operator == "*":
             depth = self.values.number(type_.right, "the number of slots")
             type_ = type_.left
+        if accumulator and isinstance(type_, S.Index) and _head(type_) == "scales":
+            scale, shape = scaling.scales_tile(self.values, type_)
+            for reference in s.names:
+                name = reference.name
+                tile = Tile(name.text, True, scale[0], shape, depth, name.span, scale)
+                if self.scope.define(name, what, tile):
+                    self.made.append(tile)
+            return
         dtype, axes, scale = self._shaped(
             type_, "tile", f"`{s.kind} {s.names[0].name.text}: tile[dtype, rows, columns] * slots`"
         )
@@ -388,16 +400,14 @@ class Declarations:
             self._fail(
                 "TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span
             )
-        shape: list[int] = []
-        for axis in axes:
-            shape.append(self.values.number(axis, "an extent of a tile"))
+        shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
         if scale is not None:
             if accumulator or vector:
                 self._fail("TK106", "block scales belong to shared tiles", type_.span)
-            scaling.check_tile(self.scope, scale, tuple(shape), type_.span)
+            scaling.check_tile(self.scope, scale, shape, type_.span)
         for reference in s.names:
             name = reference.name
-            tile = Tile(name.text, accumulator, dtype, tuple(shape), depth, name.span, scale)
+            tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
 
@@ -455,6 +465,8 @@ class Declarations:
                 self._carry(pipe, tile, reference)
         if len({t.accumulator for t in kept}) > 1:
             self._later("a pipe of shared tiles and accumulators", s.span)
+        if len({scaling.holds_scales(t) for t in kept}) > 1:
+            self._later("a pipe of accumulators and scales", s.span)
         if len({t.depth for t in kept}) > 1:
             told = ", ".join(f"{t.name} * {t.depth}" for t in kept)
             notes = [

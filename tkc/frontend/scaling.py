@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend.describe import describe
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Scope, listed
 from tkc.frontend.syntax import Span
@@ -42,6 +44,20 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
                 raise Failed
             _fail(scope, "TK102", told + hint, argument.name.span)
     value = found[0].value
+    scale = _scale(values, value)
+    if dtype not in SCALED:
+        _fail(
+            scope,
+            "TK105",
+            f"block scales go with {listed(SCALED)}, not with {dtype}",
+            value.span,
+        )
+    return scale
+
+
+def _scale(values: Values, value: S.Expression) -> Scale:
+    """`ue4m3 / 16`."""
+    scope = values.scope
     if (
         not isinstance(value, S.Binary)
         or value.operator != "/"
@@ -58,13 +74,6 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
         near = nearest(name, SCALES)
         hint = f"did you mean `{near}`" if near else f"scales are {listed(SCALES)}"
         _fail(scope, "TK105", f"no scales of {name}; {hint}", value.left.span)
-    if dtype not in SCALED:
-        _fail(
-            scope,
-            "TK105",
-            f"block scales go with {listed(SCALED)}, not with {dtype}",
-            value.span,
-        )
     return name, values.number(value.right, "the block of a scale")
 
 
@@ -88,6 +97,83 @@ def check_tile(scope: Scope, scale: Scale, shape: tuple[int, ...], span: Span) -
             f"blocks, so that a multiple of {step} fits",
             span,
         )
+
+
+def holds_scales(tile: Tile) -> bool:
+    """Whether a tile of tensor memory is for block scales."""
+    return tile.accumulator and tile.scale is not None
+
+
+def scales_tile(values: Values, type_: S.Index) -> tuple[Scale, tuple[int, int]]:
+    """`scales[ue4m3 / 16, BM, BK]`: the scales of a tile BM x BK, and their shape, rows by scales of each."""
+    scope, arguments = values.scope, [a.value for a in type_.arguments if a.name is None]
+    if len(arguments) != 3 or len(type_.arguments) != 3:
+        _fail(
+            scope,
+            "TK106",
+            "tensor memory for scales says what they are, and the tile whose they are: `scales[ue4m3 / 16, BM, BK]`",
+            type_.span,
+        )
+    scale = _scale(values, arguments[0])
+    rows, columns = (values.number(e, "an extent of a tile") for e in arguments[1:])
+    check_tile(scope, scale, (rows, columns), type_.span)
+    return scale, (rows, columns // scale[1])
+
+
+def scaled(values: Values, e: S.Call, function: S.Attribute) -> P.Scaled:
+    """`a.scaled(sa)`."""
+    tile = values.evaluate(function.base)
+    if len(e.arguments) != 1 or e.arguments[0].name is not None:
+        _fail(values.scope, "TK116", "`.scaled` takes one value: scales in tensor memory", e.span)
+    scales = values.evaluate(e.arguments[0].value)
+    if not isinstance(tile, Tile) or tile.accumulator or tile.scale is None:
+        _fail(
+            values.scope,
+            "TK106",
+            f"`.scaled` is of block-scaled shared tiles, not of {describe(tile)}",
+            e.span,
+        )
+    if not isinstance(scales, Tile) or not holds_scales(scales):
+        _fail(
+            values.scope,
+            "TK106",
+            f"`.scaled` takes scales in tensor memory, not {describe(scales)}",
+            e.arguments[0].value.span,
+        )
+    _fits(values.scope, tile, scales, e.span)
+    return P.Scaled(tile, scales, e.span)
+
+
+def copy(values: Values, target: Tile, source: Any, span: Span) -> P.CopyScales:
+    """`sa <- a.scales`."""
+    if not isinstance(source, P.Scales):
+        _fail(
+            values.scope,
+            "TK106",
+            f"`{target.name}` holds block scales: `{target.name} <- a.scales` copies those of a tile a there, "
+            f"and this is {describe(source)}",
+            span,
+        )
+    values.reads(source.tile, source.span)
+    _fits(values.scope, source.tile, target, span)
+    return P.CopyScales(target.name, source.tile.name, span)
+
+
+def _fits(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
+    """The scales are of the tile's kind and shape."""
+    assert tile.scale is not None
+    rows, columns = tile.shape
+    if tile.scale == scales.scale and scales.shape == (rows, columns // tile.scale[1]):
+        return
+    wanted = f"scales[{shown(tile.scale)}, {rows}, {columns}]"
+    _fail(
+        scope,
+        "TK105" if tile.scale != scales.scale else "TK104",
+        f"{scales.name} holds {list(scales.shape)} of {shown(scales.scale)}; the scales of {tile.name} are {wanted}",
+        span,
+        scope.note(f"{tile.name} is {tile.dtype} {list(tile.shape)}", tile.span),
+        scope.note(f"{scales.name} is declared here", scales.span),
+    )
 
 
 def same(scope: Scope, target: Slice | Tile, source: Any, span: Span) -> None:

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
-from tkc.analysis.items import Item, comes_before, item_of, role_of, run_alike
+from tkc.analysis.items import Item, comes_before, item_of, run_alike
 from tkc.analysis.tensor_memory import columns_given, columns_of
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir.effects import effects_of
@@ -92,22 +92,12 @@ class Move:
 
     kernel: s.KernelOp
     pipe: s.PipeOp
+    giver: s.RoleOp
+    taker: s.RoleOp
     filled: Item
     taken: Item
     copies: list[s.CopyScalesOp]
     sources: list[Source]
-
-    @property
-    def giver(self) -> s.RoleOp:
-        role = role_of(self.filled.take)
-        assert role is not None
-        return role
-
-    @property
-    def taker(self) -> s.RoleOp:
-        role = role_of(self.taken.take)
-        assert role is not None
-        return role
 
     def told(self) -> str:
         """What becomes of the copies, for the remark."""
@@ -228,7 +218,7 @@ def plan(kernel: s.KernelOp, pipe: s.PipeOp, target: Target) -> Move:
         _source(kernel, pipe, copy, giver, taker, taken, copies)
         for copy in {c.source_slot: c for c in copies}.values()
     ]
-    move = Move(kernel, pipe, filled, taken, copies, sources)
+    move = Move(kernel, pipe, giver, taker, filled, taken, copies, sources)
     _check_order(move, products)
     _check_depth(move, target)
     return move

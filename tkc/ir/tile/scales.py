@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.irdl import irdl_op_definition, operand_def, traits_def
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
@@ -62,6 +63,7 @@ class ScaledMmaOp(Operation):
     scale_a = operand_def(AccumType)
     b = operand_def(SharedType)
     scale_b = operand_def(AccumType)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "a", Space.SHARED),
