@@ -72,7 +72,7 @@ def test_scales_lie_along_what_is_contracted() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("d += a @ b.T", "d += a @ b.T\n                        x = read(a)", "reading a block-scaled tile"),
+        ("d += a @ b.T", "d += a @ b.T\n                        x = read(a)", "reading the shared tile a, which is block-scaled"),
         ("d += a @ b.T", "d += a @ b.T\n                        A[m, k] <- a", "a copy of block-scaled data"),
     ],
 )  # fmt: skip
@@ -95,3 +95,47 @@ def test_the_block_may_be_a_param() -> None:
     assert str(compiled(text)) == str(compiled(NVFP4)).replace(
         "params = {", "params = {BLOCK = 16 : i64, "
     )
+
+
+SLOW = (EXAMPLES / "gemm_nvfp4_slow.tk").read_text(encoding="utf-8")
+
+EXPLICIT = [
+    ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3 / 32, BM, BK]", "TK105", "sa <- a.scales", "of ue4m3 / 32"),
+    ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3 / 16, 2 * BM, BK]", "TK104", "sa <- a.scales", "[256, 16]"),
+    ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3 / 16, BM]", "TK106", "scales[ue4m3 / 16, BM]", "`scales[ue4m3"),
+    ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3, BM, BK]", "TK106", "ue4m3", "`scale = ue4m3 / 16`"),
+    ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3 / 16, 64, BK]", "TK104", "scales[ue4m3 / 16, 64, BK]", "of 128"),
+    ("sa <- a.scales", "sa <- a", "TK106", "sa <- a", "`sa <- a.scales` copies"),
+    ("sa <- a.scales", "sa <- a.scale", "TK102", "scale", "has no `.scale`"),
+    ("sa <- a.scales", "a <- a.scales", "TK107", "a", "written inside a get"),
+    ("sa <- a.scales", "sa = 0", "TK106", "sa", "holds block scales"),
+    ("                    sa <- a.scales\n", "", "TK114", "factors", "expected `sa <- ...` in the put"),
+    ("a.scaled(sa)", "a", "TK106", "a @ b.scaled(sb).T", "both of them"),
+    ("a.scaled(sa)", "a.scaled()", "TK116", "a.scaled()", "takes one value"),
+    ("a.scaled(sa)", "a.scaled(d)", "TK106", "d", "not the accumulator d"),
+    ("a.scaled(sa)", "d.scaled(sa)", "TK106", "d.scaled(sa)", "not of the accumulator d"),
+    ("read(d) * alpha", "read(sa) * alpha", "TK108", "sa", "outside"),
+    ("factors(sa, sb)", "factors(sa, sb, d)", "TK110", None, "a pipe of accumulators and scales"),
+    ("    pipe factors(sa, sb):  move -> math\n", "", "TK110", "sa", "block scales in no pipe"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "place", "told"),
+    EXPLICIT,
+    ids=[f"{c[2]}-{c[1][:40]!r}" for c in EXPLICIT],
+)
+def test_a_mistake_with_scales_in_tensor_memory_is_found_where_it_is(
+    old: str, new: str, code: str, place: str | None, told: str
+) -> None:
+    said = mistakes(changed(SLOW, (old, new)))
+    found = [s for s in said if s.code == code and told in s.message]
+    assert found, [(s.code, s.message, s.text) for s in said]
+    assert place is None or found[0].text == place
+
+
+def test_scales_in_tensor_memory_are_tiles_of_their_own() -> None:
+    text = str(compiled(SLOW))
+    assert '%sa = tile.accum {sym_name = "sa"} : () -> (!tile.accum<ue4m3, [128, 16], 2>)' in text
+    assert text.count("tile.copy_scales") == 2
+    assert "tile.scaled_mma %d_1, %a_3, %sa_2, %b_3, %sb_2" in text

@@ -87,7 +87,7 @@ def _at_hand(p: Placement, operand: Slot) -> tuple[SSAValue, SSAValue]:
     columns = p.scale_columns[operand.tile]
     type = columns.type
     assert isinstance(type, BufferType)
-    slot = operand.slot if type.depth.data > 1 else p.emit.const(0)
+    slot = operand.slot if type.depth == operand.type.depth else p.emit.const(0)
     now = (operand, p.emit.block)
     if p.role.copied.get(operand.tile) != now:
         _copy(p, operand, columns, slot)
