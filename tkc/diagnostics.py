@@ -135,6 +135,10 @@ CODES: Mapping[str, str] = {
 
 REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
     "swizzle": ("swizzles of shared tiles, and how accesses meet the banks", frozenset({"TK218"})),
+    "elections": (
+        "conditions that one thread passes, and elections made of them",
+        frozenset({"TK220"}),
+    ),
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
     "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
     "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),

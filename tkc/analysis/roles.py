@@ -126,7 +126,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
         match op:
             case MmaOp() | ScaledMmaOp():
                 products = True
-                leads = leads or op.pair is not None
+                leads = leads or (op.pair is not None and op.alone is None)
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():

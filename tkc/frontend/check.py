@@ -84,6 +84,7 @@ def check_kernel(
     declared = Declarations(scope, kernel, overrides)
     declared.read()
     scope.multicast = declared.clauses.multicast
+    scope.ctas = declared.clauses.ctas
     roles: list[P.Role] = []
     whole = True
     for statement in kernel.body:

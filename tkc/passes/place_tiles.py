@@ -73,6 +73,8 @@ def place(p: Placement) -> s.KernelOp:
     for clause in ("cluster", "pair"):
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
+    if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
+        properties["pair"] = UnitAttr()
     return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
 
 

@@ -32,6 +32,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.explicit import SlotOp
 from tkc.ir.tile.loops import ForPartsOp, ShareOp
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, SharedType, SliceType
@@ -146,6 +147,14 @@ def _check_equal(copy: t.CopyOp) -> None:
 def split_pair(kernel: t.KernelOp, target: Target) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
+    for op in kernel.walk():
+        if isinstance(op, SlotOp):
+            raise TkcError.at(
+                "TK110",
+                "slots by number in a pair, whose tiles are split over its CTAs, are not supported yet; "
+                "`launch cluster(2)` with tiles of one CTA, and `mma ..., pair`, fit",
+                location_of(op),
+            )
     split = Split(kernel, accumulator_home(target) is Home.TENSOR)
     for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp | ScaledMmaOp)]:
         if isinstance(mma, ScaledMmaOp) or mma.a.type.scale != NoneAttr():  # type: ignore[union-attr]

@@ -162,8 +162,8 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products round
-    it are operations of their own."""
+    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products
+    round it are operations of their own."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE

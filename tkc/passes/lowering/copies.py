@@ -17,7 +17,7 @@ from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering import scales
 from tkc.passes.lowering.state import Kernel, lowers
-from tkc.passes.lowering.synchronisation import LEADER
+from tkc.passes.lowering.synchronisation import LEADER, cta_mask, of_cta
 
 
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
@@ -99,6 +99,10 @@ def start_load(
         rank = k.emit.special("%cluster_ctarank")
         first = k.mul(rank, box[axis])
         place = k.at(place.base, place.offset, k.mul(rank, box[axis] * k.tile(type).span))
+    if isinstance(op, TmaLoadToOp) and op.mask is not None:
+        how, mask = [".multicast::cluster"], [cta_mask(k, op.mask)]
+    if isinstance(op, TmaLoadToOp) and op.rank is not None:
+        how, bar = [*how, ".cta_group::2"], At(of_cta(k, bar, op.rank), 0)
     if isinstance(op, s.TmaLoadOp) and op.to is not None:
         how = [*how, k.cta_group]
         bar = At(k.emit("mapa", k.address(bar), LEADER), 0)
@@ -117,11 +121,11 @@ def start_load(
             coordinates,
             bar,
             *mask,
-            **_hint(op.hint if isinstance(op, TmaLoadToOp) else None),
+            **hint_of(op.hint if isinstance(op, TmaLoadToOp) else None),
         )
 
 
-def _hint(hint: StringAttr | None) -> dict[str, Any]:
+def hint_of(hint: StringAttr | None) -> dict[str, Any]:
     """The modifier and operand of a priority in the L2 cache."""
     return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
 
@@ -162,5 +166,5 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
             map,
             _coordinates(k, op, span * columns),
             At(place.base, place.offset + span * stride),
-            **_hint(op.hint),
+            **hint_of(op.hint),
         )
