@@ -23,7 +23,8 @@ def scales_fit(tile: SharedType, scales: AccumType) -> bool:
 
 def check_scaled(left: SharedType, right: SharedType, trans_a: bool, trans_b: bool) -> None:
     """Operands of a product both have scales of one dtype and block along the contracted axis, or neither has any."""
-    if left.scale != right.scale:
+    kinds = [t.scale.kind if isinstance(t.scale, ScaleAttr) else None for t in (left, right)]
+    if kinds[0] != kinds[1]:
         raise VerifyException(f"{left} @ {right}: the scales differ")
     if isinstance(left.scale, ScaleAttr) and (trans_a or not trans_b):
         raise VerifyException(
@@ -33,11 +34,12 @@ def check_scaled(left: SharedType, right: SharedType, trans_a: bool, trans_b: bo
 
 @irdl_op_definition
 class CopyScalesOp(Operation):
-    """`sa <- a.scales`: the scales of a shared tile, to tensor memory."""
+    """`sa <- a.scales`: the scales of a shared tile, to tensor memory; with `pair`, in each CTA of a pair."""
 
     name = "tile.copy_scales"
     source = operand_def(SharedType)
     destination = operand_def(AccumType)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "source", Space.SHARED), Touch(Kind.WRITE, "destination", Space.TENSOR)
@@ -84,7 +86,8 @@ class ScaledMmaOp(Operation):
             assert isinstance(scales, AccumType)
             if not scales_fit(tile, scales):
                 raise VerifyException(f"{scales} are not the scales of {tile}")
-        if left.shape[1] != right.shape[1] or (left.shape[0], right.shape[0]) != made.shape:
+        columns = right.shape[0] if self.pair is None else 2 * right.shape[0]
+        if left.shape[1] != right.shape[1] or (left.shape[0], columns) != made.shape:
             raise VerifyException(f"{left} @ {right} does not make {list(made.shape)}")
 
 

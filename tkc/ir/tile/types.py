@@ -50,21 +50,33 @@ def _check_dtype(dtype: str) -> None:
 
 @irdl_attr_definition
 class ScaleAttr(ParametrizedAttribute):
-    """`ue4m3 / 16`: a tensor or tile has one scale for each block of so many elements along its last axis."""
+    """`ue4m3 / 16`: a tensor or tile has one scale for each block of so many elements along its last axis.
+
+    `ue4m3 / 16 of 256`: a tile has the scales of so many rows, though it has fewer itself: a CTA of a pair has half of
+    B's rows and all of their scales.
+    """
 
     name = "tile.scale"
     dtype: StringAttr
     block: IntAttr
+    rows: IntAttr
 
     @classmethod
-    def of(cls, dtype: str, block: int) -> ScaleAttr:
-        return cls(StringAttr(dtype), IntAttr(block))
+    def of(cls, dtype: str, block: int, rows: int = 0) -> ScaleAttr:
+        return cls(StringAttr(dtype), IntAttr(block), IntAttr(rows))
 
     @classmethod
     def parse_after(cls, parser: AttrParser, name: str) -> ScaleAttr:
         """The rest of `ue4m3 / 16`, whose name has been read."""
         parser.parse_punctuation("/")
-        return cls(StringAttr(name), IntAttr(parser.parse_integer()))
+        block = parser.parse_integer()
+        more = parser.parse_optional_keyword("of") is not None
+        return cls.of(name, block, parser.parse_integer() if more else 0)
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """What operands of a product must agree in."""
+        return self.dtype.data, self.block.data
 
     def verify(self) -> None:
         if self.dtype.data not in SCALES:
@@ -73,7 +85,8 @@ class ScaleAttr(ParametrizedAttribute):
             raise VerifyException(f"a block of {self.block.data} elements")
 
     def __str__(self) -> str:
-        return f"{self.dtype.data} / {self.block.data}"
+        of = f" of {self.rows.data}" if self.rows.data else ""
+        return f"{self.dtype.data} / {self.block.data}{of}"
 
 
 def _print_scale(printer: Printer, scale: ScaleAttr | NoneAttr) -> None:
@@ -170,7 +183,7 @@ class SliceType(_Scaled):
 def scale_shape(shape: Sequence[int], scale: ScaleAttr) -> tuple[int, int]:
     """Rows, and scales of each, of a tile that has block scales."""
     rows, columns = shape
-    return rows, columns // scale.block.data
+    return scale.rows.data or rows, columns // scale.block.data
 
 
 def _check_scaled(shape: Sequence[int], scale: ScaleAttr) -> None:
@@ -178,7 +191,7 @@ def _check_scaled(shape: Sequence[int], scale: ScaleAttr) -> None:
     if len(shape) != 2:
         raise VerifyException(f"a tile with block scales has two axes, not {len(shape)}")
     step = ATOM_SCALES * scale.block.data
-    if shape[0] % ATOM_ROWS or shape[1] % step:
+    if (scale.rows.data or shape[0]) % ATOM_ROWS or shape[1] % step:
         raise VerifyException(
             f"a tile with scales of {scale} has rows in multiples of {ATOM_ROWS} and columns in "
             f"multiples of {step}, not {list(shape)}"

@@ -58,6 +58,8 @@ def _boxes(
 ) -> tuple[list[int], int, int, int]:
     """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
     _, type = k.buffer(buffer)
+    if type.holds_scales:
+        return [scales.WORDS, *(n.value.data for n in reversed(op.box.data))], 1, 0, 0
     tile = k.tile(type)
     if len(type.shape) == 1:
         columns = min(type.shape[0], BOX)
@@ -70,6 +72,8 @@ def _boxes(
 
 def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: int) -> list[Any]:
     numbers = [k.number(c) for c in reversed(op.coordinates)]
+    if k.buffer(op.buffer)[1].holds_scales:
+        return [0, *numbers]
     return [k.add(numbers[0], moved), *numbers[1:]]
 
 
@@ -84,9 +88,6 @@ def start_load(
 ) -> None:
     """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     _, type = k.buffer(op.buffer)
-    if type.holds_scales:
-        scales.load(k, op, op.barriers)
-        return
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     place = k.slot_address(op.buffer, op.slot)
     how, mask, first = [], [], 0
@@ -106,7 +107,10 @@ def start_load(
     if isinstance(op, s.TmaLoadOp) and op.to is not None:
         how = [*how, k.cta_group]
         bar = At(k.emit("mapa", k.address(bar), LEADER), 0)
-    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
+    if type.holds_scales:
+        map = scales.scales_map(k, op.tensor, box)
+    else:
+        map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     for span in range(spans):
         coordinates = _coordinates(k, op, span * columns)
         if multicast is not None:

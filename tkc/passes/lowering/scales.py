@@ -72,21 +72,6 @@ def _blocks(size: int | str, each: int) -> Any:
     return {"op": "max", "of": [{"op": "ceildiv", "of": [{"sym": size}, each]}, 1]}
 
 
-def load(k: Kernel, op: s.TmaLoadOp, barriers: SSAValue) -> None:
-    """One box of whole atoms."""
-    box = [WORDS, *(n.value.data for n in reversed(op.box.data))]
-    map = scales_map(k, op.tensor, box)
-    k.emit(
-        "cp.async.bulk.tensor.load",
-        f".{len(box)}d",
-        ".shared::cluster",
-        k.slot_address(op.buffer, op.slot),
-        map,
-        [0, *(k.number(c) for c in reversed(op.coordinates))],
-        k.barrier_address(barriers, op.slot),
-    )
-
-
 def columns(k: Kernel, buffer: SSAValue, slot: SSAValue) -> Number:
     """The address of the first column of a slot of scales."""
     declared, type = k.buffer(buffer)
@@ -127,14 +112,15 @@ def atom_descriptor(k: Kernel, place: At) -> SSAValue:
 
 @lowers(s.ScaledMmaOp, Feature.TCGEN05)
 def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
-    """One instruction for each K step and 128 rows, each with its columns of scales."""
+    """One instruction for each K step and 128 rows (of each CTA), each with its columns of scales."""
     type = op.value.type
     assert isinstance(type, AccumulatorType)
     rows = min(type.shape[0], LANES)
+    all_rows = rows if op.pair is None else 2 * rows
     _, scale_type = k.buffer(op.scale_a)
     depth = op.a.type.shape[1]  # type: ignore[union-attr]
     scaling = Scaling(scale_type.dtype.data, depth // scale_type.shape[1])
-    p = product(k, op, rows, scaling)
+    p = product(k, op, all_rows, scaling)
     per_step = p.row.scales_per_row
     source: Accumulator = k.values[op.source]
     first = {
@@ -150,7 +136,7 @@ def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
             number = scale % SCALE_ATOM_SCALES
             word = encode_instruction(
                 Instruction(
-                    p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, rows, p.n, p.row.k,
+                    p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, all_rows, p.n, p.row.k,
                     scale=scaling.dtype, scale_a_id=number, scale_b_id=number,
                 )
             )  # fmt: skip

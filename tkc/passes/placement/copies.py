@@ -21,7 +21,15 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import BlockType, RegsType, ScaleAttr, SharedType, SliceType
+from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.types import (
+    BlockType,
+    RegsType,
+    ScaleAttr,
+    SharedType,
+    SliceType,
+    scale_shape,
+)
 from tkc.ir.tile.vectors import ReshapeOp, TransposeOp
 from tkc.passes.placement.fragments import (
     Piece,
@@ -134,18 +142,13 @@ def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, A
 
 def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
     """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
-    if op.multicast is not None:
-        raise TkcError.at(
-            "TK110",
-            "loading a block-scaled tile for several CTAs is not supported yet",
-            location_of(op),
-        )
     buffer = p.scales[slot.tile]
     tile = slot.tile.type
     assert isinstance(tile, SharedType)
     assert isinstance(tile.scale, ScaleAttr)
     unit = (SCALE_ATOM_ROWS, SCALE_ATOM_SCALES * tile.scale.block.data)
-    atoms = [extent // each for extent, each in zip(tile.shape, unit, strict=True)]
+    rows, scales = scale_shape(tile.shape, tile.scale)
+    atoms = [rows // SCALE_ATOM_ROWS, scales // SCALE_ATOM_SCALES]
     for extent in atoms:
         if extent > MAX_BOX:
             raise TkcError.at(
@@ -154,7 +157,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, box_of(p, source, atoms, unit), {})
+    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), {})
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
@@ -171,8 +174,17 @@ class Box:
     """The tensor's axes that the piece has, in order."""
 
 
-def box_of(p: Placement, slice: SSAValue, shape: Sequence[int], unit: Sequence[int] = ()) -> Box:
-    """The box of a piece of `shape` at the start of a slice, both in units of so many elements an axis (1)."""
+def box_of(
+    p: Placement,
+    slice: SSAValue,
+    shape: Sequence[int],
+    unit: Sequence[int] = (),
+    whole: bool = False,
+) -> Box:
+    """The box of a piece of `shape` at the start of a slice, both in units of so many elements an axis (1).
+
+    `whole`: of all CTAs' shares of the first block, not of this one's alone.
+    """
     op = slice.owner
     assert isinstance(op, t.SliceOp)
     starts: list[SSAValue] = []
@@ -180,6 +192,8 @@ def box_of(p: Placement, slice: SSAValue, shape: Sequence[int], unit: Sequence[i
     axes: list[int] = []
     extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
+        if whole and not axes and isinstance(index.owner, ShareOp):
+            index = index.owner.whole
         value = p.values[index]
         if isinstance(index.type, BlockType):
             size = index.type.size.data // (units.pop(0) if units else 1)

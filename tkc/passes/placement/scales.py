@@ -6,8 +6,8 @@ front of the product: thread and order are then those that tcgen05.cp and tcgen0
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.ir import Attribute, SSAValue
 
 from tkc.diagnostics import TargetError
 from tkc.ir.isa.layouts import SCALE_ATOMS
@@ -46,11 +46,22 @@ def copy_scales(p: Placement, op: CopyScalesOp) -> None:
     source, destination = p.role.slots[op.source], p.role.slots[op.destination]
     source.touch(How.TCGEN05)
     destination.touch(How.TCGEN05)
-    _copy(p, source, destination.buffer, destination.slot)
+    _copy(p, source, destination.buffer, destination.slot, op.pair)
 
 
-def _copy(p: Placement, source: Slot, buffer: SSAValue, slot: SSAValue) -> None:
-    p.emit.add(s.CopyScalesOp.create(operands=[p.scales[source.tile], source.slot, buffer, slot]))
+def _copy(
+    p: Placement, source: Slot, buffer: SSAValue, slot: SSAValue, pair: UnitAttr | None
+) -> None:
+    p.emit.add(
+        s.CopyScalesOp.create(
+            operands=[p.scales[source.tile], source.slot, buffer, slot], properties=_group(pair)
+        )
+    )
+
+
+def _group(pair: UnitAttr | None) -> dict[str, Attribute]:
+    """Whether what is started is of a pair of CTAs."""
+    return {} if pair is None else {"pair": pair}
 
 
 def product(p: Placement, op: t.MmaOp | ScaledMmaOp) -> None:
@@ -69,17 +80,19 @@ def product(p: Placement, op: t.MmaOp | ScaledMmaOp) -> None:
         slots += scales
         taken = [(x.buffer, x.slot) for x in scales]
     else:
-        taken = [_at_hand(p, x) for x in (a, b)]
+        taken = [_at_hand(p, x, op.pair) for x in (a, b)]
     for x in slots:
         x.touch(How.TCGEN05)
     source = p.role.accumulators[key]
     operands = [source, a.buffer, a.slot, b.buffer, b.slot, *(v for pair in taken for v in pair)]
     p.role.accumulators[key] = p.emit.value(
-        s.ScaledMmaOp.create(operands=operands, result_types=[source.type])
+        s.ScaledMmaOp.create(
+            operands=operands, properties=_group(op.pair), result_types=[source.type]
+        )
     )
 
 
-def _at_hand(p: Placement, operand: Slot) -> tuple[SSAValue, SSAValue]:
+def _at_hand(p: Placement, operand: Slot, pair: UnitAttr | None) -> tuple[SSAValue, SSAValue]:
     """An operand's scales in tensor memory, copied there unless a product of the same block has done so.
 
     A ring as deep as that of the tile goes round with it: the slot's columns are free once the slot is.
@@ -90,6 +103,6 @@ def _at_hand(p: Placement, operand: Slot) -> tuple[SSAValue, SSAValue]:
     slot = operand.slot if type.depth == operand.type.depth else p.emit.const(0)
     now = (operand, p.emit.block)
     if p.role.copied.get(operand.tile) != now:
-        _copy(p, operand, columns, slot)
+        _copy(p, operand, columns, slot, pair)
         p.role.copied[operand.tile] = now
     return columns, slot
