@@ -393,7 +393,8 @@ class _Role:
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
-            written_here = scope.cleared if tile.accumulator else scope.written
+            cleared_here = tile.accumulator and tile.scale is None
+            written_here = scope.cleared if cleared_here else scope.written
             if owned.direction == "put" and name not in written_here and quiet:
                 self._unwritten(tile, owned)
             del scope.owned[name]
@@ -492,7 +493,8 @@ class _Role:
         return pipe
 
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
-        how = f"`{tile.name} = 0`" if tile.accumulator else f"`{tile.name} <- ...`"
+        cleared = tile.accumulator and tile.scale is None
+        how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
         maybe = tile.name in self.scope.written
         told = (
             f"writes `{tile.name}` only in a loop, which may run no times"
