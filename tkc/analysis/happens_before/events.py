@@ -33,12 +33,27 @@ class Loop:
     """
 
     name: str
-    body: list[Event | Loop]
+    body: list[Item]
     key: Hashable = None
     low: int = 0
     high: float = inf
     guard: tuple[str, Loop] | None = None
     op: Any = None
+
+
+@dataclass(eq=False, slots=True)
+class Choice:
+    """Exactly one of several bodies, each a `Loop` of at most one turn."""
+
+    branches: list[Loop]
+
+
+@dataclass(eq=False, slots=True)
+class Beside:
+    """Two bodies of which nothing says which comes first."""
+
+    one: list[Item]
+    other: list[Item]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,8 @@ class Access:
     part: Hashable = None
     region: tuple[int, int] | None = None
     atomic: bool = False
+    distinct: tuple[Loop, ...] = ()
+    """Loops each of whose turns touches other elements (of global memory)."""
 
 
 # What an event does besides ------------------------------------------------------------------------------------------
@@ -191,12 +208,15 @@ class Event:
     op: Any = None
 
 
+Item = Event | Loop | Choice | Beside
+
+
 @dataclass(eq=False, slots=True)
 class Role:
     """A program for `warps` warps of CTA `cta`."""
 
     name: str
-    body: list[Event | Loop]
+    body: list[Item]
     warps: int = 1
     cta: int = 0
 
@@ -204,9 +224,15 @@ class Role:
         return _events(self.body)
 
 
-def _events(body: list[Event | Loop]) -> Iterator[Event]:
+def _events(body: list[Item]) -> Iterator[Event]:
     for item in body:
-        if isinstance(item, Loop):
+        if isinstance(item, Choice):
+            for branch in item.branches:
+                yield from _events(branch.body)
+        elif isinstance(item, Beside):
+            yield from _events(item.one)
+            yield from _events(item.other)
+        elif isinstance(item, Loop):
             yield from _events(item.body)
         else:
             yield item

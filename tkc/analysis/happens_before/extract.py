@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from math import inf
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -20,10 +19,13 @@ from tkc.analysis.happens_before.events import (
     Arrive,
     AwaitGroup,
     Barrier,
+    Beside,
+    Choice,
     CloseGroup,
     Complete,
     Event,
     Index,
+    Item,
     Loop,
     Meet,
     Program,
@@ -35,7 +37,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Wait,
 )
-from tkc.analysis.happens_before.values import Table, Values, expression
+from tkc.analysis.happens_before.values import FEW, Expressions, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
@@ -50,6 +52,7 @@ WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
 def program(kernel: s.KernelOp) -> Program:
     """The kernel's events."""
     made = Program(kernel.sym_name.data, [])
+    expressions = Expressions()
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
             made.barriers[op.barriers] = Barrier(
@@ -58,7 +61,7 @@ def program(kernel: s.KernelOp) -> Program:
     for op in kernel.body.block.ops:
         if isinstance(op, s.RoleOp):
             for group in range(op.groups.value.data):
-                made.roles.append(RoleEvents(op, group, made.barriers).role())
+                made.roles.append(RoleEvents(op, group, made.barriers, expressions).role())
     return made
 
 
@@ -79,69 +82,125 @@ class RoleEvents:
     op: s.RoleOp
     group: int
     barriers: dict[Hashable, Barrier]
-    loops: dict[Operation, Loop] = field(default_factory=dict)
-    keys: dict[Block, Hashable] = field(default_factory=dict)
-    waits: dict[SSAValue, int] = field(default_factory=dict)
+    write: Expressions
+    loops: dict[tuple[Operation, ...], Loop] = field(default_factory=dict)
 
     def role(self) -> Role:
         self.values = Values(self.op, self.group)
         groups = self.op.groups.value.data
         name = self.op.sym_name.data + (f"[{self.group}]" if groups > 1 else "")
-        body = self._block(self.op.body.block, Threads.ALL, self.op.sym_name.data)
+        body = self._block(self.op.body.block, Threads.ALL)
         return Role(name, body, self.op.warps.value.data // groups)
 
     # Structure -------------------------------------------------------------------------------------------------------
 
-    def _block(self, block: Block, who: Threads, key: Hashable) -> list[Event | Loop]:
-        found: list[Event | Loop] = []
+    def _block(self, block: Block, who: Threads) -> list[Item]:
+        found: list[Item] = []
+        chains = {orbit.chain[0]: orbit.chain for orbit in self.values.orbits if len(orbit.chain) > 1}
+        within: set[Operation] = set()
         for op in block.ops:
-            if isinstance(op, s.ForOp) or op.name == "stage.while":
-                found += self._loop(op, who)
-            elif isinstance(op, s.IfOp):
-                found += self._if(op, who)
+            if op in within:
+                continue
+            if op in chains and self._alone(chains[op]):
+                whole, between = self._chain(chains[op], who)
+                found.append(Beside([whole], between) if between else whole)
+                within |= set(chains[op])
+                within |= _between(chains[op])
             else:
-                found += self._events(op, who)
+                found += self._one(op, who)
         return found
 
-    def _loop(self, op: Operation, who: Threads) -> list[Event | Loop]:
-        loop = Loop(op.name, [], op=op)
+    def _one(self, op: Operation, who: Threads) -> list[Item]:
+        if isinstance(op, s.ForOp) and self._few(op):
+            return self._turn_by_turn(op, who)
+        if isinstance(op, s.ForOp) or op.name == "stage.while":
+            return self._loop(op, who)
+        if isinstance(op, s.IfOp):
+            return self._if(op, who)
+        return [*self._events(op, who)]
+
+    def _few(self, op: s.ForOp) -> bool:
+        """Whether a loop has few turns and its counters go on in others that something stands between."""
+        turns = self.values.trips(op)
+        if turns is None or turns > FEW:
+            return False
+        return any(len(o.chain) > 1 and op in o.chain and not self._alone(o.chain) for o in self.values.orbits)
+
+    def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
+        found: list[Item] = []
+        self._named(op)
+        for turn in range(self.values.trips(op) or 0):
+            self.values.turn[op] = turn
+            found += self._block(op.body.block, who)
+        self.values.turn.pop(op, None)
+        return found
+
+    def _alone(self, chain: tuple[Operation, ...]) -> bool:
+        """Whether nothing synchronises between the loops of a chain."""
+        return not any(
+            isinstance(row, m.Await | m.Signal | m.Order | m.Close | m.Meet)
+            for op in _between(chain)
+            for inner in op.walk()
+            for row in effects_of(inner) or ()
+        )
+
+    def _chain(self, chain: tuple[Operation, ...], who: Threads) -> tuple[Loop, list[Item]]:
+        """Loops that count on together, as one whose turns are turns of one of them; and what stands between."""
+        whole = Loop("+".join(_name(op) for op in chain), [])
+        self.loops[chain] = whole
+        branches: list[Loop] = []
+        for number, op in enumerate(chain):
+            inner = self._named(op)
+            whole.low, whole.high = whole.low + inner.low, whole.high + inner.high if number else inner.high
+            branch = Loop(inner.name, [], ("turn", number, inner.key), 0, 1, op=op)
+            self.loops[(op,)] = branch
+            branch.body = self._block(op.body.block if isinstance(op, s.ForOp) else op.regions[1].block, who)
+            branches.append(branch)
+        whole.key = ("chain", *(b.key for b in branches))
+        whole.body = [Choice(branches)]
+        return whole, [e for op in chain[0].parent_block().ops if op in _between(chain) for e in self._one(op, who)]  # pyright: ignore
+
+    def _named(self, op: Operation) -> Loop:
+        """An empty loop with what is known of its turns."""
+        loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.ForOp):
-            loop.name = op.body.block.args[0].name_hint or "for"
-            loop.key = ("for", *(expression(v, self.keys) for v in (op.lower, op.upper, op.step)))
+            loop.key = ("for", *(self.write(v, self.group) for v in (op.lower, op.upper, op.step)))
+            self.write.loops[op.body.block] = loop.key
             trips = self.values.trips(op)
             if trips is not None:
                 loop.low, loop.high = trips, trips
-            self.keys[op.body.block] = loop.key
-        self.loops[op] = loop
-        if isinstance(op, s.ForOp):
-            loop.body = self._block(op.body.block, who, loop.key)
-        else:
-            test = self._block(op.regions[0].block, who, None)
-            loop.body = [*test, *self._block(op.regions[1].block, who, None)]
-            if any(isinstance(e, Event) for e in test):
-                return [loop, *self._block(op.regions[0].block, who, None)]
-        return [loop]
+        return loop
 
-    def _if(self, op: s.IfOp, who: Threads) -> list[Event | Loop]:
+    def _loop(self, op: Operation, who: Threads) -> list[Item]:
+        loop = self._named(op)
+        self.loops[(op,)] = loop
+        if isinstance(op, s.ForOp):
+            loop.body = self._block(op.body.block, who)
+            return [loop]
+        test = self._block(op.regions[0].block, who)
+        loop.body = [*test, *self._block(op.regions[1].block, who)]
+        return [loop, *(self._block(op.regions[0].block, who) if test else ())]
+
+    def _if(self, op: s.IfOp, who: Threads) -> list[Item]:
+        regions = [(r, n == 0) for n, r in enumerate((op.then, op.otherwise)) if r is not None and r.blocks]
         threads = self._elected(op.condition)
         if threads is not None:
-            inner = both(who, threads) if who is not Threads.ALL else threads
-            body = self._block(op.then.block, inner if inner is not None else Threads.SOME, None)
-            if op.otherwise is not None and op.otherwise.blocks:
-                body += self._block(op.otherwise.block, Threads.SOME, None)
+            inner = both(who, threads)
+            body = self._block(op.then.block, Threads.SOME if inner is None else inner)
+            for region, taken in regions:
+                body += [] if taken else self._block(region.block, Threads.SOME)
             return body
-        found: list[Event | Loop] = []
-        for region, taken in ((op.then, True), (op.otherwise, False)):
-            if region is None or not region.blocks:
-                continue
-            loop = Loop("if", [], ("if", taken, expression(op.condition, self.keys)), 0, 1, op=op)
-            loop.guard = self._guard(op.condition, op) if taken else None
+        branches: list[Loop] = []
+        for region, taken in regions:
+            branch = Loop("if", [], ("if", taken, self.write(op.condition, self.group)), 0, 1, op=op)
+            branch.guard = self._guard(op.condition, op) if taken else None
             if taken:
-                self.loops[op] = loop
-            loop.body = self._block(region.block, who, None)
-            if loop.body:
-                found.append(loop)
-        return found
+                self.loops[(op,)] = branch
+            branch.body = self._block(region.block, who)
+            branches.append(branch)
+        if not any(b.body for b in branches):
+            return []
+        return [Choice(branches)] if len(branches) > 1 else [branches[0]]
 
     def _elected(self, condition: SSAValue) -> Threads | None:
         """The threads for which a condition on who one is holds."""
@@ -160,29 +219,25 @@ class RoleEvents:
         if test.kind.data in ("ne", "gt", "lt") and isinstance(outer, s.ForOp):
             index, other = test.inputs if test.kind.data != "lt" else (test.inputs[1], test.inputs[0])
             if index is outer.body.block.args[0] and self._equal(other, outer.lower):
-                return ("not-first", self.loops[outer])
+                return ("not-first", self.loops[(outer,)])
         before = op.prev_op
         while before is not None and not isinstance(before, s.ForOp):
             before = before.prev_op
         if before is not None and self._nonempty(test, before):
-            return ("nonempty", self.loops[before])
+            return ("nonempty", self.loops[(before,)])
         return None
 
     def _equal(self, a: SSAValue, b: SSAValue) -> bool:
-        return a is b or expression(a, self.keys) == expression(b, self.keys)
+        return a is b or self.write(a, self.group) == self.write(b, self.group)
 
     def _nonempty(self, test: ArithOp, loop: s.ForOp) -> bool:
         """Whether a condition says that a loop from 0 turns: 0 < n, for its upper bound n or what n counts blocks
         of."""
-        if expression(loop.lower, {}) not in (("const", "0 : i32"), ("const", "0 : i64")):
-            return False
         kind = test.kind.data
-        low, high = test.inputs if kind in ("lt", "ne") else (test.inputs[-1], test.inputs[0])
-        if kind not in ("lt", "gt", "ne"):
+        if not self.write.zero(loop.lower) or kind not in ("lt", "gt", "ne"):
             return False
-        if kind == "ne":
-            high, low = test.inputs
-        if expression(low, {}) not in (("const", "0 : i32"), ("const", "0 : i64")):
+        low, high = (test.inputs[0], test.inputs[1]) if kind == "lt" else (test.inputs[1], test.inputs[0])
+        if not self.write.zero(low):
             return False
         upper = loop.upper.owner
         sizes = [loop.upper]
@@ -215,7 +270,14 @@ class RoleEvents:
             return []
         space, done, slot = row.space, row.done, None
         if isinstance(value.type, TensorType):
-            return [Access(Space.GLOBAL, value, row.kind is m.Kind.WRITE, None, row.proxy, done, op.name.removeprefix("stage."), part=self._box(op), atomic="add" in op.properties or "reduce" in op.properties)]
+            part, distinct = self._box(op)
+            atomic = "add" in op.properties or "reduce" in op.properties
+            return [
+                Access(
+                    Space.GLOBAL, value, row.kind is m.Kind.WRITE, None, row.proxy, done,
+                    op.name.removeprefix("stage."), part=part, atomic=atomic, distinct=distinct,
+                )
+            ]  # fmt: skip
         buffer = value
         index = self._slot_operand(op, row.operand)
         if isinstance(value.type, AccumulatorType):
@@ -265,7 +327,7 @@ class RoleEvents:
         at = getattr(op, "row", None)
         return (
             str(getattr(fragment.type, "layout", "")), str(getattr(fragment.type, "dims", "")),
-            expression(column, {}), None if at is None else expression(at, {}),
+            self.write(column, self.group), None if at is None else self.write(at, self.group),
         )  # fmt: skip
 
     def _region(self, op: Operation, row: m.Touch) -> tuple[int, int] | None:
@@ -280,9 +342,16 @@ class RoleEvents:
         width = fragment.type.shape[1]  # pyright: ignore
         return (table.period[0], table.period[0] + width)
 
-    def _box(self, op: Operation) -> Hashable:
-        coordinates = getattr(op, "coordinates", ())
-        return tuple(expression(v, self.keys, self.group) for v in coordinates)
+    def _box(self, op: Operation) -> tuple[Hashable, tuple[Loop, ...]]:
+        """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
+        numbers = [self.write(v, self.group) for v in getattr(op, "coordinates", ())]
+        counters = {c for n in numbers for c in self.write.counters(n)}
+        turns = tuple(t for o, t in self.values.turn.items() if self.write.loops.get(o.regions[0].block) in counters)
+        loops = tuple(
+            loop for chain, loop in self.loops.items()
+            if len(chain) == 1 and isinstance(chain[0], s.ForOp) and self.write.loops.get(chain[0].body.block) in counters
+        )  # fmt: skip
+        return (*numbers, turns), loops
 
     def _table(self, value: SSAValue, op: Operation) -> Table | None:
         return self.values.table(value, op)
@@ -290,7 +359,10 @@ class RoleEvents:
     def _slot(self, table: Table | None) -> Slot | None:
         if table is None:
             return None
-        return Slot(self.loops[table.loop] if table.loop is not None else None, table.period, table.before)
+        if table.loop is None:
+            return Slot(None, table.period)
+        loop = self.loops.get(table.loop)
+        return None if loop is None else Slot(loop, table.period, table.before)
 
     # Acts ------------------------------------------------------------------------------------------------------------
 
@@ -370,7 +442,7 @@ class RoleEvents:
         if found is None:
             return None
         loop, rate, offset = found
-        return Index(self.loops[loop] if loop is not None else None, offset, rate)
+        return self._index(loop, offset, rate)
 
     def _arrived(self, op: Operation, barrier: SSAValue) -> Index | None:
         depth = self.barriers[barrier].depth
@@ -378,22 +450,35 @@ class RoleEvents:
         slots = None if entry is None else self._table(entry, op)
         if slots is None:
             return None
-        loop = slots.loop
+        if slots.loop is None and depth > 1:
+            return Index(None, slots.period[0]) if _outside(op) else None
+        loop = slots.loop or self._turns(barrier, op)
         if loop is None:
-            loop = self._alone_in(op)
-            if loop is None:
-                return Index(None, slots.period[0], 1)
+            return Index(None, slots.period[0]) if _outside(op) else None
         found = fit(Table(loop, slots.period, slots.before), None, depth)
-        if found is None:
-            return None
-        return Index(self.loops[loop], found[2], found[1])
+        return None if found is None else self._index(found[0], found[2], found[1])
 
-    def _alone_in(self, op: Operation) -> Operation | None:
-        """The loop that numbers the items of a ring of one."""
+    def _turns(self, barrier: SSAValue, op: Operation) -> tuple[Operation, ...] | None:
+        """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
+        for use in barrier.uses:
+            parity = getattr(use.operation, "parity", None)
+            if parity is not None and _inside(use.operation, self.op):
+                table = self._table(parity, use.operation)
+                if table is not None and table.loop is not None:
+                    return table.loop
         at = op.parent_op()
-        while at is not None and at not in self.loops:
+        while at is not None and not isinstance(at, s.RoleOp):
+            for chain in self.loops:
+                if at in chain and not isinstance(at, s.IfOp):
+                    return chain if len(chain) > 1 else next((c for c in self.loops if at in c and len(c) > 1), chain)
             at = at.parent_op()
-        return at
+        return None
+
+    def _index(self, loop: tuple[Operation, ...] | None, offset: int, rate: int) -> Index | None:
+        if loop is None:
+            return Index(None, offset, rate)
+        known = self.loops.get(loop)
+        return None if known is None else Index(known, offset, rate)
 
 
 def _sem(op: Operation, default: Sem) -> Sem:
@@ -437,6 +522,37 @@ def opened_by(accumulator: SSAValue) -> s.OpenOp | None:
     return None
 
 
+def _between(chain: tuple[Operation, ...]) -> set[Operation]:
+    """What stands between the loops of a chain."""
+    found: set[Operation] = set()
+    op = chain[0].next_op
+    while op is not None and op is not chain[-1]:
+        if op not in chain:
+            found.add(op)
+        op = op.next_op
+    return found
+
+
+def _name(op: Operation) -> str:
+    hint = op.body.block.args[0].name_hint if isinstance(op, s.ForOp) else "while"
+    return hint or "for"
+
+
+def _outside(op: Operation) -> bool:
+    """Whether an operation stands in no loop."""
+    at = op.parent_op()
+    while isinstance(at, s.IfOp):
+        at = at.parent_op()
+    return isinstance(at, s.RoleOp)
+
+
+def _inside(op: Operation, role: Operation) -> bool:
+    at: Operation | None = op
+    while at is not None and at is not role:
+        at = at.parent_op()
+    return at is role
+
+
 def _of_threads(value: SSAValue) -> bool:
     """Whether a value depends on who the thread is."""
     op = value.owner
@@ -445,14 +561,16 @@ def _of_threads(value: SSAValue) -> bool:
     return isinstance(op, ArithOp) and any(_of_threads(v) for v in op.inputs)
 
 
-def fit(slots: Table, parities: Table | None, depth: int) -> tuple[Operation | None, int, int] | None:
+def fit(
+    slots: Table, parities: Table | None, depth: int
+) -> tuple[tuple[Operation, ...] | None, int, int] | None:
     """Loop, rate and offset of the items that a row of slots (and parities, of a wait) numbers.
 
     The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
     wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0).
     """
     loop = slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
-    if parities is not None and parities.loop is not None and slots.loop is not None and parities.loop is not slots.loop:
+    if parities is not None and parities.loop is not None and slots.loop is not None and parities.loop != slots.loop:
         return None
     if loop is None:
         if parities is None:
@@ -473,4 +591,3 @@ def fit(slots: Table, parities: Table | None, depth: int) -> tuple[Operation | N
     return None
 
 
-__all__ = ["RoleEvents", "inf", "program"]

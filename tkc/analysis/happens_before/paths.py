@@ -14,9 +14,9 @@ from math import inf
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, bound, refine, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, bound, leave, shift
 from tkc.analysis.happens_before.events import Access, Arrive, Complete, Event, Meet, Threads, Wait
-from tkc.analysis.happens_before.graph import Graph, Node, Site, follow, items_of
+from tkc.analysis.happens_before.graph import CHOICE, Graph, Node, Site, exclusive, follow, items_of
 
 
 @dataclass(eq=False, slots=True)
@@ -53,6 +53,7 @@ class Reach:
     without: Event | None = None
     any_site: bool = False
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
+    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(default_factory=dict)
     queue: deque[Label] = field(default_factory=deque)
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = field(default_factory=dict)
 
@@ -122,6 +123,11 @@ class Reach:
     def _pass(self, label: Label, states: Iterable[tuple[State, str]]) -> None:
         """Along program order."""
         for node, kind, clock in label.node.next:
+            if kind == CHOICE:
+                assert clock is not None
+                for state, _ in states:
+                    self._chosen(node, state, label, clock)
+                continue
             position = follow(label.position, kind, clock)
             if position is None:
                 continue
@@ -139,6 +145,16 @@ class Reach:
                 for _, site in self.graph.sites_of.get(label.node, ()):
                     self._to_waits(act.barrier, site, label, State("raw", 0, 0, Part.FULL, Threads.ALL), "bytes-known")
         self._pass(label, states)
+
+    def _chosen(self, node: Node, state: State, label: Label, clock: Clock) -> None:
+        """After a choice holds what each branch gives, and what the access's own branch gives."""
+        if label.position[-1][0] is clock:
+            self._add(node, state, leave(label.position, clock), "leave", label)
+            return
+        store = self.choices.setdefault((node, state, tuple([c for c, _ in label.position])), {})
+        store.setdefault(label.node, []).append(label.position)
+        for position in _worst([store.get(last, []) for last in self.graph.branches[node]]):
+            self._add(node, state, position, "choice", label)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 
@@ -161,17 +177,15 @@ class Reach:
         if ring is None:
             return
         for _, site in self.graph.sites_of.get(node, ()):
-            peers = ring.arrivals.get(node.role, [])
-            some = [p for p in peers if not p.every]
-            if site.every or len(some) <= 1 or self.any_site:
-                if not site.every and not self.any_site:
-                    continue
-                for after, rule in self._released(state, act, None):
+            if site.every or self.any_site:
+                for after, rule in self._released(state, act):
                     self._to_waits(act.barrier, site, label, after, rule)
-            elif covers_all(some):
-                self._group(label, act, site, some, state)
+                continue
+            cases = self.graph.cases(act.barrier, node.role)
+            if cases is not None:
+                self._group(label, act, site, cases, state)
 
-    def _released(self, state: State, act: Arrive, wait: Site | None) -> Iterator[tuple[State, str]]:
+    def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
         if act.commit:
             if state.name in PENDING or automaton.known_complete(state, self.source):
@@ -182,17 +196,19 @@ class Reach:
         if state.name not in PENDING and automaton.whole(state, self.source.threads):
             yield state, "release"
 
-    def _group(self, label: Label, act: Arrive, site: Site, some: list[Site], state: State) -> None:
+    def _group(self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them would have told it."""
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
             return
-        for after, rule in self._released(state, act, None):
+        if items == ((site.clock, 1),) and exclusive(self.origin, site.node, site.clock):
+            items = ((site.clock, 0),)  # the access's own item is in its own branch
+        for after, rule in self._released(state, act):
             after = after._replace(part=Part.FULL, who=Threads.ALL) if after.name not in PENDING else after
             store = self.groups.setdefault((id(site.node.role), str(act.barrier), after.name), {})
             item = shift(items, 0 if site.after else site.offset)
             store.setdefault(site, []).append((after, rule, item, label))
-            for position in _worst([[i for _, _, i, _ in store.get(s, [])] for s in some]):
+            for position in _worst([[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]):
                 self._to_items(act.barrier, site.rate, position, label, after, rule, act)
 
     def _counted(self, clock: Clock) -> bool:
@@ -269,24 +285,6 @@ class Reach:
         self._pass(known, [(state, rule)])
 
 
-def covers_all(sites: list[Site]) -> bool:
-    """Whether arrivals under conditions reach each item once: in each iteration but an outer iteration's first the one
-    before, and after the loop, if it had any, the last."""
-    late = [s for s in sites if s.after]
-    inside = [s for s in sites if not s.after]
-    if len(late) != 1 or len(inside) != 1 or late[0].clock is not inside[0].clock:
-        return False
-    first, last = inside[0], late[0]
-    loops = first.node.loops
-    return (
-        (first.rate, first.offset, last.rate, last.offset) == (1, -1, 1, -1)
-        and len(loops) >= 2
-        and first.guard == ("not-first", loops[-2])
-        and first.node.path[-2] is first.clock
-        and (last.clock.low >= 1 or last.guard == ("nonempty", loops[-2]))
-    )
-
-
 def _worst(choices: list[list[Position]]) -> Iterator[Position]:
     """The positions that hold whichever of several sites an item came by: the latest of each, of alike clocks."""
     if not all(choices):
@@ -334,4 +332,3 @@ def distance(
     return best
 
 
-__all__ = ["Label", "Reach", "distance", "refine"]

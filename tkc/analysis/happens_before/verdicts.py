@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, lcm
@@ -10,7 +10,7 @@ from math import inf, lcm
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.events import Access, Event, Slot
-from tkc.analysis.happens_before.graph import Graph, Node
+from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.paths import Label, Reach, distance
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Proxy, Space
@@ -113,14 +113,15 @@ class Judge:
         return best
 
     def _over(self, first: Place, second: Place, clock: Clock, others: list[Place]) -> Hazard:
-        period, meets = self._meetings(first.access.slot, second.access.slot, clock)
-        if not any(meets(d) for d in range(-2 * period, 2 * period + 1) if d or first is not second):
+        period, meets = self._meetings(first.access, second.access, clock)
+        apart = first is second or exclusive(first.node, second.node, clock)
+        if not any(meets(d) for d in range(-2 * period, 2 * period + 1) if d or not apart):
             return Hazard(first, second, Verdict.ORDERED, clock, -inf, -inf, period)
         forward, there, rule = self.distance(first, second, clock)
         back, here, rule_back = (
             (forward, there, rule) if first is second else self.distance(second, first, clock)
         )
-        gap = _gap(forward, back, period, meets, first is second)
+        gap = _gap(forward, back, period, meets, apart)
         steps = _steps(there, rule, second) + (() if first is second else _steps(here, rule_back, first))
         if gap is not None and first.access.write and second.access.write:
             for read in others:
@@ -130,7 +131,7 @@ class Judge:
                 b, again = (f, more) if first is second else self._through(second, read, first, clock)
                 if min(f, b) == inf and max(forward, back) == inf:
                     continue
-                closer = _gap(min(f, forward), min(b, back), period, meets, first is second)
+                closer = _gap(min(f, forward), min(b, back), period, meets, apart)
                 if closer is None:
                     gap, steps = None, (*more, *(() if first is second else again))
                     forward, back = min(f, forward), min(b, back)
@@ -144,8 +145,9 @@ class Judge:
         """Whether the two would be ordered if there were one proxy."""
         forward = distance(self.reach(first), second.node, second.access, clock, plain=True)[0]
         back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
-        period, meets = self._meetings(first.access.slot, second.access.slot, clock)
-        return _gap(forward, back, period, meets, first is second) is None
+        period, meets = self._meetings(first.access, second.access, clock)
+        apart = first is second or exclusive(first.node, second.node, clock)
+        return _gap(forward, back, period, meets, apart) is None
 
     def under_way(self, first: Place, second: Place) -> bool:
         """Whether the second may come while the first is still under way."""
@@ -163,7 +165,7 @@ class Judge:
         back, b, rule_b = self.distance(read, second, clock)
         if there == inf or back == inf:
             return inf, ()
-        period, meets = self._meetings(first.access.slot, read.access.slot, clock)
+        period, meets = self._meetings(first.access, read.access, clock)
         at = int(there)
         while not meets(at):
             at += 1
@@ -172,9 +174,11 @@ class Judge:
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
         return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
 
-    def _meetings(self, first: Slot | None, second: Slot | None, clock: Clock):  # noqa: ANN202
+    def _meetings(self, first: Access, second: Access, clock: Clock) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
-        one, two = self._row(first, clock), self._row(second, clock)
+        if all(any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)):
+            return 1, lambda d: not d
+        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         if one is None or two is None:
             return 1, lambda d: True
         before = max(len(one.before), len(two.before))
@@ -208,7 +212,7 @@ def _common(first: Node, second: Node) -> Iterator[Clock]:
             yield clock
 
 
-def _gap(forward: float, back: float, period: int, meets, same: bool) -> tuple[int, int] | None:  # noqa: ANN001
+def _gap(forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
     for d in sorted(range(-reach, reach + 1), key=abs):
