@@ -60,6 +60,7 @@ CODES: Mapping[str, str] = {
     "TK118": "output cannot be written",
     "TK119": "pass pipeline cannot be read",
     "TK120": "option has no such value",
+    "TK121": "threads that do not all reach what they do together",
     # TK2xx resources and targets
     "TK201": "unknown target",
     "TK202": "target lacks a feature",
@@ -77,6 +78,7 @@ CODES: Mapping[str, str] = {
     "TK214": "registers spilled",
     "TK218": "layout chosen",
     "TK219": "roles and depths chosen",
+    "TK220": "election kept as written",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",

@@ -10,6 +10,7 @@ from tkc.diagnostics import TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
+from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp
@@ -79,6 +80,8 @@ class RolePlan:
 
 def slot_owner(slot: SSAValue) -> SSAValue:
     """The declared tile that a slot of a put or get belongs to (the tile itself for a tile)."""
+    if isinstance(slot.owner, SlotOp):
+        return slot.owner.tile
     parent = slot.block.parent_op() if isinstance(slot, BlockArgument) else None
     if isinstance(slot, BlockArgument) and isinstance(parent, PutOp | GetOp):
         index = slot.index
@@ -100,7 +103,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 products = True
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
-            case ReadOp():
+            case ReadOp() | ReadColumnsOp():
                 registers_tiles = True
                 owner = slot_owner(op.tile).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator

@@ -27,6 +27,7 @@ from tkc.diagnostics import Bug, TkcError
 from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import By, How
 from tkc.ir.stage.types import BarriersType
 from tkc.ir.syntax import segments
@@ -240,7 +241,9 @@ class RoleLowering:
                     self._signal(op)
                 case s.ForOp():
                     self._loop(op, states)
-                case s.IfOp() if any(self._used(b) for r in op.regions for b in r.blocks):
+                case s.IfOp() | WhileOp() if any(
+                    self._used(b) for r in op.regions for b in r.blocks
+                ):
                     raise TkcError.at(
                         "TK110", "an item under a condition is not supported yet", location_of(op)
                     )

@@ -21,6 +21,7 @@ from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
+from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
@@ -34,6 +35,8 @@ def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
     """The tile itself and every slot of it that a put or get opens."""
     yield tile
     for use in list(tile.uses):
+        if isinstance(use.operation, SlotOp):
+            yield use.operation.slot
         if not isinstance(use.operation, PipeOp):
             continue
         for block_use in list(use.operation.pipe.uses):
@@ -61,7 +64,9 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                 case CopyOp() as copy:
                     other = copy.destination if use.index == 0 else copy.source
                     found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
-                case ReadOp():
+                case TmaLoadOp() | TmaStoreOp():
+                    found.add(Use.COPY)
+                case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)
                 case _:
                     pass

@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
+from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
 from tkc.ir.tile.types import (
     AccumType,
@@ -319,6 +320,7 @@ class ZeroOp(Operation):
     """`d = 0`: the item's first matrix product starts from zero."""
 
     name = "tile.zero"
+    CHANGES: ClassVar[tuple[str, ...]] = ("accum",)
     accum = operand_def(AccumType)
     traits = traits_def(Effects(Touch(WRITE, "accum", Space.TENSOR)))
 
@@ -326,14 +328,17 @@ class ZeroOp(Operation):
 @irdl_op_definition
 class MmaOp(Operation):
     """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
-    say."""
+    say; `alone` as in `stage.mma`."""
 
     name = "tile.mma"
+    CHANGES: ClassVar[tuple[str, ...]] = ("d",)
+    """Operands whose accumulator it changes; `*` is every accumulator in registers."""
     d = operand_def(AccumType)
     a = operand_def(SharedType)
     b = operand_def(SharedType)
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
+    alone = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "a", Space.SHARED),
@@ -431,7 +436,7 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS,
+        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -16,9 +16,11 @@ ALL_LANES = -1
 def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
+    sem = "acquire" if op.sem is None else op.sem.data
+    scope = "cta" if op.scope is None else op.scope.data
     k.emit.repeat(
         lambda: k.emit(
-            "mbarrier.try_wait.parity", ".acquire", ".cta", ".shared::cta", place, parity
+            "mbarrier.try_wait.parity", f".{sem}", f".{scope}", ".shared::cta", place, parity
         )
     )
 
@@ -34,7 +36,8 @@ def expect(k: Kernel, op: s.MbarrierExpectOp) -> None:
 @lowers(s.MbarrierArriveOp)
 def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
-    k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place)
+    count = [] if op.count is None else [op.count.value.data]
+    k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place, *count)
 
 
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
@@ -45,7 +48,8 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
 
 @lowers(s.ProxyFenceOp, Feature.TMA)
 def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
-    k.emit("fence.proxy.async", f".{op.space.data}")
+    space = [f".{op.space.data}"] if op.space.data else []
+    k.emit("fence.proxy.async", *space)
 
 
 @lowers(s.Tcgen05FenceOp, Feature.TCGEN05)
