@@ -40,6 +40,9 @@ class Loop:
     guard: tuple[str, Loop] | None = None
     op: Any = None
 
+    def __repr__(self) -> str:
+        return f"loop {self.name}"
+
 
 @dataclass(eq=False, slots=True)
 class Choice:

@@ -46,6 +46,8 @@ from tkc.ir.stage.scalar import ArithOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
 from tkc.ir.tile.types import TensorType
 
+_CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
 WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
 
 
@@ -212,28 +214,44 @@ class RoleEvents:
         return None
 
     def _guard(self, condition: SSAValue, op: s.IfOp) -> tuple[str, Loop] | None:
+        condition, holds = self._plain(condition)
         test = condition.owner
         if not isinstance(test, ArithOp):
             return None
+        kind = test.kind.data if holds else _CONTRARY.get(test.kind.data, "")
         outer = op.parent_op()
-        if test.kind.data in ("ne", "gt", "lt") and isinstance(outer, s.ForOp):
-            index, other = test.inputs if test.kind.data != "lt" else (test.inputs[1], test.inputs[0])
-            if index is outer.body.block.args[0] and self._equal(other, outer.lower):
-                return ("not-first", self.loops[(outer,)])
+        if isinstance(outer, s.ForOp):
+            counter = outer.body.block.args[0]
+            for (a, b), later in ((test.inputs, ("ne", "gt")), (reversed(test.inputs), ("ne", "lt"))):
+                if a is counter and self._equal(b, outer.lower) and kind in later:
+                    return ("not-first", self.loops[(outer,)])
         before = op.prev_op
         while before is not None and not isinstance(before, s.ForOp):
             before = before.prev_op
-        if before is not None and self._nonempty(test, before):
+        if before is not None and (before,) in self.loops and self._nonempty(test, kind, before):
             return ("nonempty", self.loops[(before,)])
         return None
+
+    def _plain(self, condition: SSAValue) -> tuple[SSAValue, bool]:
+        """A condition without negations, and whether it has to hold."""
+        holds = True
+        while isinstance(op := condition.owner, ArithOp) and op.kind.data == "xor":
+            for side, other in (op.inputs, reversed(op.inputs)):
+                table = self._table(side, op)
+                if table is not None and table.loop is None:
+                    holds ^= bool(table.period[0])
+                    condition = other
+                    break
+            else:
+                break
+        return condition, holds
 
     def _equal(self, a: SSAValue, b: SSAValue) -> bool:
         return a is b or self.write(a, self.group) == self.write(b, self.group)
 
-    def _nonempty(self, test: ArithOp, loop: s.ForOp) -> bool:
+    def _nonempty(self, test: ArithOp, kind: str, loop: s.ForOp) -> bool:
         """Whether a condition says that a loop from 0 turns: 0 < n, for its upper bound n or what n counts blocks
         of."""
-        kind = test.kind.data
         if not self.write.zero(loop.lower) or kind not in ("lt", "gt", "ne"):
             return False
         low, high = (test.inputs[0], test.inputs[1]) if kind == "lt" else (test.inputs[1], test.inputs[0])
