@@ -473,8 +473,17 @@ class RoleEvents:
         loop = slots.loop or self._turns(barrier, op)
         if loop is None:
             return Index(None, slots.period[0]) if _outside(op) else None
-        found = fit(Table(loop, slots.period, slots.before), None, depth)
+        found = fit(Table(loop, slots.period, slots.before), None, depth, self._under_condition(op))
         return None if found is None else self._index(found[0], found[2], found[1])
+
+    def _under_condition(self, op: Operation) -> bool:
+        """Whether a condition on anything but who the thread is stands round an operation, or a loop before it."""
+        at = op.parent_op()
+        while isinstance(at, s.IfOp):
+            if self._elected(at.condition) is None:
+                return True
+            at = at.parent_op()
+        return False
 
     def _turns(self, barrier: SSAValue, op: Operation) -> tuple[Operation, ...] | None:
         """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
@@ -497,6 +506,13 @@ class RoleEvents:
             return Index(None, offset, rate)
         known = self.loops.get(loop)
         return None if known is None else Index(known, offset, rate)
+
+
+def _offsets(rate: int, depth: int, wait: bool, late: bool) -> list[int]:
+    if wait:
+        return sorted(range(-depth, depth), key=lambda o: (abs(o), o))
+    later = list(range(depth + rate - 1))
+    return [*(range(0, -depth, -1) if late else ()), *later]
 
 
 def _sem(op: Operation, default: Sem) -> Sem:
@@ -580,12 +596,13 @@ def _of_threads(value: SSAValue) -> bool:
 
 
 def fit(
-    slots: Table, parities: Table | None, depth: int
+    slots: Table, parities: Table | None, depth: int, late: bool = False
 ) -> tuple[tuple[Operation, ...] | None, int, int] | None:
     """Loop, rate and offset of the items that a row of slots (and parities, of a wait) numbers.
 
     The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
-    wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0).
+    wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0). An
+    arrival under a condition may be for an earlier item (`late`), no other.
     """
     loop = slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
     if parities is not None and parities.loop is not None and slots.loop is not None and parities.loop != slots.loop:
@@ -597,9 +614,8 @@ def fit(
         return None, 1, slot if parity == 0 else slot - depth
     first = max(len(slots.before), len(parities.before) if parities else 0)
     turns = range(first, first + 2 * max(depth, len(slots.period), len(parities.period) if parities else 1) + 2)
-    low = -depth if parities is not None else 1 - depth
     for rate in range(1, 9):
-        for offset in sorted(range(low, depth + rate - 1 if parities is None else depth), key=lambda o: (o > rate - 1, abs(o))):
+        for offset in _offsets(rate, depth, parities is not None, late):
             if all(
                 slots.at(i) == (rate * i + offset) % depth
                 and (parities is None or parities.at(i) == (rate * i + offset) // depth % 2)

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tkc.analysis.happens_before.automaton import PENDING
 from tkc.analysis.happens_before.events import AwaitGroup, Program
 from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
     Hazard,
     Judge,
     Place,
-    Step,
     Verdict,
     conflicts,
     places,
 )
+from tkc.analysis.protocol import check_protocol
 from tkc.ir.isa.memory import Done, Proxy, Space
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong. `first` and `second` are operations (events where a program has none).
-
-    `witness`: the smallest counts of the loop called `loop` at which the two meet; `chain` is empty unless ordered.
-    """
-
-    code: str
-    message: str
-    verdict: str
-    first: Any
-    second: Any = None
-    witness: tuple[int, int] | None = None
-    chain: tuple[Step, ...] = ()
-    loop: str = ""
-    remedy: str = ""
-    roles: tuple[str, ...] = ()
 
 
 def findings(program: Program, profile: str = "practice") -> list[Finding]:
@@ -45,6 +26,8 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     graph = build(program)
     judge = Judge(graph, PROFILES[profile])
     found: dict[tuple[Any, ...], Finding] = {}
+    for made in check_protocol(graph):
+        found.setdefault((made.code, made.first, made.second), made)
     for here in places(graph).values():
         for first, second in conflicts(here):
             hazard = judge.hazard(first, second, here)

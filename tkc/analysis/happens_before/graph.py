@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from tkc.analysis.happens_before.clocks import Clock, Position, coarsen, leave, next_iteration, refine
 from tkc.analysis.happens_before.events import (
@@ -99,6 +100,7 @@ class Graph:
     limit: int
     branches: dict[Node, list[Node]] = field(default_factory=dict)
     """The last nodes of a choice's branches, by the node after it."""
+    moments: dict[Hashable, Any] = field(default_factory=dict)
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
 
     def cases(self, barrier: Hashable, role: Role) -> list[list[Site]] | None:
@@ -193,14 +195,16 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         if top(loop) not in made:
             made[top(loop)] = Clock(loop.name, loop.low, loop.high)
     clocks = {loop: made[top(loop)] for loop, _, _ in found}
-    outers: dict[Clock, set[Clock]] = {}
-    for loop, outer, _ in found:
+    outers: dict[Clock, set[tuple[Clock, Hashable]]] = {}
+    for loop, outer, key in found:
         clock = clocks[loop]
-        outers.setdefault(clock, set()).add(kernel if outer is None else clocks[outer])
+        outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
         clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
     for clock, parents in outers.items():
         if len(parents) == 1:
-            clock.parent = parents.pop()
+            clock.parent = parents.pop()[0]
+        elif all(outer is kernel for outer, _ in parents):
+            clock.parent = kernel
         else:
             clock.low, clock.high = 0, inf
     return clocks

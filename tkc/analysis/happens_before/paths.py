@@ -45,13 +45,15 @@ Key = tuple[State, tuple[Clock, ...]]
 
 @dataclass(eq=False, slots=True)
 class Reach:
-    """All labels of one access. `without`: an event that is taken as absent."""
+    """All labels of one access. `without`: an event that is taken as absent. `any_site`: an item may
+    come by any of several arrivals. `moment`: the source is the event itself, not an access."""
 
     graph: Graph
     source: Source
     origin: Node
     without: Event | None = None
     any_site: bool = False
+    moment: bool = False
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(default_factory=dict)
     queue: deque[Label] = field(default_factory=deque)
@@ -62,9 +64,14 @@ class Reach:
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
+            if self.any_site:
+                state = state._replace(who=origin.threads)
             label = Label(origin, state, position, "start", None)
-            self._act(label, self._following(label))
-        if isinstance(origin.event.act if origin.event else None, Complete):
+            if self.moment:  # after the event itself
+                self._pass(label, [(state, "po")])
+            else:
+                self._act(label, self._following(label))
+        if not self.moment and isinstance(origin.event.act if origin.event else None, Complete):
             self._copy(first)
         while self.queue:
             label = self.queue.popleft()
@@ -187,7 +194,7 @@ class Reach:
 
     def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
-        if act.commit:
+        if act.commit and not self.moment:
             if state.name in PENDING or automaton.known_complete(state, self.source):
                 for name, rule in automaton.tracked(state, self.source):
                     if automaton.whole(state, self.source.threads):
@@ -245,6 +252,8 @@ class Reach:
     def _meets(self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node) -> tuple[State, str] | None:
         """The state of the waiting threads."""
         crossing = from_.role.cta != to.role.cta
+        if self.moment:
+            return State("gen", 0, 0, Part.FULL, Threads.ALL), rule
         if rule == "release":
             assert isinstance(act, Arrive)
             return automaton.release(state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing)
