@@ -8,7 +8,7 @@ here that is proved.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tkc.analysis.happens_before.automaton import Part, Source, within
 from tkc.analysis.happens_before.clocks import bound
@@ -310,7 +310,7 @@ def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
         threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
         access = Access(Space.BARRIER, "moment", True)
         source = Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
-        graph.moments[key] = Reach(graph, source, node, None, any_thread, moment=True).run()
+        graph.moments[key] = Reach(graph, source, node, any_site=any_thread, moment=True).run()
     return graph.moments[key]
 
 
@@ -344,7 +344,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
             ]  # fmt: skip
             if not labels:
                 continue
-            nodes = [n for n, rule in labels[0].chain() if rule not in ("po", "loop", "leave", "choice", "start")]
+            nodes = [n for _, n, rule in labels[0].chain() if rule not in ("po", "loop", "leave", "choice")]
             seen |= set(nodes)
             roles = list(dict.fromkeys(n.role.name for n in [wait.node, *nodes]))
             awaited = list(dict.fromkeys(n.event.name for n in [wait.node, *nodes] if n.event is not None and isinstance(n.event.act, Wait)))
@@ -362,6 +362,3 @@ def _finding(code: str, node: Node, message: str) -> Finding:
     event = node.event
     assert event is not None
     return Finding(code, message, "protocol", event.op if event.op is not None else event, roles=(node.role.name,))
-
-
-__all__ = ["check_protocol", "field"]

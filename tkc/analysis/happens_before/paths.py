@@ -29,12 +29,12 @@ class Label:
     rule: str
     before: Label | None
 
-    def chain(self) -> list[tuple[Node, str]]:
-        """The events on the way, first to last, each with the rule that leads to it; plain steps are joined."""
-        found: list[tuple[Node, str]] = []
-        label: Label | None = self
-        while label is not None:
-            found.append((label.node, label.rule))
+    def chain(self) -> list[tuple[Node, Node, str]]:
+        """The steps on the way, first to last: from a node to the next, and the rule."""
+        found: list[tuple[Node, Node, str]] = []
+        label = self
+        while label.before is not None:
+            found.append((label.before.node, label.node, label.rule))
             label = label.before
         found.reverse()
         return found
@@ -45,13 +45,13 @@ Key = tuple[State, tuple[Clock, ...]]
 
 @dataclass(eq=False, slots=True)
 class Reach:
-    """All labels of one access. `without`: an event that is taken as absent. `any_site`: an item may
+    """All labels of one access. `without`: events that are taken as absent. `any_site`: an item may
     come by any of several arrivals. `moment`: the source is the event itself, not an access."""
 
     graph: Graph
     source: Source
     origin: Node
-    without: Event | None = None
+    without: frozenset[Event] = frozenset()
     any_site: bool = False
     moment: bool = False
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Reach:
     def _visit(self, label: Label) -> None:
         following = self._following(label)
         event = label.node.event
-        if event is None or event is self.without:
+        if event is None or event in self.without:
             self._pass(label, [(label.state, "po")])
             return
         self._act(label, following)
@@ -117,7 +117,7 @@ class Reach:
         node, state = label.node, label.state
         states = [(state, "po")]
         event = node.event
-        if event is None or event.act is None or event is self.without:
+        if event is None or event.act is None or event in self.without:
             return states
         if isinstance(event.act, Meet):
             states += self._meet(label, event.act)
@@ -144,7 +144,7 @@ class Reach:
     def _act(self, label: Label, states: list[tuple[State, str]]) -> None:
         """Along program order, and to those who wait for the node's arrival."""
         event = label.node.event
-        if event is not None and event is not self.without:
+        if event is not None and event not in self.without:
             act = event.act
             if isinstance(act, Arrive):
                 self._arrive(label, act)
@@ -234,7 +234,7 @@ class Reach:
         if ring is None:
             return
         for wait in ring.waits:
-            if wait.after or wait.node.event is self.without or items[-1][0] is not wait.clock:
+            if wait.after or wait.node.event in self.without or items[-1][0] is not wait.clock:
                 continue
             if wait.rate != rate or (offset - wait.offset) % rate:
                 continue

@@ -13,7 +13,7 @@ from tkc.analysis.happens_before.events import Access, Event, Slot
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.paths import Label, Reach, distance
 from tkc.analysis.happens_before.rules import RULES
-from tkc.ir.isa.memory import Proxy, Space
+from tkc.ir.isa.memory import Space
 
 
 class Verdict(StrEnum):
@@ -72,11 +72,11 @@ class Hazard:
 
 @dataclass(eq=False, slots=True)
 class Judge:
-    """Verdicts on one graph under one set of assumptions. `without`: an event taken as absent."""
+    """Verdicts on one graph under one set of assumptions. `without`: events taken as absent."""
 
     graph: Graph
     assumed: frozenset[str]
-    without: Event | None = None
+    without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     distances: dict[tuple[Place, Place, Clock], tuple[float, Label | None, str]] = field(default_factory=dict)
 
@@ -149,15 +149,19 @@ class Judge:
         apart = first is second or exclusive(first.node, second.node, clock)
         return _gap(forward, back, period, meets, apart) is None
 
-    def under_way(self, first: Place, second: Place) -> bool:
-        """Whether the second may come while the first is still under way."""
-        reach = self.reach(first)
-        return not any(
-            state.name not in PENDING
-            for kept in reach.labels.values()
-            for labels in kept.values()
-            for state in (x.state for x in labels)
+    def never_awaited(self, place: Place) -> bool:
+        """Whether nothing in the access's own role says that it is complete."""
+        return all(
+            state.name in PENDING
+            for node, kept in self.reach(place).labels.items()
+            if node.role is place.node.role
+            for state, _ in kept
         )
+
+    def only_under_way(self, first: Place, second: Place) -> bool:
+        """Whether what is known of the first where the second comes is only that it is under way."""
+        kept = self.reach(first).labels.get(second.node, {})
+        return bool(kept) and all(state.name in PENDING for state, _ in kept)
 
     def _through(self, first: Place, read: Place, second: Place, clock: Clock) -> tuple[float, tuple[Step, ...]]:
         """From a write to a later one by a read of the first's value that comes before the second."""
@@ -228,17 +232,17 @@ def _steps(label: Label | None, rule: str, end: Place) -> tuple[Step, ...]:
     if label is None:
         return ()
     found: list[Step] = []
-    chain = label.chain()
-    start = chain[0][0]
-    for node, how in chain[1:]:
-        if how in ("po", "loop", "leave"):
-            continue
-        row = RULES[how]
-        found.append(Step(repr(start), repr(node), how, row.section, row.assumes, (start, node)))
-        start = node
-    row = RULES[rule]
-    found.append(Step(repr(start), str(end), rule, row.section, row.assumes, (start, end.node)))
+    last = label.node
+    for start, node, how in label.chain():
+        if how not in ("po", "loop", "leave", "choice"):
+            found.append(_step(start, node, how))
+    found.append(_step(last, end.node, rule))
     return tuple(found)
+
+
+def _step(start: Node, end: Node, rule: str) -> Step:
+    row = RULES[rule]
+    return Step(repr(start), repr(end), rule, row.section, row.assumes, (start, end))
 
 
 # All pairs -----------------------------------------------------------------------------------------------------------
@@ -269,10 +273,8 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
             yield first, second
 
 
-def hazards(graph: Graph, assumed: frozenset[str], without: Event | None = None) -> list[Hazard]:
+def hazards(judge: Judge) -> Iterator[Hazard]:
     """A verdict on every pair in conflict."""
-    judge = Judge(graph, assumed, without)
-    return [judge.hazard(a, b, here) for here in places(graph).values() for a, b in conflicts(here)]
-
-
-__all__ = ["Judge", "PENDING", "Proxy", "hazards"]
+    for here in places(judge.graph).values():
+        for first, second in conflicts(here):
+            yield judge.hazard(first, second, here)
