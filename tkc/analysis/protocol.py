@@ -28,13 +28,14 @@ from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
 
-def check_protocol(graph: Graph) -> list[Finding]:
-    """What is wrong with the barriers."""
-    found: list[Finding] = []
-    for ring in graph.rings.values():
-        checker = RingProtocol(graph, ring)
-        found += checker.findings()
-    return found + deadlocks(graph)
+def check_barriers(graph: Graph) -> list[Finding]:
+    """Barriers whose items cannot be followed, or whose phases cannot complete."""
+    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).findings()]
+
+
+def check_laps(graph: Graph) -> list[Finding]:
+    """Waits that may be two phases behind or ahead, of barriers that are right otherwise."""
+    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).laps()]
 
 
 @dataclass(eq=False, slots=True)
@@ -50,10 +51,8 @@ class RingProtocol:
         if self.ring.unknown:
             yield from self._unknown()
             return
-        wrong = [*self._clocks(), *self._arrivals()]
-        yield from wrong
-        if not wrong:
-            yield from self._laps()
+        apart = list(self._clocks())
+        yield from apart or self._arrivals()
 
     @property
     def _name(self) -> str:
@@ -205,7 +204,7 @@ class RingProtocol:
 
     # Laps ------------------------------------------------------------------------------------------------------------
 
-    def _laps(self) -> Iterator[Finding]:
+    def laps(self) -> Iterator[Finding]:
         """A wait tells one phase from the next but one only where it can be neither two behind nor two ahead."""
         depth = self.ring.barrier.depth
         for wait in self.ring.waits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 from typing import Any
 
@@ -17,24 +18,32 @@ from tkc.analysis.happens_before.verdicts import (
     hazards,
 )
 from tkc.analysis.lifetimes import check_lifetimes
-from tkc.analysis.protocol import check_protocol
+from tkc.analysis.protocol import check_barriers, check_laps, deadlocks
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
 def findings(program: Program, profile: str = "practice") -> list[Finding]:
-    """Everything that is wrong with the order of a program's accesses."""
+    """Everything that is wrong with the order of a program's accesses.
+
+    Where a barrier's phases cannot complete or be told apart, that is all: the order takes them for granted. That a
+    wait may be lapped is told where nothing else is wrong, for a missing wait elsewhere has the same effect.
+    """
     graph = build(program)
+    broken = [*check_barriers(graph), *deadlocks(graph)]
+    if broken:
+        return _once(broken)
     judge = Judge(graph, PROFILES[profile])
-    found: dict[tuple[Any, ...], Finding] = {}
-    for made in check_protocol(graph):
-        found.setdefault((made.code, made.first, made.second), made)
-    for hazard in hazards(judge):
-        if hazard.verdict is not Verdict.ORDERED:
-            made = _finding(judge, hazard)
-            found.setdefault((made.code, made.first, made.second), made)
-    for made in check_lifetimes(judge):
-        found.setdefault((made.code, made.first, made.second), made)
-    return list(found.values())
+    found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
+    found += check_lifetimes(judge)
+    return _once(found or check_laps(graph))
+
+
+def _once(found: Iterable[Finding]) -> list[Finding]:
+    """Each pair of operations once; copies of a role for several warpgroups say the same."""
+    kept: dict[tuple[Any, ...], Finding] = {}
+    for finding in found:
+        kept.setdefault((finding.code, finding.first, finding.second), finding)
+    return list(kept.values())
 
 
 def _finding(judge: Judge, hazard: Hazard) -> Finding:
