@@ -102,7 +102,7 @@ def start(source: Source) -> Iterator[State]:
     access = source.access
     name = _started(access)
     if name is not None:
-        yield State(name, 0, 0, Part.FULL if source.threads is ONE else Part.OWN, source.threads)
+        yield State(name, 0, 0, Part.OWN, source.threads)
 
 
 def _started(access: Access) -> str | None:

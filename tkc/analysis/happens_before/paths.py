@@ -321,18 +321,22 @@ def distance(
     best: tuple[float, Label | None, str] = (inf, None, "")
     event = node.event
     assert event is not None
-    same = reach.source.access.part is not None and reach.source.access.part == access.part and node.role is reach.origin.role
+    source = reach.source
+    same = node.role is reach.origin.role and (
+        source.threads is Threads.ONE
+        or (source.access.part is not None and source.access.part == access.part)
+    )
     for kept in reach.labels.get(node, {}).values():
         for label in kept:
             state = label.state
             if not automaton.within(node.threads, state.who):
                 continue
-            if state.part != Part.FULL and not (same and automaton.within(reach.source.threads, state.who)):
+            if state.part != Part.FULL and not (same and automaton.within(source.threads, state.who)):
                 continue
             if plain:
                 rule = "po" if state.name not in PENDING and state.fence != 2 else None
             else:
-                rule = automaton.accepts(state, reach.source, access, event, node.role.cta)
+                rule = automaton.accepts(state, source, access, event, node.role.cta)
             if rule is None:
                 continue
             d = bound(label.position, clock, clock in reach.origin.path)

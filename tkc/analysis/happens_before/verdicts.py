@@ -108,7 +108,7 @@ class Judge:
                 return found
             best = best or found
         assert best is not None
-        if any(self._plainly(first, second, clock) for clock in _common(first.node, second.node)):
+        if first.access.space is not Space.TENSOR and any(self._plainly(first, second, clock) for clock in _common(first.node, second.node)):
             return replace(best, verdict=Verdict.WRONG_PROXY)
         return best
 
@@ -180,9 +180,11 @@ class Judge:
 
     def _meetings(self, first: Access, second: Access, clock: Clock) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
-        if all(any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)):
-            return 1, lambda d: not d
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        once = clock is self.graph.kernel
+        if once or all(any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)):
+            apart = one is not None and two is not None and one.period != two.period
+            return 1, lambda d: not d and not apart
         if one is None or two is None:
             return 1, lambda d: True
         before = max(len(one.before), len(two.before))
