@@ -41,10 +41,16 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
 
 
 def _over(judge: Judge, place: Place) -> bool:
-    """Whether some role cannot end before the access is complete."""
+    """Whether some role cannot end before the access is complete.
+
+    Roles of a ring handle the same items, so that the one that awaits an item ends after it.
+    """
     reach = judge.reach(place)
+    own = place.node.path
     return any(
         state.name not in PENDING
-        for end in judge.graph.end_of.values()
-        for state, _ in reach.labels.get(end, {})
+        and (node.event is None or position[-1][0] in own and position[-1][1] <= 0)
+        for node in (*judge.graph.end_of.values(), *judge.graph.waiting)
+        for (state, _), labels in reach.labels.get(node, {}).items()
+        for position in (x.position for x in labels)
     )

@@ -101,6 +101,8 @@ class Graph:
     branches: dict[Node, list[Node]] = field(default_factory=dict)
     """The last nodes of a choice's branches, by the node after it."""
     moments: dict[Hashable, Any] = field(default_factory=dict)
+    waiting: list[Node] = field(default_factory=list)
+    """The nodes that wait for a barrier."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
 
     def cases(self, barrier: Hashable, role: Role) -> list[list[Site]] | None:
@@ -339,6 +341,7 @@ def _sites(graph: Graph, node: Node) -> None:
             ring = graph.rings[key]
             if isinstance(event.act, Wait):
                 ring.waits.append(site)
+                graph.waiting.append(node)
             elif isinstance(event.act, Arrive):
                 ring.arrivals.setdefault(node.role, []).append(site)
             else:
@@ -389,7 +392,7 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
     if not late:
         branches: dict[Loop, list[Site]] = {}
         for site in inside:
-            if len(site.node.path) < 2 or site.node.path[-2] is not site.clock:
+            if len(site.node.loops) < 2 or site.node.path[-2] is not site.clock:
                 return None
             branches.setdefault(site.node.loops[-1], []).append(site)
         whole = inside[0].node.loops[-2].body

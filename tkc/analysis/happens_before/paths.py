@@ -16,7 +16,7 @@ from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, bound, leave, shift
 from tkc.analysis.happens_before.events import Access, Arrive, Complete, Event, Meet, Threads, Wait
-from tkc.analysis.happens_before.graph import CHOICE, Graph, Node, Site, exclusive, follow, items_of
+from tkc.analysis.happens_before.graph import CHOICE, LEAVE, Graph, Node, Site, exclusive, follow, items_of
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +135,7 @@ class Reach:
                 for state, _ in states:
                     self._chosen(node, state, label, clock)
                 continue
-            position = follow(label.position, kind, clock)
+            position = follow(label.position, kind, clock) or self._at_home(label, kind, clock)
             if position is None:
                 continue
             for state, rule in states:
@@ -152,6 +152,15 @@ class Reach:
                 for _, site in self.graph.sites_of.get(label.node, ()):
                     self._to_waits(act.barrier, site, label, State("raw", 0, 0, Part.FULL, Threads.ALL), "bytes-known")
         self._pass(label, states)
+
+    def _at_home(self, label: Label, kind: str, clock: Clock | None) -> Position | None:
+        """Out of a loop of the access's own role, whatever other roles have round theirs."""
+        path = label.node.path
+        if kind != LEAVE or label.node.role is not self.origin.role or label.position[0][0] is not clock:
+            return None
+        if len(label.position) > 1 or label.position[0][1] > 0 or clock not in self.origin.path:
+            return None
+        return ((path[path.index(clock) - 1], 0),)
 
     def _chosen(self, node: Node, state: State, label: Label, clock: Clock) -> None:
         """After a choice holds what each branch gives, and what the access's own branch gives."""
