@@ -3,32 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tkc.commands.options import compile_options, session
+from tkc.commands.options import Session, compile_options, session
 from tkc.commands.report import Reporter
-from tkc.job import Compiled
+from tkc.diagnostics import Diagnostic, TkcError
+from tkc.dump import Watcher
+from tkc.job import MODELS, Compiled, Step
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tkc.analysis.happens_before.report import Finding
 
 
 @click.command("check")
-@click.argument("source", metavar="KERNEL.tk", type=click.Path())
+@click.argument("source", metavar="KERNEL.tk", type=click.Path(), required=False)
 @compile_options
-def command(source: str, format: str, werror: bool, remarks: bool, **options: Any) -> None:
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    default="practice",
+    show_default=True,
+    help="What proofs of order may rest on: what shipped kernels rely on, or documents only.",
+)
+@click.option("--fix", is_flag=True, help="Write missing fences into the source.")
+@click.option("--explain", metavar="CODE", help="Show what a code means, with a bad and a good program.")
+def command(
+    source: str | None,
+    format: str,
+    werror: bool,
+    remarks: bool,
+    model: str,
+    fix: bool,
+    explain: str | None,
+    **options: Any,
+) -> None:
     """Report what is wrong with a program, and what it uses of its target.
 
-    The diagnostics are the output: text, JSON or SARIF on standard output, exit 1 if there is an error.
+    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error.
     """
+    if explain is not None:
+        from tkc.commands.explanations import page
+
+        click.echo(page(explain))
+        return
+    if source is None:
+        raise click.UsageError("a KERNEL.tk or --explain CODE is needed")
     reporter = Reporter(format, werror, remarks, product=True)
     with reporter.failing():
         made = session(source, reporter=reporter, **options)
-        compiled = made.run()
+        order = Order(model)
+        made.observers.append(order)
+        compiled = order.run(made)
+        if fix and order.found:
+            from tkc.commands.fixes import mend
+
+            for line in mend(source, [finding for _, finding in order.found]):
+                click.echo(line, err=format != "text")
+        reporter.check((*compiled.diagnostics, *(d for d, _ in order.found)))
         reporter.show(compiled.diagnostics)
         if format == "text":
             for line in summary(compiled):
                 click.echo(line)
         made.finish()
+
+
+@dataclass
+class Order(Watcher):
+    """Looks at the stage level on its way, and keeps what is wrong with the order of accesses."""
+
+    model: str
+    found: list[tuple[Diagnostic, Finding]] = field(default_factory=list["tuple[Diagnostic, Finding]"])
+
+    def after(self, module: ModuleOp, step: Step, seconds: float) -> None:
+        from tkc.analysis.order import AFTER, diagnose
+
+        if step.name == AFTER:
+            self.found = diagnose(module, self.model)
+
+    def run(self, made: Session) -> Compiled:
+        """Compiles; an error of a later pass does not hide what was found before it."""
+        try:
+            return made.run()
+        except TkcError as error:
+            error.diagnostics = (*(d for d, _ in self.found), *error.diagnostics)
+            raise
 
 
 def summary(compiled: Compiled) -> Iterator[str]:

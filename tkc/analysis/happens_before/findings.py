@@ -59,7 +59,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
     place = _place(hazard)
     return Finding(
         code,
-        f"{what}{place}; {remedy}",
+        f"{what}{place}",
         hazard.verdict.value,
         first.event.op if first.event.op is not None else first.event,
         second.event.op if second.event.op is not None else second.event,
@@ -68,6 +68,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
         hazard.clock.name,
         remedy,
         tuple(dict.fromkeys((first.node.role.name, second.node.role.name))),
+        _say(first),
     )
 
 

@@ -25,3 +25,5 @@ class Finding:
     loop: str = ""
     remedy: str = ""
     roles: tuple[str, ...] = ()
+    other: str = ""
+    """The first access in words."""
