@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.guards import Guard, guard_of
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import (
     Access,
@@ -185,12 +186,15 @@ class RoleEvents:
 
     def _if(self, op: s.IfOp, who: Threads) -> list[Item]:
         regions = [(r, n == 0) for n, r in enumerate((op.then, op.otherwise)) if r is not None and r.blocks]
-        threads = self._elected(op.condition)
-        if threads is not None:
-            inner = both(who, threads)
+        guard = guard_of(op.condition)
+        if guard is None or guard.narrows:
+            inner = both(who, _let_through(guard))
             body = self._block(op.then.block, Threads.SOME if inner is None else inner)
             for region, taken in regions:
                 body += [] if taken else self._block(region.block, Threads.SOME)
+            if guard is not None and guard.rest and body:
+                key = ("if", *(self.write(c, self.group) for c in guard.rest))
+                return [Loop("if", body, key, 0, 1, op=op)]
             return body
         branches: list[Loop] = []
         for region, taken in regions:
@@ -203,15 +207,6 @@ class RoleEvents:
         if not any(b.body for b in branches):
             return []
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
-
-    def _elected(self, condition: SSAValue) -> Threads | None:
-        """The threads for which a condition on who one is holds."""
-        op = condition.owner
-        if isinstance(op, s.ElectedOp):
-            return WHO[s.By(op.scope.data)]
-        if _of_threads(condition):
-            return Threads.SOME
-        return None
 
     def _guard(self, condition: SSAValue, op: s.IfOp) -> tuple[str, Loop] | None:
         condition, holds = self._plain(condition)
@@ -271,8 +266,8 @@ class RoleEvents:
             return []
         by = op.executed_by
         threads = WHO[by] if by is not None else Threads.ALL
-        if who is not Threads.ALL:
-            met = both(who, threads)
+        if who is not Threads.ALL:  # a thread that a condition lets through acts for itself where it meets no other
+            met = who if op.EACH else both(who, threads)
             threads = met if met is not None else Threads.SOME
         accesses = tuple(a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row))
         acts = self._acts(op, rows)
@@ -480,7 +475,8 @@ class RoleEvents:
         """Whether a condition on anything but who the thread is stands round an operation, or a loop before it."""
         at = op.parent_op()
         while isinstance(at, s.IfOp):
-            if self._elected(at.condition) is None:
+            guard = guard_of(at.condition)
+            if guard is not None and (guard.rest or not guard.narrows):
                 return True
             at = at.parent_op()
         return False
@@ -587,12 +583,13 @@ def _inside(op: Operation, role: Operation) -> bool:
     return at is role
 
 
-def _of_threads(value: SSAValue) -> bool:
-    """Whether a value depends on who the thread is."""
-    op = value.owner
-    if isinstance(op, s.ElectedOp) or (isinstance(op, Operation) and op.name == "stage.identity"):
-        return True
-    return isinstance(op, ArithOp) and any(_of_threads(v) for v in op.inputs)
+def _let_through(guard: Guard | None) -> Threads:
+    """The threads of a role for which a condition on who one is holds; those of a later warp are not told apart."""
+    if guard is None or guard.warp not in (None, 0):
+        return Threads.SOME
+    if not guard.lane:
+        return Threads.WARP
+    return Threads.ONE if guard.warp == 0 or guard.elected == s.By.ONE else Threads.LANE
 
 
 def fit(
