@@ -17,6 +17,7 @@ from tkc.analysis.happens_before.events import (
     Arrive,
     Complete,
     Event,
+    Meet,
     Role,
     Threads,
     Wait,
@@ -36,6 +37,41 @@ def check_barriers(graph: Graph) -> list[Finding]:
 def check_laps(graph: Graph) -> list[Finding]:
     """Waits that may be two phases behind or ahead, of barriers that are right otherwise."""
     return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).laps()]
+
+
+def check_meetings(graph: Graph) -> list[Finding]:
+    """Barriers of threads that some of their threads do not reach, or that wait for another number of them."""
+    found: list[Finding] = []
+    met: dict[Hashable, dict[Role, Node]] = {}
+    for node in graph.nodes:
+        event = node.event
+        if event is None or not isinstance(event.act, Meet):
+            continue
+        if node.threads is not Threads.ALL and node.role.warps * 32 > _threads(node):
+            found.append(
+                _finding(
+                    "TK316", node,
+                    f"{event.name} is a barrier of all threads of role {node.role.name}"
+                    f"{' or its warps' * (event.act.among == 'warp')}, but stands under a condition that only some of "
+                    "them meet",
+                )  # fmt: skip
+            )
+        if event.act.barrier is not None:
+            met.setdefault(event.act.barrier, {}).setdefault(node.role, node)
+    for roles in met.values():
+        first = next(iter(roles.values()))
+        assert first.event is not None and isinstance(first.event.act, Meet)
+        expected = first.event.act.count or 32 * sum(r.warps for r in graph.program.roles)
+        present = sum(32 * r.warps for r in roles)
+        if present != expected:
+            found.append(
+                _finding(
+                    "TK305", first,
+                    f"{first.event.name} waits for {expected} threads, but {present} of the roles "
+                    f"{', '.join(r.name for r in roles)} come to it",
+                )  # fmt: skip
+            )
+    return found
 
 
 @dataclass(eq=False, slots=True)

@@ -187,12 +187,13 @@ class ThreadFence:
 @dataclass(frozen=True, slots=True)
 class Meet:
     """Threads meet: the lanes of each `warp`, all of the `role`, or with other roles at `barrier` (bar.sync,
-    barrier.cluster), whose executions `index` numbers."""
+    barrier.cluster) of `count` threads (0: all), whose executions `index` numbers."""
 
     among: str
     barrier: Hashable = None
     index: Index | None = None
     relaxed: bool = False
+    count: int = 0
 
 
 Act = (

@@ -6,8 +6,8 @@ Roles whose rows several warpgroups split become one role a warpgroup. Slots, ph
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -65,7 +65,41 @@ def program(kernel: s.KernelOp) -> Program:
         if isinstance(op, s.RoleOp):
             for group in range(op.groups.value.data):
                 made.roles.append(RoleEvents(op, group, made.barriers, expressions).role())
+    number_meetings(made)
     return made
+
+
+def number_meetings(made: Program) -> None:
+    """Numbers how often each role has met the others at each named barrier; one of a single role is that role's."""
+    sites: dict[Hashable, dict[Role, list[tuple[Event, Loop | None]]]] = {}
+    for role in made.roles:
+        for event, loop in _placed(role.body, None):
+            if isinstance(event.act, Meet) and event.act.barrier is not None:
+                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loop))
+    for roles in sites.values():
+        for role, mine in roles.items():
+            loops = {loop for _, loop in mine}
+            for number, (event, loop) in enumerate(mine):
+                assert isinstance(event.act, Meet)
+                if len(roles) == 1 and event.act.count == 32 * role.warps:
+                    event.act = Meet("role")
+                elif len(loops) == 1:
+                    rate = 1 if loop is None else len(mine)
+                    event.act = replace(event.act, index=Index(loop, number, rate))
+
+
+def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop | None]]:
+    """Events with the loop that they stand in; None: in none, or not in each of its turns."""
+    for item in body:
+        if isinstance(item, Event):
+            yield item, loop
+        elif isinstance(item, Loop):
+            yield from _placed(item.body, item)
+        elif isinstance(item, Choice):
+            for branch in item.branches:
+                yield from _placed(branch.body, branch)
+        else:
+            yield from _placed([*item.one, *item.other], loop)
 
 
 def _number(op: Operation, name: str, default: int = 0) -> int:
@@ -409,6 +443,8 @@ class RoleEvents:
                         )  # fmt: skip
                 case m.Close(done=done):
                     found.append(CloseGroup(done))
+                case m.Meet(among="named"):
+                    found.append(Meet("cta", ("barrier", _number(op, "number")), count=_number(op, "threads")))
                 case m.Meet(among=among):
                     found.append(Meet(among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
@@ -468,18 +504,20 @@ class RoleEvents:
         loop = slots.loop or self._turns(barrier, op)
         if loop is None:
             return Index(None, slots.period[0]) if _outside(op) else None
-        found = fit(Table(loop, slots.period, slots.before), None, depth, self._under_condition(op))
+        found = fit(Table(loop, slots.period, slots.before), None, depth, self._late(op, loop))
         return None if found is None else self._index(found[0], found[2], found[1])
 
-    def _under_condition(self, op: Operation) -> bool:
-        """Whether a condition on anything but who the thread is stands round an operation, or a loop before it."""
-        at = op.parent_op()
+    def _late(self, op: Operation, loop: tuple[Operation, ...]) -> int:
+        """Whether an arrival may be for an earlier item: under a condition on anything but who the thread is (1), and
+        surely where that leaves out a loop's first turn or follows the loop (2)."""
+        at, late = op.parent_op(), 0
         while isinstance(at, s.IfOp):
             guard = guard_of(at.condition)
             if guard is not None and (guard.rest or not guard.narrows):
-                return True
+                known = self._guard(at.condition, at)
+                late = 2 if known is not None and known[0] == "not-first" else max(late, 1)
             at = at.parent_op()
-        return False
+        return late if any(_inside(op, o) for o in loop) else 2
 
     def _turns(self, barrier: SSAValue, op: Operation) -> tuple[Operation, ...] | None:
         """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
@@ -504,11 +542,12 @@ class RoleEvents:
         return None if known is None else Index(known, offset, rate)
 
 
-def _offsets(rate: int, depth: int, wait: bool, late: bool) -> list[int]:
+def _offsets(rate: int, depth: int, wait: bool, late: int) -> list[int]:
+    """Offsets that an item may have, likeliest first; `late`: 1 under a condition, 2 where the item is an earlier one."""
     if wait:
         return sorted(range(-depth, depth), key=lambda o: (abs(o), o))
-    later = list(range(depth + rate - 1))
-    return [*(range(0, -depth, -1) if late else ()), *later]
+    earlier = {0: range(0), 1: range(0, -depth, -1), 2: range(-1, -depth - 1, -1)}[late]
+    return [*earlier, *range(depth + rate - 1)]
 
 
 def _sem(op: Operation, default: Sem) -> Sem:
@@ -593,13 +632,13 @@ def _let_through(guard: Guard | None) -> Threads:
 
 
 def fit(
-    slots: Table, parities: Table | None, depth: int, late: bool = False
+    slots: Table, parities: Table | None, depth: int, late: int = 0
 ) -> tuple[tuple[Operation, ...] | None, int, int] | None:
     """Loop, rate and offset of the items that a row of slots (and parities, of a wait) numbers.
 
     The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
     wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0). An
-    arrival under a condition may be for an earlier item (`late`), no other.
+    arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other.
     """
     loop = slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
     if parities is not None and parities.loop is not None and slots.loop is not None and parities.loop != slots.loop:

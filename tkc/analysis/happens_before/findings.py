@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from tkc.analysis.happens_before.automaton import within
 from tkc.analysis.happens_before.events import AwaitGroup, Program
 from tkc.analysis.happens_before.graph import build
 from tkc.analysis.happens_before.report import Finding
@@ -18,7 +19,7 @@ from tkc.analysis.happens_before.verdicts import (
     hazards,
 )
 from tkc.analysis.lifetimes import check_lifetimes
-from tkc.analysis.protocol import check_barriers, check_laps, deadlocks
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings, deadlocks
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
@@ -29,7 +30,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     wait may be lapped is told where nothing else is wrong, for a missing wait elsewhere has the same effect.
     """
     graph = build(program)
-    broken = [*check_barriers(graph), *deadlocks(graph)]
+    broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
     if broken:
         return _once(broken)
     judge = Judge(graph, PROFILES[profile])
@@ -137,11 +138,13 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         and node.event.act.done is done
         and hazard.clock in node.path
     ]
-    if any(w.role is first.node.role for w in waits):
+    if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
         late = hazard.forward if first is hazard.first else hazard.back
+        if judge.known_in_time(hazard, first, second):
+            return _missing(first, second)
         if late < inf or judge.only_under_way(first, second):
             return "TK308", f"no wait for {name} in role {role} covers this group before the slot is reused"
         return _missing(first, second)
     if waits:
-        return "TK307", f"groups belong to the thread that commits them: role {role} has to wait for its {name} itself"
+        return "TK307", f"groups belong to the thread that commits them: the thread of role {role} that commits its {name} has to wait for them itself"
     return "TK309", f"wait for the {name} before the slot is handed on"

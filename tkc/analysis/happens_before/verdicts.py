@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import inf, lcm
 
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
-from tkc.analysis.happens_before.clocks import Clock
+from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.events import Access, Event, Slot
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.paths import Label, Reach, distance
@@ -162,6 +162,15 @@ class Judge:
         """Whether what is known of the first where the second comes is only that it is under way."""
         kept = self.reach(first).labels.get(second.node, {})
         return bool(kept) and all(state.name in PENDING for state, _ in kept)
+
+    def known_in_time(self, hazard: Hazard, first: Place, second: Place) -> bool:
+        """Whether some thread, though not all that have to, knows that the first is complete."""
+        reach, apart = self.reach(first), abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0])
+        return any(
+            state.name not in PENDING and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
+            for (state, _), kept in reach.labels.get(second.node, {}).items()
+            for x in kept
+        )
 
     def _through(self, first: Place, read: Place, second: Place, clock: Clock) -> tuple[float, tuple[Step, ...]]:
         """From a write to a later one by a read of the first's value that comes before the second."""
