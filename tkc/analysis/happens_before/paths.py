@@ -8,26 +8,50 @@ is then known as the state says. Positions are partial: a node keeps those that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, bound, leave, shift
-from tkc.analysis.happens_before.events import Access, Arrive, Complete, Event, Meet, Threads, Wait
-from tkc.analysis.happens_before.graph import CHOICE, LEAVE, Graph, Node, Site, exclusive, follow, items_of
+from tkc.analysis.happens_before.events import (
+    Access,
+    Arrive,
+    AwaitGroup,
+    CloseGroup,
+    Complete,
+    Event,
+    Meet,
+    ProxyFence,
+    TensorFence,
+    Threads,
+    Wait,
+)
+from tkc.analysis.happens_before.graph import (
+    CHOICE,
+    LEAVE,
+    PLAIN,
+    Graph,
+    Node,
+    Site,
+    exclusive,
+    follow,
+    items_of,
+)
+from tkc.ir.isa.memory import Done, Space
 
 
 @dataclass(eq=False, slots=True)
 class Label:
-    """One thing known, how it came about, and the label that it came from."""
+    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place."""
 
     node: Node
     state: State
     position: Position
     rule: str
     before: Label | None
+    dead: bool = False
 
     def chain(self) -> list[tuple[Node, Node, str]]:
         """The steps on the way, first to last: from a node to the next, and the rule."""
@@ -41,12 +65,18 @@ class Label:
 
 
 Key = tuple[State, tuple[Clock, ...]]
+Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], str]]
+"""Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
+that ends it."""
 
 
 @dataclass(eq=False, slots=True)
 class Reach:
-    """All labels of one access. `without`: events that are taken as absent. `any_site`: an item may
-    come by any of several arrivals. `moment`: the source is the event itself, not an access."""
+    """All labels of one access.
+
+    `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
+    may come by any of several arrivals. `moment`: the source is the event itself, not an access.
+    """
 
     graph: Graph
     source: Source
@@ -54,10 +84,12 @@ class Reach:
     without: frozenset[Event] = frozenset()
     any_site: bool = False
     moment: bool = False
+    targets: frozenset[Hashable] = frozenset()
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(default_factory=dict)
     queue: deque[Label] = field(default_factory=deque)
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = field(default_factory=dict)
+    ways: dict[Node, Ways] = field(default_factory=dict)
 
     def run(self) -> Reach:
         origin = self.origin
@@ -70,107 +102,158 @@ class Reach:
             if self.moment:  # after the event itself
                 self._pass(label, [(state, "po")])
             else:
-                self._act(label, self._following(label))
+                self._visit(label)
         if not self.moment and isinstance(origin.event.act if origin.event else None, Complete):
             self._copy(first)
-        while self.queue:
-            label = self.queue.popleft()
-            if label.position and not self._kept(label):
-                continue
-            self._visit(label)
+        queue = self.queue
+        while queue:
+            label = queue.popleft()
+            if not label.dead:
+                self._visit(label)
         return self
 
     # Labels ----------------------------------------------------------------------------------------------------------
 
-    def _add(self, node: Node, state: State, position: Position | None, rule: str, before: Label) -> None:
-        if position is None:
-            return
-        offsets = [o for _, o in position]
-        if max(offsets) > self.graph.limit or min(offsets) < -self.graph.limit:
-            return
-        key = (state, tuple([c for c, _ in position]))
-        known = self.labels.setdefault(node, {}).setdefault(key, [])
-        for other in known:
-            if all(o[1] <= p[1] for o, p in zip(other.position, position, strict=True)):
+    def _add(self, node: Node, state: State, position: Position, rule: str, before: Label) -> None:
+        limit = self.graph.limit
+        if len(position) == 1:
+            clock, offset = position[0]
+            clocks: tuple[Clock, ...] = (clock,)
+            if offset > limit or offset < -limit:
                 return
+        else:
+            clocks = tuple([c for c, _ in position])
+            if any(o > limit or o < -limit for _, o in position):
+                return
+        here = self.labels.get(node)
+        if here is None:
+            here = self.labels[node] = {}
+        if state.part != Part.FULL or state.who is not Threads.ALL:
+            best = here.get((State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks))
+            if best is not None and any(_as_early(o.position, position) for o in best):
+                return
+        key = (state, clocks)
+        known = here.get(key)
         label = Label(node, state, position, rule, before)
-        known[:] = [
-            o for o in known if not all(p[1] <= q[1] for p, q in zip(position, o.position, strict=True))
-        ]
-        known.append(label)
+        if known is None:
+            here[key] = [label]
+        else:
+            for other in known:
+                if _as_early(other.position, position):
+                    return
+            for other in known:
+                other.dead = _as_early(position, other.position)
+            known[:] = [o for o in known if not o.dead]
+            known.append(label)
         self.queue.append(label)
 
-    def _kept(self, label: Label) -> bool:
-        key = (label.state, tuple([c for c, _ in label.position]))
-        return any(label is o for o in self.labels[label.node][key])
-
     def _visit(self, label: Label) -> None:
-        following = self._following(label)
-        event = label.node.event
-        if event is None or event in self.without:
-            self._pass(label, [(label.state, "po")])
-            return
-        self._act(label, following)
-
-    def _following(self, label: Label) -> list[tuple[State, str]]:
-        """What holds after the node: what was known, and what its event adds."""
+        """What follows from a label: along program order, and at those who wait for the node's arrival."""
         node, state = label.node, label.state
         states = [(state, "po")]
         event = node.event
-        if event is None or event.act is None or event in self.without:
-            return states
-        if isinstance(event.act, Meet):
-            states += self._meet(label, event.act)
-            return states
-        added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
-        if added and state.name in ("bulk", "wgmma", "cp") and added[0][1] == "group" and added[0][0].who == state.who:
-            return added
-        return states + added
-
-    def _pass(self, label: Label, states: Iterable[tuple[State, str]]) -> None:
-        """Along program order."""
-        for node, kind, clock in label.node.next:
-            if kind == CHOICE:
-                assert clock is not None
-                for state, _ in states:
-                    self._chosen(node, state, label, clock)
-                continue
-            position = follow(label.position, kind, clock) or self._at_home(label, kind, clock)
-            if position is None:
-                continue
-            for state, rule in states:
-                self._add(node, state, position, rule if rule != "po" else kind, label)
-
-    def _act(self, label: Label, states: list[tuple[State, str]]) -> None:
-        """Along program order, and to those who wait for the node's arrival."""
-        event = label.node.event
-        if event is not None and event not in self.without:
+        if event is not None and event.act is not None and event not in self.without:
             act = event.act
-            if isinstance(act, Arrive):
+            if isinstance(act, Meet):
+                states += self._meet(label, act)
+            elif isinstance(act, Arrive):
                 self._arrive(label, act)
-            elif isinstance(act, Complete) and automaton.known_complete(label.state, self.source):
-                for _, site in self.graph.sites_of.get(label.node, ()):
-                    self._to_waits(act.barrier, site, label, State("raw", 0, 0, Part.FULL, Threads.ALL), "bytes-known")
+            elif isinstance(act, Complete):
+                if automaton.known_complete(state, self.source):
+                    known = State("raw", 0, 0, Part.FULL, Threads.ALL)
+                    for _, site in self.graph.sites_of.get(node, ()):
+                        self._to_waits(act.barrier, site, label, known, "bytes-known")
+            elif not isinstance(act, Wait):
+                added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
+                counted = added and added[0][1] == "group" and added[0][0].who == state.who
+                states = added if counted else states + added
         self._pass(label, states)
 
-    def _at_home(self, label: Label, kind: str, clock: Clock | None) -> Position | None:
+    def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
+        """Along program order."""
+        for node, steps, choice in self._ways(label.node):
+            position: Position | None = label.position
+            last = "po"
+            for kind, clock in steps:
+                assert position is not None
+                position = follow(position, kind, clock) or self._at_home(label, position, kind, clock)
+                last = kind
+                if position is None:
+                    break
+            if position is None:
+                continue
+            if choice:
+                self._chosen(node, position, label, states)
+                continue
+            for state, rule in states:
+                self._add(node, state, position, rule if rule != "po" else last, label)
+
+    def _ways(self, node: Node) -> Ways:
+        """The nodes that follow and matter to the source: those that touch what is asked for, or add to what is known."""
+        found = self.ways.get(node)
+        if found is None:
+            found = self.ways[node] = []
+            for after, kind, clock in node.next:
+                steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
+                while kind != CHOICE and len(after.next) == 1 and after.next[0][1] != CHOICE and not self._matters(after):
+                    after, step, inner = after.next[0]
+                    if step != PLAIN:
+                        steps.append((step, inner))
+                found.append((after, tuple(steps), "choice" if kind == CHOICE else ""))
+        return found
+
+    def _matters(self, node: Node) -> bool:
+        event = node.event
+        if event is None:
+            return False
+        if any(a.buffer in self.targets for a in event.accesses):
+            return True
+        act = event.act
+        if act is None:
+            return False
+        if isinstance(act, Arrive | Meet | Complete):
+            return True
+        if self.moment:
+            return isinstance(act, Wait)
+        source = self.source.access
+        match act:
+            case Wait():
+                return False
+            case CloseGroup() | AwaitGroup():
+                return act.done is source.done or (act.done, source.done) == (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+            case TensorFence():
+                return source.space is Space.TENSOR
+            case ProxyFence():
+                return source.space is not Space.TENSOR
+            case _:
+                return True
+
+    def _at_home(
+        self, label: Label, position: Position, kind: str, clock: Clock | None
+    ) -> Position | None:
         """Out of a loop of the access's own role, whatever other roles have round theirs."""
-        path = label.node.path
-        if kind != LEAVE or label.node.role is not self.origin.role or label.position[0][0] is not clock:
+        path = self.origin.path
+        if kind != LEAVE or label.node.role is not self.origin.role or position[0][0] is not clock:
             return None
-        if len(label.position) > 1 or label.position[0][1] > 0 or clock not in self.origin.path:
+        if len(position) > 1 or position[0][1] > 0 or clock not in path:
             return None
         return ((path[path.index(clock) - 1], 0),)
 
-    def _chosen(self, node: Node, state: State, label: Label, clock: Clock) -> None:
+    def _chosen(
+        self, node: Node, position: Position, label: Label, states: list[tuple[State, str]]
+    ) -> None:
         """After a choice holds what each branch gives, and what the access's own branch gives."""
-        if label.position[-1][0] is clock:
-            self._add(node, state, leave(label.position, clock), "leave", label)
-            return
-        store = self.choices.setdefault((node, state, tuple([c for c, _ in label.position])), {})
-        store.setdefault(label.node, []).append(label.position)
-        for position in _worst([store.get(last, []) for last in self.graph.branches[node]]):
-            self._add(node, state, position, "choice", label)
+        branch = label.node.path[-1]
+        for state, _ in states:
+            if position[-1][0] is branch:
+                outside = leave(position, branch)
+                if outside is not None:
+                    self._add(node, state, outside, "leave", label)
+                continue
+            store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
+            store.setdefault(label.node, []).append(position)
+            for worst in _worst([store.get(last, []) for last in self.graph.branches[node]]):
+                self._add(node, state, worst, "choice", label)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 
@@ -301,6 +384,13 @@ class Reach:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label)
         self._pass(known, [(state, rule)])
+
+
+def _as_early(one: Position, other: Position) -> bool:
+    """Whether one position of two of equal clocks is nowhere later."""
+    if len(one) == 1:
+        return one[0][1] <= other[0][1]
+    return all(o[1] <= p[1] for o, p in zip(one, other, strict=True))
 
 
 def _worst(choices: list[list[Position]]) -> Iterator[Position]:

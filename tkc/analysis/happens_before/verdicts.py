@@ -78,6 +78,7 @@ class Judge:
     assumed: frozenset[str]
     without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
+    alike: dict[Hashable, Hazard] = field(default_factory=dict)
     distances: dict[tuple[Place, Place, Clock], tuple[float, Label | None, str]] = field(default_factory=dict)
 
     def reach(self, place: Place) -> Reach:
@@ -88,7 +89,10 @@ class Judge:
         if found is None:
             cta = node.role.cta
             source = Source(access, place.event, node.threads, cta, home_of(access, cta, self.assumed), self.assumed)
-            found = self.reached[key] = Reach(self.graph, source, node, self.without).run()
+            targets = frozenset(a.buffer for a in place.event.accesses)
+            found = self.reached[key] = Reach(
+                self.graph, source, node, self.without, targets=targets
+            ).run()
         return found
 
     def distance(self, first: Place, second: Place, clock: Clock) -> tuple[float, Label | None, str]:
@@ -100,7 +104,33 @@ class Judge:
     # Hazards ---------------------------------------------------------------------------------------------------------
 
     def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
-        """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between."""
+        """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between.
+
+        Roles that run the same program are alike: what holds of one pair of copies holds of every pair whose slots
+        meet at the same counts.
+        """
+        key = self._alike(first, second)
+        if key is None:
+            return self._judge(first, second, others)
+        if key not in self.alike:
+            self.alike[key] = self._judge(first, second, others)
+        return self.alike[key]
+
+    def _alike(self, first: Place, second: Place) -> Hashable:
+        a, b = first.event, second.event
+        if a.op is None or b.op is None:
+            return None
+        meetings: list[Hashable] = []
+        for clock in _common(first.node, second.node):
+            period, meets = self._meetings(first.access, second.access, clock)
+            meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
+        return (
+            a.op, a.name, a.accesses.index(first.access), b.op, b.name, b.accesses.index(second.access),
+            first.node.role.copy == second.node.role.copy, first.node.role.cta, second.node.role.cta, first is second,
+            *meetings,
+        )  # fmt: skip
+
+    def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         best: Hazard | None = None
         for clock in _common(first.node, second.node):
             found = self._over(first, second, clock, others)
