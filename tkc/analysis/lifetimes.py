@@ -28,6 +28,8 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
             access = place.access
             if access.space not in (Space.SHARED, Space.TENSOR) or access.done not in _AWAIT:
                 continue
+            if place.node.role.copy:
+                continue
             if not _over(judge, place):
                 event = place.event
                 yield Finding(

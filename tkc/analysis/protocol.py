@@ -244,7 +244,7 @@ class RingProtocol:
         """A wait tells one phase from the next but one only where it can be neither two behind nor two ahead."""
         depth = self.ring.barrier.depth
         for wait in self.ring.waits:
-            if wait.clock is self.graph.kernel:
+            if wait.clock is self.graph.kernel or wait.node.role.copy:
                 continue
             if not self._waited_before(wait, depth):
                 yield _finding(
@@ -370,7 +370,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
     seen: set[Node] = set()
     for ring in graph.rings.values():
         for wait in ring.waits:
-            if wait.node in seen or wait.clock is graph.kernel:
+            if wait.node in seen or wait.clock is graph.kernel or wait.node.role.copy:
                 continue
             reach = after(graph, wait.node, any_thread=True)
             labels = [

@@ -217,13 +217,14 @@ Item = Event | Loop | Choice | Beside
 
 @dataclass(eq=False, slots=True)
 class Role:
-    """A program for `warps` warps of CTA `cta`. `copy`: which it is of several that run the same program."""
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
 
     name: str
     body: list[Item]
     warps: int = 1
     cta: int = 0
     copy: int = 0
+    copies: int = 1
 
     def events(self) -> Iterator[Event]:
         return _events(self.body)

@@ -127,7 +127,7 @@ class RoleEvents:
         groups = self.op.groups.value.data
         name = self.op.sym_name.data + (f"[{self.group}]" if groups > 1 else "")
         body = self._block(self.op.body.block, Threads.ALL)
-        return Role(name, body, self.op.warps.value.data // groups, copy=self.group)
+        return Role(name, body, self.op.warps.value.data // groups, copy=self.group, copies=groups)
 
     # Structure -------------------------------------------------------------------------------------------------------
 

@@ -120,13 +120,15 @@ class Judge:
         a, b = first.event, second.event
         if a.op is None or b.op is None:
             return None
+        one, other = first.node.role, second.node.role
+        same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
             period, meets = self._meetings(first.access, second.access, clock)
             meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
         return (
             a.op, a.name, a.accesses.index(first.access), b.op, b.name, b.accesses.index(second.access),
-            first.node.role.copy == second.node.role.copy, first.node.role.cta, second.node.role.cta, first is second,
+            same, one.cta, other.cta, first is second,
             *meetings,
         )  # fmt: skip
 
