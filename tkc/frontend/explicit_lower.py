@@ -14,7 +14,10 @@ from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import (
+    ClusterBarrierOp,
     FenceOp,
+    GridLaunchOp,
+    GridWaitOp,
     IdentityOp,
     MmaCommitOp,
     MmaFenceOp,
@@ -23,12 +26,17 @@ from tkc.ir.stage.explicit import (
     WhileOp,
 )
 from tkc.ir.stage.types import BarriersType
+from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as T
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import BlockType, RegsType
 
 if TYPE_CHECKING:
     from tkc.frontend.lower import _Kernel as Kernel
+
+
+UNITS = {"rank": "rank", "unit": "index", "units": "count"}
+"""What a CTA is, as `stage.unit` calls it."""
 
 
 def integer(value: int) -> IntegerAttr:
@@ -67,6 +75,9 @@ def value(k: Kernel, x: Any) -> SSAValue:
     match x:
         case X.Number():
             return k.size(x.size, x.span)
+        case X.Identity() if x.which in UNITS:
+            of: dict[str, Attribute] = {"which": StringAttr(UNITS[x.which])}
+            return k.value(s.UnitOp, x.span, (), i32, of, name=x.which)
         case X.Identity():
             which: dict[str, Attribute] = {"which": StringAttr(x.which)}
             return k.value(IdentityOp, x.span, (), i32, which, name=x.which)
@@ -116,7 +127,14 @@ def _arrive(k: Kernel, x: X.Arrive) -> None:
     }
     if x.count != 1:
         properties["count"] = integer(x.count)
-    k.emit(s.MbarrierArriveOp, x.span, _entry(k, x.entry), properties=properties)
+    if (x.sem, x.scope) != ("release", "cta"):
+        properties |= {"sem": StringAttr(x.sem), "scope": StringAttr(x.scope)}
+    operands = [*_entry(k, x.entry), *_some(k, x.rank)]
+    k.emit(s.MbarrierArriveOp, x.span, operands, properties=properties)
+
+
+def _some(k: Kernel, x: P.Value | None) -> list[SSAValue]:
+    return [] if x is None else [k.expression(x)]
 
 
 def _expect(k: Kernel, x: X.Expect) -> None:
@@ -125,13 +143,20 @@ def _expect(k: Kernel, x: X.Expect) -> None:
         "by": StringAttr("one"),
         "id": k.site(f"expect.{x.entry.barrier.name}"),
     }
-    k.emit(s.MbarrierExpectOp, x.span, _entry(k, x.entry), properties=properties)
+    operands = [*_entry(k, x.entry), *_some(k, x.rank)]
+    k.emit(s.MbarrierExpectOp, x.span, operands, properties=properties)
 
 
 def _load(k: Kernel, x: X.Load) -> None:
     source = k.place(x.source)
-    operands = [source, place(k, x.destination), *_entry(k, x.entry)]
-    k.emit(T.TmaLoadOp, x.span, operands, properties=_named(hint=x.hint))
+    mask, rank = _some(k, x.mask), _some(k, x.rank)
+    operands = [source, place(k, x.destination), *_entry(k, x.entry), *mask, *rank]
+    properties = {**_named(hint=x.hint), **segments(1, 1, 1, 1, len(mask), len(rank))}
+    k.emit(T.TmaLoadOp, x.span, operands, properties=properties)
+
+
+def _prefetch(k: Kernel, x: X.Prefetch) -> None:
+    k.emit(T.TmaPrefetchOp, x.span, [k.place(x.source)], properties=_named(hint=x.hint))
 
 
 def _named(**texts: str) -> dict[str, Attribute]:
@@ -151,7 +176,8 @@ def _fill(k: Kernel, x: X.Fill) -> None:
 
 def _commit(k: Kernel, x: X.CommitEntry) -> None:
     properties: dict[str, Attribute] = {"id": k.site(f"commit.{x.entry.barrier.name}")}
-    k.emit(s.Tcgen05CommitOp, x.span, _entry(k, x.entry), properties=properties)
+    operands = [*_entry(k, x.entry), *_some(k, x.mask)]
+    k.emit(s.Tcgen05CommitOp, x.span, operands, properties=properties)
 
 
 _GROUPS: dict[str, type[Any]] = {
@@ -174,7 +200,7 @@ def _group(k: Kernel, x: X.Group) -> None:
 
 def _fence(k: Kernel, x: X.Fence) -> None:
     properties: dict[str, Attribute] = {"id": k.site("fence")}
-    if x.kind == "proxy":
+    if x.kind == "proxy" and x.of != "alias":
         properties |= {"space": StringAttr(x.of), "guards": ArrayAttr([]), "by": StringAttr(x.by)}
         k.emit(s.ProxyFenceOp, x.span, properties=properties)
     elif x.kind == "tcgen05":
@@ -195,7 +221,19 @@ def _sync(k: Kernel, x: X.Sync) -> None:
         properties["number"] = integer(x.number)
         if x.threads:
             properties["threads"] = integer(x.threads)
+        if not x.waits:
+            properties["arrives"] = UnitAttr()
         k.emit(NamedBarrierOp, x.span, properties=properties)
+
+
+def _cluster(k: Kernel, x: X.ClusterBarrier) -> None:
+    properties: dict[str, Attribute] = {"does": StringAttr(x.does), "id": k.site("cluster")}
+    k.emit(ClusterBarrierOp, x.span, properties={**properties, **_named(sem=x.sem)})
+
+
+def _grid(k: Kernel, x: X.Grid) -> None:
+    properties: dict[str, Attribute] = {"id": k.site(f"pdl.{x.does}"), "by": StringAttr(x.by)}
+    k.emit(GridWaitOp if x.does == "wait" else GridLaunchOp, x.span, properties=properties)
 
 
 def _product(k: Kernel, x: X.Product) -> None:
@@ -208,6 +246,8 @@ def _product(k: Kernel, x: X.Product) -> None:
         "trans_b": integer(int(x.b.transposed)),
         "alone": UnitAttr(),
     }
+    if x.pair:
+        properties["pair"] = UnitAttr()
     k.emit(t.MmaOp, x.span, [d, a, b], properties=properties)
 
 
@@ -299,5 +339,6 @@ def _range(k: Kernel, x: X.Range) -> None:
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
+    X.ClusterBarrier: _cluster, X.Grid: _grid, X.Prefetch: _prefetch,
     X.Registers: _registers, X.Elect: _elect, X.If: _if, X.While: _while, X.Range: _range,
 }  # fmt: skip

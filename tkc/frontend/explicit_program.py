@@ -8,8 +8,8 @@ from tkc.frontend.syntax import Span
 
 I32, I1 = Scalar("i32"), Scalar("i1")
 
-IDENTITIES = ("lane", "warp", "thread")
-"""Names of what a thread is; plain names, which a program may give another meaning."""
+IDENTITIES = ("lane", "warp", "thread", "rank", "unit", "units")
+"""Names of what a thread and its CTA are; plain names, which a program may give another meaning."""
 
 # --- declarations and places ---
 
@@ -63,7 +63,7 @@ class Number(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """`lane`, `warp` or `thread`."""
+    """`lane`, `warp`, `thread`, and the CTA's `rank`, `unit` and `units`."""
 
     which: str
     span: Span
@@ -101,15 +101,21 @@ class Wait(NamedTuple):
 
 
 class Arrive(NamedTuple):
+    """`arrive full[slot], count, at = rank`; of a barrier of this CTA where there is no rank."""
+
     entry: Entry
     count: int
     by: str
+    rank: Value | None
+    sem: str
+    scope: str
     span: Span
 
 
 class Expect(NamedTuple):
     entry: Entry
     bytes: int
+    rank: Value | None
     span: Span
 
 
@@ -118,6 +124,8 @@ class Load(NamedTuple):
     source: Slice
     entry: Entry
     hint: str
+    mask: Value | None
+    rank: Value | None
     span: Span
 
 
@@ -125,6 +133,12 @@ class Store(NamedTuple):
     destination: Slice
     source: Place
     reduce: str
+    hint: str
+    span: Span
+
+
+class Prefetch(NamedTuple):
+    source: Slice
     hint: str
     span: Span
 
@@ -138,9 +152,10 @@ class Fill(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """`commit full[slot]`."""
+    """`commit full[slot]`, of every CTA of a mask where there is one."""
 
     entry: Entry
+    mask: Value | None
     span: Span
 
 
@@ -163,11 +178,28 @@ class Fence(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """`sync role`, `sync warp`, `sync cta`, `sync 3, 128`."""
+    """`sync role`, `sync warp`, `sync cta`, `sync 3, 128`, and, which `waits` for nobody, `arrive 3, 128`."""
 
     what: str
     number: int
     threads: int
+    waits: bool
+    span: Span
+
+
+class ClusterBarrier(NamedTuple):
+    """`sync cluster`, `arrive cluster`, `wait cluster`, as `does` says."""
+
+    does: str
+    sem: str
+    span: Span
+
+
+class Grid(NamedTuple):
+    """`wait pdl` for the grids before this one, `arrive pdl` for those after it."""
+
+    does: str
+    by: str
     span: Span
 
 
@@ -178,6 +210,7 @@ class Product(NamedTuple):
     a: Place
     b: Place
     keep: Value | None
+    pair: bool
     span: Span
 
 

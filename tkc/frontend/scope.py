@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
@@ -126,7 +126,9 @@ class Scope:
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
     those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
-    `inside` a role, threads have numbers; `broken`: a declaration was wrong.
+    `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
+    a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
+    or a lane of each warp.
     """
 
     def __init__(self, source: Source) -> None:
@@ -145,7 +147,10 @@ class Scope:
         self.calls: list[str] = []
         self.conditional = 0
         self.inside = False
+        self.ctas = 1
+        self.alone = ""
         self.broken = False
+        self.multicast: Callable[[Span], bool] | None = None
 
     # reporting
 

@@ -44,12 +44,20 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
+        shared = False
         for hint in s.hints:
-            self.scope.later("a hint after a copy", hint.span)
+            if not (isinstance(hint, S.Name) and hint.text == "multicast"):
+                self.scope.later("a hint after a copy", hint.span)
+            elif self.scope.multicast is not None:
+                shared = self.scope.multicast(hint.span)
         target = self._target(s)
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
+        if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
+            self.values.fail(
+                "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
+            )
         if isinstance(target, Tile):
-            return self._fill(s, target, source)
+            return self._fill(s, target, source)._replace(multicast=shared)
         if isinstance(target, Place):
             return self._write(s, target, source)
         if isinstance(source, Slice):

@@ -16,6 +16,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.state import Kernel, lowers
+from tkc.passes.lowering.synchronisation import LEADER, cta_mask, of_cta
 
 
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
@@ -98,23 +99,44 @@ def start_load(
     """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
-    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     place = k.slot_address(op.buffer, op.slot)
+    how, mask, first = [], [], 0
     bar = k.barrier_address(barriers, entry)
+    multicast = op.multicast if isinstance(op, s.TmaLoadOp) else None
+    if multicast is not None:
+        how, mask = [".multicast::cluster"], [k.every_cta]
+        axis = len(box) - 1 - multicast.value.data
+        box[axis] //= k.ctas
+        rank = k.emit.special("%cluster_ctarank")
+        first = k.mul(rank, box[axis])
+        place = k.at(place.base, place.offset, k.mul(rank, box[axis] * k.tile(type).span))
+    if isinstance(op, TmaLoadToOp) and op.mask is not None:
+        how, mask = [".multicast::cluster"], [cta_mask(k, op.mask)]
+    if isinstance(op, TmaLoadToOp) and op.rank is not None:
+        how, bar = [*how, ".cta_group::2"], At(of_cta(k, bar, op.rank), 0)
+    if isinstance(op, s.TmaLoadOp) and op.to is not None:
+        how = [*how, k.cta_group]
+        bar = At(k.emit("mapa", k.address(bar), LEADER), 0)
+    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     for span in range(spans):
+        coordinates = _coordinates(k, op, span * columns)
+        if multicast is not None:
+            coordinates[axis] = k.add(coordinates[axis], first)
         k.emit(
             "cp.async.bulk.tensor.load",
             f".{len(box)}d",
             ".shared::cluster",
+            *how,
             At(place.base, place.offset + span * stride),
             map,
-            _coordinates(k, op, span * columns),
+            coordinates,
             bar,
-            **_hint(op.hint if isinstance(op, TmaLoadToOp) else None),
+            *mask,
+            **hint_of(op.hint if isinstance(op, TmaLoadToOp) else None),
         )
 
 
-def _hint(hint: StringAttr | None) -> dict[str, Any]:
+def hint_of(hint: StringAttr | None) -> dict[str, Any]:
     """The modifier and operand of a priority in the L2 cache."""
     return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
 
@@ -156,5 +178,5 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
             map,
             _coordinates(k, op, span * columns),
             At(place.base, place.offset + span * stride),
-            **_hint(op.hint),
+            **hint_of(op.hint),
         )

@@ -9,9 +9,10 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, Home
+from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import AccumType
+from tkc.ir.tile.types import AccumType, SliceType
 from tkc.passes.placement.copies import box_of, check_box
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
@@ -55,6 +56,16 @@ def explicit(p: Placement, op: Operation) -> bool:
             p.emit.add(
                 s.TmaStoreOp.create(
                     operands=[slot.buffer, slot.slot, box.tensor, *box.starts],
+                    properties={"box": box.extents, **op.properties},
+                )
+            )
+        case x.TmaPrefetchOp():
+            slice = op.source.type
+            assert isinstance(slice, SliceType)
+            box = box_of(p, op.source, [int(n) for n in slice.shape])
+            p.emit.add(
+                e.TmaPrefetchOp.create(
+                    operands=[box.tensor, *box.starts],
                     properties={"box": box.extents, **op.properties},
                 )
             )
@@ -105,12 +116,18 @@ def _load(p: Placement, op: x.TmaLoadOp) -> None:
     slot = p.role.slots[op.destination]
     check_box(slot.type, op)
     box = box_of(p, op.source, slot.type.shape)
+    mask, rank = ([p.values[v] for v in (x,) if v is not None] for x in (op.mask, op.rank))
+    properties = {
+        "box": box.extents,
+        **segments(1, 1, 1, 1, 1, len(box.starts), len(mask), len(rank)),
+    }
     p.emit.add(
         e.TmaLoadToOp.create(
             operands=[
                 box.tensor, slot.buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
+                *mask, *rank,
             ],
-            properties={"box": box.extents, **op.properties},
+            properties={**op.properties, **properties},
         )
     )  # fmt: skip
 
