@@ -103,6 +103,8 @@ class Access:
     part: Hashable = None
     region: tuple[int, int] | None = None
     atomic: bool = False
+    share: int | None = None
+    """Which of several equal parts of the slot it touches; None: any."""
     distinct: tuple[Loop, ...] = ()
     """Loops each of whose turns touches other elements (of global memory)."""
 
@@ -136,11 +138,12 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The event's asynchronous accesses complete `bytes` of an item of a barrier."""
+    """The event's asynchronous accesses of the memory of CTA `owner` complete `bytes` of an item of a barrier."""
 
     barrier: Hashable
     index: Index | None
     bytes: int
+    owner: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,8 @@ class Meet:
     index: Index | None = None
     relaxed: bool = False
     count: int = 0
+    does: str = "sync"
+    """`sync`, or half of it: `arrive` or `wait`."""
 
 
 Act = (

@@ -159,10 +159,11 @@ class Reach:
             elif isinstance(act, Arrive):
                 self._arrive(label, act)
             elif isinstance(act, Complete):
-                if automaton.known_complete(state, self.source):
-                    known = State("raw", 0, 0, Part.FULL, Threads.ALL)
-                    for _, site in self.graph.sites_of.get(node, ()):
-                        self._to_waits(act.barrier, site, label, known, "bytes-known")
+                if self.moment or automaton.known_complete(state, self.source):
+                    known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
+                    if not self.moment or automaton.whole(state, self.source.threads):
+                        for _, site in self.graph.sites_of.get(node, ()):
+                            self._to_waits(act.barrier, site, label, known, "bytes-known")
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
@@ -356,29 +357,37 @@ class Reach:
     # Meetings --------------------------------------------------------------------------------------------------------
 
     def _meet(self, label: Label, act: Meet) -> list[tuple[State, str]]:
+        """What the threads that meet know afterwards; those of other roles are told."""
         node = label.node
         who = automaton.both(label.state.who, node.threads)
-        if who is None:
+        if who is None or act.does == "wait":
             return []
         state = label.state._replace(who=who)
         if act.among == "warp":
             return list(automaton.meet_warp(state, self.source))
-        met = list(automaton.meet_role(state, self.source)) if not act.relaxed else []
-        if act.barrier is None:
-            return met
-        for _, site in self.graph.sites_of.get(node, ()):
-            items = items_of(label.position, site, self._counted(site.clock))
-            if items is None:
+        met = [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
+        if act.barrier is not None:
+            for _, site in self.graph.sites_of.get(node, ()):
+                self._tell(label, act, site, met)
+        return met if act.does == "sync" else []
+
+    def _tell(self, label: Label, act: Meet, site: Site, met: list[tuple[State, str]]) -> None:
+        items = items_of(label.position, site, self._counted(site.clock))
+        if items is None:
+            return
+        for other in self.graph.meetings.get(act.barrier, ()):
+            event = other.node.event
+            assert event is not None and isinstance(event.act, Meet)
+            if event.act.does == "arrive" or (other.node.role is site.node.role and event.act.does == act.does):
                 continue
-            for other in self.graph.meetings.get(act.barrier, ()):
-                if other.node.role is node.role or other.clock is not items[-1][0] or other.rate != site.rate:
-                    continue
-                if (site.offset - other.offset) % site.rate or (site.clock is self.graph.kernel and site.offset != other.offset):
-                    continue
-                position = shift(items, (site.offset - other.offset) // site.rate)
-                for after, rule in met:
-                    self._handed(other.node, after, position, rule, label)
-        return met
+            if other.clock is not items[-1][0] or other.rate != site.rate or event in self.without:
+                continue
+            apart = site.offset - other.offset
+            if apart % site.rate or (site.clock is self.graph.kernel and apart):
+                continue
+            position = shift(items, apart // site.rate)
+            for after, rule in met:
+                self._handed(other.node, after, position, rule, label)
 
     def _handed(self, node: Node, state: State, position: Position, rule: str, label: Label) -> None:
         """Another role leaves the meeting knowing what this one knew."""

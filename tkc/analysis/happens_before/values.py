@@ -13,6 +13,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tkc.analysis.guards import guard_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 
@@ -93,10 +94,11 @@ class Counter:
 
 @dataclass
 class Values:
-    """The integers of one role copy; `group` is the number of its warpgroup."""
+    """The integers of one role in CTA `rank` of its unit, in its warpgroup `group`."""
 
     role: s.RoleOp
     group: int = 0
+    rank: int = 0
     orbits: list[Orbit] = field(default_factory=list)
     tables: dict[Hashable, Table | None] = field(default_factory=dict)
     turn: dict[Operation, int] = field(default_factory=dict)
@@ -138,6 +140,8 @@ class Values:
             return _KINDS[op.kind.data](*numbers)
         if isinstance(op, s.GroupOp):
             return self.group
+        if isinstance(op, s.UnitOp) and op.which.data == "rank":
+            return self.rank
         if isinstance(op, s.ForOp):
             turns = self.trips(op)
             if turns is None or turns > FEW:
@@ -162,6 +166,13 @@ class Values:
             assert last is not None
             return self.value(last.operands[op.results.index(value)], given)
         raise Unknown
+
+    def constant(self, value: SSAValue) -> int | None:
+        """The value, where it is the same throughout."""
+        try:
+            return self.value(value, {})
+        except Unknown:
+            return None
 
     def _turned(self, loop: s.ForOp, turns: int, given: dict[SSAValue, int]) -> dict[SSAValue, int]:
         """What a loop carries after some turns, as far as it is known, and its induction variable then."""
@@ -206,6 +217,17 @@ class Values:
         loops = tuple(o for o, _ in chain)
         return Counter(loops, tuple(r.argument for _, r in chain), tuple(r.step for _, r in chain), first, tuple(outside))
 
+    def _round(self, op: Operation) -> Operation | None:
+        """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
+        parent = op.parent_op()
+        while isinstance(parent, s.IfOp):
+            guard = guard_of(parent.condition)
+            elected = guard is None or (guard.narrows and not guard.rest)
+            if not elected and self.constant(parent.condition) is None:
+                return parent
+            parent = parent.parent_op()
+        return None if isinstance(parent, s.RoleOp) else parent
+
     def _result_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
         """The loop beside another whose result a value is."""
         op = value.owner
@@ -223,7 +245,7 @@ class Values:
 
     def _first(self, init: SSAValue, last: SSAValue, loop: Operation, outside: list[SSAValue]) -> int | None:
         """The value at the kernel's start of what loops carry on from where they left off; None: they do not."""
-        outer = _round(loop)
+        outer = self._round(loop)
         if outer is None:
             try:
                 return self.value(init, {})
@@ -269,7 +291,7 @@ class Values:
         except Unknown:
             return None
         turns = self.trips(loop)
-        if turns is None and _round(loop) is not None:
+        if turns is None and self._round(loop) is not None:
             return None
         return (loop.body.block.args[0], lower, step, turns or 0)
 
@@ -402,12 +424,6 @@ def _carried(loop: Operation) -> list[Carried]:
     ]
 
 
-def _round(op: Operation) -> Operation | None:
-    """The loop or condition round an operation, None in the role's own block."""
-    parent = op.parent_op()
-    return None if isinstance(parent, s.RoleOp) else parent
-
-
 def _beside(at: Operation, loop: Operation) -> bool:
     """Whether an operation stands in the block of a loop or, under conditions only, within it."""
     block = loop.parent_block()
@@ -464,42 +480,38 @@ class Expressions:
 
     def __init__(self) -> None:
         self.numbers: dict[Hashable, int] = {}
-        self.known: dict[tuple[SSAValue, int], int] = {}
+        self.known: dict[SSAValue, int] = {}
         self.loops: dict[Block, Hashable] = {}
         self.parts: dict[int, frozenset[Hashable]] = {}
 
-    def __call__(self, value: SSAValue, group: int = 0) -> int:
-        key = (value, group)
+    def __call__(self, value: SSAValue) -> int:
+        key = value
         if key not in self.known:
-            written, uses = self._write(value, group)
+            written, uses = self._write(value)
             number = self.numbers.setdefault(written, len(self.numbers))
             self.known[key] = number
             self.parts[number] = uses
         return self.known[key]
 
     def counters(self, number: int) -> frozenset[Hashable]:
-        """The loops whose counters an expression has."""
+        """The loops whose counters an expression has, and `group` and `rank` where it has these."""
         return self.parts[number]
 
-    def _write(self, value: SSAValue, group: int) -> tuple[Hashable, frozenset[Hashable]]:
+    def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
         op = value.owner
         if isinstance(op, Block):
             if op in self.loops and isinstance(value, BlockArgument) and value.index == 0:
                 return ("index", self.loops[op]), frozenset({self.loops[op]})
             return ("opaque", id(value)), frozenset()
         if isinstance(op, ArithOp):
-            inputs = [self(v, group) for v in op.inputs]
+            inputs = [self(v) for v in op.inputs]
             return (op.kind.data, *inputs), frozenset().union(*(self.parts[i] for i in inputs))
         if isinstance(op, ConstOp):
             return ("const", str(op.constant)), frozenset()
         if isinstance(op, SizeOp):
             return ("size", op.symbol.data), frozenset()
         if isinstance(op, s.UnitOp):
-            return ("unit", op.which.data), frozenset()
+            return ("unit", op.which.data), frozenset({"rank"} if op.which.data == "rank" else ())
         if isinstance(op, s.GroupOp):
-            return ("group", group), frozenset()
+            return ("group",), frozenset({"group"})
         return ("opaque", id(value)), frozenset()
-
-    def zero(self, value: SSAValue) -> bool:
-        op = value.owner
-        return isinstance(op, ConstOp) and isinstance(op.constant, IntegerAttr) and not op.constant.value.data

@@ -307,13 +307,19 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
-            if not (a.write or b.write) or (a.atomic and b.atomic):
-                continue
-            if a.region is not None and b.region is not None and (a.region[1] <= b.region[0] or b.region[1] <= a.region[0]):
-                continue
-            if a.space is Space.GLOBAL and a.write and b.write and (first is second or a.part != b.part):
-                continue
-            yield first, second
+            if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
+                same = first is second and a.write
+                if a.space is not Space.GLOBAL or not (same or (a.write and b.write and a.part != b.part)):
+                    yield first, second
+
+
+def _apart(a: Access, b: Access) -> bool:
+    """Whether two accesses of a buffer touch different bytes of any slot."""
+    if a.share is not None and b.share is not None and a.share != b.share:
+        return True
+    if a.region is None or b.region is None:
+        return False
+    return a.region[1] <= b.region[0] or b.region[1] <= a.region[0]
 
 
 def hazards(judge: Judge) -> Iterator[Hazard]:

@@ -172,7 +172,9 @@ class ClusterBarrierOp(StageOp):
     does = prop_def(StringAttr)
     sem = opt_prop_def(StringAttr)
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Await("", Done.NOW), Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(
+        Effects(Await("", Done.NOW), Meet("cluster"), Order(Proxy.GENERIC, Proxy.GENERIC))
+    )
 
     def verify_(self) -> None:
         if self.does.data not in self.DOES:
