@@ -15,6 +15,7 @@ from tkc.emulator.machine import MODELS, SCHEDULES, Machine
 from tkc.emulator.parameters import Buffers, arrays_in, check_maps, parameters
 from tkc.emulator.program import Program
 from tkc.emulator.reader import read
+from tkc.emulator.record import Record
 from tkc.emulator.report import Report
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.syntax import Module, Variable
@@ -120,6 +121,7 @@ def emulate(
     file: str = "<ptx>",
     sm_count: int | None = None,
     watch: Watch | None = None,
+    races: bool = True,
 ) -> Report:
     """Runs a kernel of a PTX text on the CPU and reports what it found.
 
@@ -186,6 +188,8 @@ def emulate(
             f"{total} bytes of shared memory in a CTA, {target.name} has {target.shared_per_cta}",
         )
     machine.watch = watch
+    if races:
+        machine.record = memory.observer = Record(machine, model)
     if sm_count is not None:
         machine.sm_count = sm_count
     return machine.run()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,19 +22,21 @@ from tkc.emulator.follow import spread
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import constant
 from tkc.emulator.program import Program
+from tkc.emulator.races import Pair, name_of, sentence
+from tkc.emulator.record import Record
 from tkc.emulator.report import Finding, Report, Stop
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.special import CLOCKS, special_value
 from tkc.emulator.statistics import count_instructions
 from tkc.emulator.syntax import Variable
 from tkc.emulator.warp import Path, Warp
+from tkc.ir.isa.memory import Done
 from tkc.ir.isa.targets import Target
 
 if TYPE_CHECKING:
     from tkc.emulator.watch import Watch
 
 SCHEDULES = ("eager", "lazy", "random")
-MODELS = ("strict", "practice")
 QUANTUM = 2000
 """Steps that a path may do before others get their turn."""
 
@@ -112,6 +114,7 @@ class Machine:
         self.variables: dict[int, int] = {}
         self.local_size = 0
         self.watch: Watch | None = None
+        self.record: Record | None = None
         self.running: Path | None = None
         self.done_ctas = 0
         self._seen: set[tuple[str, int]] = set()
@@ -181,6 +184,19 @@ class Machine:
         finding = self.finding(code, message, ins, agent, warning, accesses, notes)
         (self.report.warnings if warning else self.report.faults).append(finding)
 
+    def raced(self, code: str, message: str, pair: Pair, notes: tuple[str, ...]) -> None:
+        """Adds a race: both accesses, and what would order them."""
+        record, place = self.record, pair.place
+        assert record is not None
+        found = self.finding(code, message, pair.new.ins, None, False, (), notes)
+        self.report.races.append(
+            replace(
+                found,
+                agents=(name_of(pair.new), name_of(pair.old)),
+                accesses=(sentence(pair.new, place, record), sentence(pair.old, place, record)),
+            )
+        )
+
     def finding(
         self,
         code: str,
@@ -199,6 +215,23 @@ class Machine:
         severity = Severity.WARNING if warning else Severity.ERROR
         line = ins.line if ins is not None else 0
         return Finding(code, message, line, location, agents, accesses, notes, severity)
+
+    def waits_of(self, op: Any) -> str:
+        """How the bulk groups of an operation's thread were waited for: "short" of it, by some "other" thread, or ""."""
+        cta, lane = op.warp.cta, op.lane
+        own = op.warp.groups.get(("bulk", lane))
+        if own is not None and own.waited:
+            return "short"
+        for warp in cta.warps:
+            for key, groups in warp.groups.items():
+                if (
+                    isinstance(key, tuple)
+                    and key[0] == "bulk"
+                    and groups.waited
+                    and groups is not own
+                ):
+                    return "other"
+        return ""
 
     def instruction_at(self, line: int) -> Instruction | None:
         """The instruction of a line of the text."""
@@ -235,9 +268,31 @@ class Machine:
         return PARKED
 
     def issue(
-        self, name: str, steps: Iterator[None], ins: Instruction, cluster: Cluster, pipe: Any = None
+        self,
+        name: str,
+        steps: Iterator[None],
+        ins: Instruction,
+        w: Warp,
+        lane: int | None = None,
+        done: Done = Done.MBARRIER_TX,
+        pipe: Any = None,
+        token: Any = None,
     ) -> None:
-        """Starts an asynchronous operation; those of one `pipe` keep their order."""
+        """Starts an asynchronous operation of a lane (None: of the active ones); those of one `pipe` keep their order.
+
+        `done` is the event after which it is complete, `token` what its thread waits for.
+        """
+        if self.record is not None:
+            op = self.record.issued(name, w, lane, ins, done)
+            if token is not None:
+                token.operation = op
+            steps = self.record.follow(op, steps)
+        self.start(name, steps, ins, w.cta.cluster, pipe)
+
+    def start(
+        self, name: str, steps: Iterator[None], ins: Instruction, cluster: Cluster, pipe: Any
+    ) -> None:
+        """Runs an operation, now or later."""
         if self.watch is not None and self.running is not None:
             steps = self.watch.issued(steps, ins, self.running.warp)
         if self.schedule == "eager":

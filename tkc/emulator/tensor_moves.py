@@ -287,7 +287,13 @@ def _st(i: Instruction) -> Semantic:
 
 
 def _wait(i: Instruction) -> Semantic:
-    return Collective(lambda w: None)
+    what = "ld" if i.row.name.endswith("ld") else "st"
+
+    def run(w: Any) -> None:
+        if w.machine.record is not None:
+            w.machine.record.moved(w, what)
+
+    return Collective(run)
 
 
 SEMANTICS: dict[str, Builder] = {
