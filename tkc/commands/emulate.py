@@ -142,7 +142,8 @@ def command(
 
 def _check_settings(settings: Settings) -> None:
     """A wrong word is said before anything is compiled."""
-    from tkc.emulator.machine import MODELS, SCHEDULES
+    from tkc.emulator.machine import SCHEDULES
+    from tkc.ir.isa.assumptions import MODELS
 
     if settings.schedule not in SCHEDULES:
         raise no_such("TK120", "schedule", settings.schedule, SCHEDULES)

@@ -11,7 +11,7 @@ import numpy as np
 from tkc.diagnostics import Location, TkcError, nearest
 from tkc.emulator.functions import address_of
 from tkc.emulator.lanes import U8
-from tkc.emulator.machine import MODELS, SCHEDULES, Machine
+from tkc.emulator.machine import SCHEDULES, Machine
 from tkc.emulator.parameters import Buffers, arrays_in, check_maps, parameters
 from tkc.emulator.program import Program
 from tkc.emulator.reader import read
@@ -20,6 +20,7 @@ from tkc.emulator.report import Report
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.syntax import Module, Variable
 from tkc.emulator.watch import Watch
+from tkc.ir.isa.assumptions import MODELS
 from tkc.ir.isa.targets import TARGETS, Target
 
 Dim = Sequence[int] | int

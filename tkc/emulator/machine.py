@@ -18,11 +18,12 @@ import numpy as np
 from tkc.diagnostics import Severity
 from tkc.emulator.blas import one_thread
 from tkc.emulator.cta import Cluster, Cta
+from tkc.emulator.events import Who
 from tkc.emulator.follow import spread
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import constant
 from tkc.emulator.program import Program
-from tkc.emulator.races import Pair, name_of, sentence
+from tkc.emulator.races import name_of, sentence
 from tkc.emulator.record import Record
 from tkc.emulator.report import Finding, Report, Stop
 from tkc.emulator.spaces import Memory, Region
@@ -184,18 +185,14 @@ class Machine:
         finding = self.finding(code, message, ins, agent, warning, accesses, notes)
         (self.report.warnings if warning else self.report.faults).append(finding)
 
-    def raced(self, code: str, message: str, pair: Pair, notes: tuple[str, ...]) -> None:
+    def raced(
+        self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]
+    ) -> None:
         """Adds a race: both accesses, and what would order them."""
-        record, place = self.record, pair.place
-        assert record is not None
-        found = self.finding(code, message, pair.new.ins, None, False, (), notes)
-        self.report.races.append(
-            replace(
-                found,
-                agents=(name_of(pair.new), name_of(pair.old)),
-                accesses=(sentence(pair.new, place, record), sentence(pair.old, place, record)),
-            )
-        )
+        found = self.finding(code, message, new.ins, None, False, (), notes)
+        sentences = tuple(sentence(who, place, self.program) for who in (new, old))
+        agents = (name_of(new), name_of(old))
+        self.report.races.append(replace(found, agents=agents, accesses=sentences))
 
     def finding(
         self,
@@ -217,7 +214,7 @@ class Machine:
         return Finding(code, message, line, location, agents, accesses, notes, severity)
 
     def waits_of(self, op: Any) -> str:
-        """How the bulk groups of an operation's thread were waited for: "short" of it, by some "other" thread, or ""."""
+        """How the bulk groups of an operation's thread were awaited: "short" of it, by an "other" thread, or ""."""
         cta, lane = op.warp.cta, op.lane
         own = op.warp.groups.get(("bulk", lane))
         if own is not None and own.waited:

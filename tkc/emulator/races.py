@@ -10,7 +10,8 @@ from tkc.emulator.events import GENERIC, SEVERAL, Who
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
-    from tkc.emulator.record import Record
+    from tkc.emulator.findings import Findings as Record
+    from tkc.emulator.program import Program
     from tkc.emulator.view import View
 
 
@@ -34,12 +35,15 @@ class Pair:
 def name_of(who: Who) -> str:
     """An agent for a report."""
     agent = who.agent
-    return agent.describe(who.mask) if hasattr(agent, "cta") else agent.describe()
+    if not hasattr(agent, "cta"):
+        return agent.describe()
+    return agent.name if who.mask.bit_count() == agent.threads else agent.describe(who.mask)
 
 
-def sentence(who: Who, place: str, record: Record) -> str:
+def sentence(who: Who, place: str, program: Program) -> str:
+    """One access for a report."""
     ins = who.ins
-    where = record.machine.program.location(ins.statement)
+    where = program.location(ins.statement)
     source = f", {where}" if where is not None else ""
     return f"{who.verb} of {place} by {name_of(who)}: {ins.statement.mnemonic} at line {ins.line}{source}"
 

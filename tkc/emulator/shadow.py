@@ -179,7 +179,8 @@ class Shadow:
 
     def _divide(self, units: Vec) -> None:
         """Whole pieces become parts that hold the same."""
-        assert self.parts is not None and self.divided is not None
+        assert self.parts is not None
+        assert self.divided is not None
         self.divided[units] = True
         count = UNIT // self.grain
         index = (units[:, None] * count + np.arange(count)).reshape(-1)

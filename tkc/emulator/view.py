@@ -12,7 +12,7 @@ from tkc.emulator.lanes import SELECT, Vec
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
-    from tkc.emulator.record import Record
+    from tkc.emulator.findings import Findings as Record
 
 
 class View:

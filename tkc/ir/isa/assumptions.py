@@ -59,6 +59,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "the first guess of a compare-and-swap loop"),
     Assumption("A19", "the address word of tcgen05.alloc needs no proxy fence between its reads and an async overwrite",
                "compilers that give the word's place to a tile"),
+    Assumption("A20", "bar.sync orders awaited loads and stores of tensor memory without tcgen05.fence",
+               "Triton's kernels; completions of tcgen05.mma still need the fence there"),
 )  # fmt: skip
 """A10 (a generic read that has returned needs no fence before an async overwrite) is granted by neither profile."""
 
