@@ -46,10 +46,12 @@ class Token:
 class Groups:
     """The bulk groups of one thread: the open one, and those that were committed, oldest first."""
 
-    __slots__ = ("committed", "open", "waited")
+    __slots__ = ("committed", "open", "used", "waited")
 
     def __init__(self) -> None:
+        self.used = False
         self.waited = False
+        """Whether the thread has ever issued a bulk store, and ever waited for one."""
         self.open: list[Token] = []
         self.committed: list[list[Token]] = []
 
@@ -370,7 +372,9 @@ def _keep_payload(result: Vec, old: Vec, new: Vec) -> Vec:
 
 def store_token(w: Any, lane: int, ins: Instruction) -> Token:
     token = Token(ins.line)
-    groups_of(w, lane).open.append(token)
+    groups = groups_of(w, lane)
+    groups.used = True
+    groups.open.append(token)
     return token
 
 

@@ -10,7 +10,7 @@ from tkc.emulator.agents import Op
 from tkc.emulator.clocks import ORDER, Clock
 from tkc.emulator.events import LANE_BITS, SEVERAL, Who
 from tkc.emulator.lanes import SELECT, Vec
-from tkc.emulator.races import Pair, describe
+from tkc.emulator.races import Pair, describe, in_order
 from tkc.emulator.unused import Uses
 from tkc.emulator.view import View
 from tkc.emulator.words import Words
@@ -46,8 +46,9 @@ class Findings(Words):
             pair = Pair(view, number, int(codes[at]) & SEVERAL, before, now, old, new)
             if self.harmless(pair, int(last[at])):
                 continue
+            pair = in_order(self, pair)
             code, message, notes = describe(self, pair)
-            self.raced(code, message, old, new, pair.place, notes)
+            self.raced(code, message, pair.old, pair.new, pair.place, notes)
 
     def raced(
         self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]

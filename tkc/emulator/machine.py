@@ -215,18 +215,12 @@ class Machine:
 
     def waits_of(self, op: Any) -> str:
         """How the bulk groups of an operation's thread were awaited: "short" of it, by an "other" thread, or ""."""
-        cta, lane = op.warp.cta, op.lane
-        own = op.warp.groups.get(("bulk", lane))
+        own = op.warp.groups.get(("bulk", op.lane))
         if own is not None and own.waited:
             return "short"
-        for warp in cta.warps:
+        for warp in op.warp.cta.warps:
             for key, groups in warp.groups.items():
-                if (
-                    isinstance(key, tuple)
-                    and key[0] == "bulk"
-                    and groups.waited
-                    and groups is not own
-                ):
+                if key[0] == "bulk" and groups.waited and not groups.used:
                     return "other"
         return ""
 

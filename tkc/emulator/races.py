@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tkc.emulator.clocks import ORDER, PENDING, RUN
@@ -26,6 +26,7 @@ class Pair:
     now: Kind
     old: Who
     new: Who
+    swapped: bool = False
 
     @property
     def place(self) -> str:
@@ -48,8 +49,18 @@ def sentence(who: Who, place: str, program: Program) -> str:
     return f"{who.verb} of {place} by {name_of(who)}: {ins.statement.mnemonic} at line {ins.line}{source}"
 
 
+def in_order(record: Record, pair: Pair) -> Pair:
+    """The pair with the access that came first in the program as its old one."""
+    if pair.before is Kind.WRITE and pair.now is Kind.READ and _after_issue(record, pair):
+        # The thread that wrote knew of the operation, whose read has come only now.
+        return replace(pair, old=pair.new, new=pair.old, swapped=True)
+    return pair
+
+
 def describe(record: Record, pair: Pair) -> tuple[str, str, tuple[str, ...]]:
     """(code, message, notes)."""
+    if pair.swapped:
+        return _reuse(record, pair, True)
     runs, ordered = _known(record, pair)
     hazard = f"{_verb(pair.before)} and {_verb(pair.now)}"
     old, new = pair.old, pair.new
@@ -102,6 +113,19 @@ def _issue_known(record: Record, pair: Pair) -> bool:
         return True
     new = pair.new.agent
     return hasattr(new, "clock") and getattr(new, "cta", None) is op.warp.cta and new is op.warp
+
+
+def _after_issue(record: Record, pair: Pair) -> bool:
+    """Whether a thread made the first access after the second, an operation, had been issued."""
+    thread, op = pair.old.agent, pair.new.agent
+    if not hasattr(op, "issue") or not hasattr(thread, "cta"):
+        return False
+    if thread.cta.cluster is not op.warp.cta.cluster:
+        return False
+    component, time = op.issue
+    if thread is op.warp:
+        return bool(record.events.time[pair.number] > time)
+    return any(part.clock.fit()[RUN, component] >= time for part in record.of(thread).parts)
 
 
 def _verb(kind: Kind) -> str:
