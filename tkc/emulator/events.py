@@ -40,12 +40,23 @@ class Events:
         self.kind = np.zeros(size, np.int8)
         self.strong = np.zeros(size, np.int8)
         self.cluster = np.zeros(size, np.int32)
+        self.rank = np.zeros(size, np.int16)
+        """The rank of the CTA whose agent it was."""
         self.who: list[Who | None] = [None]
 
-    def add(self, component: int, time: int, kind: int, strong: int, cluster: int, who: Who) -> int:
+    def add(
+        self,
+        component: int,
+        time: int,
+        kind: int,
+        strong: int,
+        cluster: int,
+        rank: int,
+        who: Who,
+    ) -> int:
         number = self.count
         if number == len(self.component):
-            for name in ("component", "time", "kind", "strong", "cluster"):
+            for name in ("component", "time", "kind", "strong", "cluster", "rank"):
                 old = getattr(self, name)
                 setattr(self, name, np.concatenate([old, np.zeros_like(old)]))
         self.component[number] = component
@@ -53,6 +64,7 @@ class Events:
         self.kind[number] = kind
         self.strong[number] = strong
         self.cluster[number] = cluster
+        self.rank[number] = rank
         self.who.append(who)
         self.count = number + 1
         return number

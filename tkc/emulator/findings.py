@@ -10,7 +10,7 @@ from tkc.emulator.agents import Op
 from tkc.emulator.clocks import ORDER, Clock
 from tkc.emulator.events import LANE_BITS, SEVERAL, Who
 from tkc.emulator.lanes import SELECT, Vec
-from tkc.emulator.races import Pair, describe, in_order
+from tkc.emulator.races import Pair, assumptions_of, describe, in_order
 from tkc.emulator.unused import Uses
 from tkc.emulator.view import View
 from tkc.emulator.words import Words
@@ -18,6 +18,7 @@ from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
     from tkc.emulator.machine import Machine
+    from tkc.emulator.report import Finding
 
 
 class Findings(Words):
@@ -26,6 +27,7 @@ class Findings(Words):
     def __init__(self, machine: Machine, model: str) -> None:
         super().__init__(machine, model)
         self.pairs: set[tuple[Any, ...]] = set()
+        self.reported: dict[tuple[str, int], tuple[Who, Who]] = {}
         self._uses: Uses | None = None
         self.writing: Any = None
         """(region, offsets, size) of the write at hand."""
@@ -57,7 +59,13 @@ class Findings(Words):
         key = (code, self._place(old), self._place(new))
         if key not in self.pairs:
             self.pairs.add(key)
+            self.reported.setdefault((code, new.ins.line), (old, new))
             self.machine.raced(code, message, old, new, place, notes)
+
+    def rests_on(self, finding: Finding) -> tuple[str, ...]:
+        """The assumptions without which a pair is one: those of practice that its accesses call for."""
+        found = self.reported.get((finding.code, finding.ptx_line))
+        return assumptions_of(*found) if found is not None else ("A1", "A2")
 
     def _place(self, who: Who) -> Any:
         source = self.machine.program.location(who.ins.statement)

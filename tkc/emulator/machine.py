@@ -2,7 +2,9 @@
 
 A path runs until it waits, parts, ends, or has used its share of steps. Asynchronous operations are generators: each
 `yield` is a point at which something else may happen first. Schedule "eager" completes them where they are issued,
-"lazy" when nothing else can go on, "random" at random; all choices follow from the seed.
+"lazy" when nothing else can go on, "random" at random. "pct" gives every warp and operation a random priority, always
+steps the highest, and lowers it at a few random steps (probabilistic concurrency testing). All choices follow from the
+seed.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from tkc.ir.isa.targets import Target
 if TYPE_CHECKING:
     from tkc.emulator.watch import Watch
 
-SCHEDULES = ("eager", "lazy", "random")
+SCHEDULES = ("eager", "lazy", "random", "pct")
+PREEMPTIVE = ("random", "pct")
 QUANTUM = 2000
 """Steps that a path may do before others get their turn."""
 
@@ -45,10 +48,13 @@ PATIENCE = 400
 """How often a path that has used its turn without any effect gets another one while nobody else can go on."""
 
 IDLE_STEPS = 1_000_000
-"""Steps of the whole launch without any effect after which it counts as hung, in the random schedule."""
+"""Steps of the whole launch without any effect after which it counts as hung, where warps are interleaved."""
+
+PCT_CHANGE = 0.01
+"""How likely the pct schedule lowers the priority of what has just stepped."""
 
 STALLED_STEPS = 20_000
-"""Steps without any effect after which the random schedule lets more lanes or another cluster start."""
+"""Steps without any effect after which more lanes or another cluster may start, where warps are interleaved."""
 
 RESERVED_SHARED = 1024
 """Bytes at the start of the shared window that the system keeps."""
@@ -124,6 +130,7 @@ class Machine:
         self._next: tuple[int, int, int] | None = None
         self._changed = (-1, 0)
         self._live: list[Cluster] = []
+        self._priorities: dict[Any, float] = {}
         self.lay_out_shared()
 
     # Variables
@@ -294,8 +301,8 @@ class Machine:
         cluster.pending += 1
         self.operations.append(Operation(name, steps, pipe, ins, cluster))
 
-    def _advance(self) -> None:
-        """One step of one operation in flight: the oldest, or a random one."""
+    def _heads(self) -> list[Operation]:
+        """The operations in flight that may step: of those in one pipe, the oldest."""
         heads: list[Operation] = []
         pipes: list[Any] = []
         for operation in self.operations:
@@ -304,7 +311,13 @@ class Machine:
                     continue
                 pipes.append(operation.pipe)
             heads.append(operation)
-        operation = self.random.choice(heads) if self.schedule == "random" else heads[0]
+        return heads
+
+    def _advance(self, operation: Operation | None = None) -> None:
+        """One step of an operation in flight: the oldest if none is given, or a random one."""
+        if operation is None:
+            heads = self._heads()
+            operation = self.random.choice(heads) if self.schedule == "random" else heads[0]
         self.activity += 1
         try:
             next(operation.steps)
@@ -384,7 +397,7 @@ class Machine:
 
     def _turn(self) -> bool:
         """Lets somebody step; false where nothing has changed for so long that nothing will."""
-        if self.schedule != "random":
+        if self.schedule not in PREEMPTIVE:
             self._run(self.ready.popleft(), QUANTUM)
             return True
         now = self.activity + self.memory.writes
@@ -394,6 +407,9 @@ class Machine:
             self._changed = (now, self.steps)
         elif self.steps - self._changed[1] > IDLE_STEPS:
             return False
+        if self.schedule == "pct":
+            self._highest()
+            return True
         chance = self.random.random
         if self.operations and chance() < 0.3:
             self._advance()
@@ -401,6 +417,29 @@ class Machine:
         self.ready.rotate(-self.random.randrange(len(self.ready)))
         self._run(self.ready.popleft(), 1 + int(64 * chance()))
         return True
+
+    def _highest(self) -> None:
+        """Steps what has the highest priority, which is sometimes lowered below all others."""
+        draw, given = self.random.random, self._priorities
+
+        def priority(of: Any) -> float:
+            found = given.get(of)
+            if found is None:
+                found = given[of] = draw()
+            return found
+
+        path = max(self.ready, key=lambda p: priority(p.warp))
+        best: Any = path.warp
+        if self.operations:
+            operation = max(self._heads(), key=lambda o: priority(id(o)))
+            if priority(id(operation)) > priority(best):
+                best = id(operation)
+                self._advance(operation)
+        if best is path.warp:
+            self.ready.remove(path)
+            self._run(path, 1 + int(64 * draw()))
+        if draw() < PCT_CHANGE:
+            given[best] = -float(self.steps)
 
     def _unstick(self) -> bool:
         """Lets lanes go on that wait for their siblings at a join, or else starts another cluster."""

@@ -25,6 +25,7 @@ class Ordering:
         self.grants = granted(model)
         self.strict = model == STRICT
         self.grants_later = "A5" in self.grants
+        self.grants_home = "A1" in self.grants
         self.events = Events()
         self.acting: Op | None = None
         self._who: dict[tuple[int, int, int, str], Who] = {}

@@ -51,7 +51,8 @@ def sentence(who: Who, place: str, program: Program) -> str:
 
 def in_order(record: Record, pair: Pair) -> Pair:
     """The pair with the access that came first in the program as its old one."""
-    if pair.before is Kind.WRITE and pair.now is Kind.READ and _after_issue(record, pair):
+    writes_first = pair.before is Kind.WRITE and pair.now is Kind.READ
+    if writes_first and not _known(record, pair)[0] and _after_issue(record, pair):
         # The thread that wrote knew of the operation, whose read has come only now.
         return replace(pair, old=pair.new, new=pair.old, swapped=True)
     return pair
@@ -205,6 +206,41 @@ def _cheapest(record: Record, pair: Pair, pending: bool) -> str:
             return "barrier.cluster, or an arrival and a wait of .cluster scope on an mbarrier"
         return "a release and an acquire of .gpu scope through a word of global memory"
     return "an arrival by the first and a wait by the second on an mbarrier"
+
+
+def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
+    """The assumptions of the practice profile that order a pair of such accesses, or make it harmless."""
+    first, then = old.ins.row.name, new.ins.row.name
+    threads = hasattr(old.agent, "cta"), hasattr(new.agent, "cta")
+    ranks = [a.cta.rank if hasattr(a, "cta") else a.rank for a in (old.agent, new.agent)]
+    found: list[str] = []
+    if ranks[0] != ranks[1]:
+        found += ["A1", "A2"]
+    if not any(threads):
+        if first.startswith("tcgen05") and then.startswith("tcgen05"):
+            found.append("A9" if "cp" in then else "A14")
+        elif old.verb == new.verb == Kind.WRITE:
+            found.append("A5")
+    elif not threads[0]:
+        if first.startswith("tcgen05"):
+            found.append("A6")
+        elif first.startswith("wgmma"):
+            found.append("A12")
+        elif old.verb == Kind.READ:
+            found.append("A7")
+    elif first.startswith("tcgen05.alloc") or then.startswith("tcgen05.alloc"):
+        found.append("A19")
+    elif first.startswith("tcgen05") or then.startswith("tcgen05"):
+        found.append("A20")
+    elif old.ins is new.ins:
+        found.append("A16")
+    elif "atom" in first + then or "red" in first + then:
+        found.append("A18")
+    elif all(threads):
+        found.append("A17")
+    if not found and first.startswith("wgmma"):
+        found.append("A12")
+    return tuple(found) or ("A19",)
 
 
 __all__ = ["SEVERAL", "Pair", "describe", "name_of", "sentence"]

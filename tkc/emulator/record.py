@@ -86,6 +86,7 @@ class Record(Findings):
             proxy,
             strong,
             op.clock.components.number,
+            op.rank,
             self.who(ins, op, mask, kind),
         )
         op.events.append(event)
@@ -116,6 +117,7 @@ class Record(Findings):
             GENERIC,
             strong,
             mine.components.number,
+            w.cta.rank,
             self.who(ins, w, mask, kind),
         )
         lanes: Vec | None = SELECT[mask]
@@ -179,6 +181,7 @@ class Record(Findings):
         for part in parts[1:]:
             np.minimum(made.fit(), part.clock.fit(), out=made.times)
         return made
+
 
 def _strength(name: str) -> int:
     """The scope of an operation's accesses that are atomic: negative in the async proxy, 0 where they are weak."""

@@ -84,6 +84,7 @@ class TensorAccess:
             proxy,
             0,
             self.clock.components.number,
+            op.rank if op is not None else agent.cta.rank,
             record.who(origin.ins, self.agent, mask, kind),
         )
         if op is None and what in ("ld", "st"):
@@ -190,7 +191,10 @@ class TensorAccess:
             if old in LIFETIME:
                 cheapest = "a barrier between tcgen05.alloc and the first use"
             if pending and old in ("ld", "st"):
-                code, cheapest = "TK312", f"tcgen05.wait::{old} before the barrier that precedes the dealloc"
+                code, cheapest = (
+                    "TK312",
+                    f"tcgen05.wait::{old} before the barrier that precedes the dealloc",
+                )
         elif old in ("ld", "st"):
             code = "TK312" if pending else "TK301"
             message = f"a tcgen05.{old} and {_with_article(self.what, self.kind)} of the same columns are not ordered"
@@ -236,7 +240,13 @@ def tensor_access(
 
 
 def lifetime(
-    record: Record, w: Warp, origin: Origin, memory: TensorMemory, start: int, columns: int, peers: list[Any]
+    record: Record,
+    w: Warp,
+    origin: Origin,
+    memory: TensorMemory,
+    start: int,
+    columns: int,
+    peers: list[Any],
 ) -> None:
     """Columns are given out or back: with a pair, the peer's accesses must be over as well."""
     what = origin.ins.row.name.split(".")[1]

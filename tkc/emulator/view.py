@@ -68,7 +68,9 @@ class View:
             else:
                 fenced = times[SHARED + home]
                 if performer != home:
-                    fenced = np.maximum(fenced, times[clock.components.reach(performer)])
+                    reach = times[clock.components.reach(performer)]
+                    # A1: the CTA that owns the memory performs the access, so that its fences count too.
+                    fenced = np.maximum(fenced, reach) if record.grants_home else reach
             self.bridged = np.minimum(fenced, order)
             self.order = np.maximum(order, times[LATER]) if record.grants_later else order
         else:
@@ -166,6 +168,10 @@ class View:
         events = self.record.events
         raw = events.kind.take(number) == RAW
         raw &= time > 0
+        if self.is_async and not self.record.grants_home:
+            other = events.kind.take(number) != GENERIC
+            other &= (events.rank.take(number) != self.performer) & (time > 0)
+            bad |= other & (self.bridged.take(component, mode="clip") < time)
         if not self.is_async and np.count_nonzero(raw):
             times = self.clock.times
             fenced = times[GLOBAL] if self.home is None else times[SHARED + self.home]
