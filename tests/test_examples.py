@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-EXACT = ("gemm_bf16", "silu_mul", "tma_copy")
+EXACT = ("gemm_2cta", "gemm_bf16", "gemm_cluster", "silu_mul", "tma_copy")
 """Examples whose whole text is kept: every change of it is looked at."""
 ONLY = {"gemm_int8": ("sm_90a", "sm_100a")}
 """Examples that not every target has the means for."""

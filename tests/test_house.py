@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "bench": {"bench", "", "diagnostics"},
     "lsp": {"lsp", "", "diagnostics"},
     "diagnostics": set[str](),
+    "scales": set[str](),
     "version": set[str](),
 }
 """Room → rooms it may import; `""` is the public API, `tkc` itself."""
@@ -45,8 +46,8 @@ OVER_ALL = {
 }
 """Who stands above the rooms and may import every one."""
 
-NO_XDSL = {"ir.isa", "emulator", "diagnostics"}
-NO_LARK = {"ir.isa", "ir", "passes", "analysis", "backend", "emulator", "diagnostics"}
+NO_XDSL = {"ir.isa", "emulator", "diagnostics", "scales"}
+NO_LARK = {"ir.isa", "ir", "passes", "analysis", "backend", "emulator", "diagnostics", "scales"}
 NEVER = {"frontend": "tkc.ir.ptx"}
 """A front end lowers to tile and stage; what a target's instructions are is no question of the language."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -68,13 +69,17 @@ def rows_of(accum: AccumOp, home: Home) -> Rows:
 
 @dataclass(frozen=True)
 class RolePlan:
-    """What a role needs: `warps` in all, `groups` warpgroups that split rows, and whether it handles register tiles."""
+    """What a role needs: `warps` in all, `groups` warpgroups that split rows, and whether it handles register tiles.
+
+    One that `leads` issues the products of a pair, in the pair's first CTA.
+    """
 
     warps: int
     groups: int
     registers_tiles: bool
     products: bool
     accumulator: AccumOp | None
+    leads: bool = False
 
 
 def slot_owner(slot: SSAValue) -> SSAValue:
@@ -90,14 +95,32 @@ def slot_owner(slot: SSAValue) -> SSAValue:
     return slot
 
 
+def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
+    """The tile itself and every slot of it that a put or get opens."""
+    yield tile
+    for use in list(tile.uses):
+        if not isinstance(use.operation, PipeOp):
+            continue
+        for block_use in list(use.operation.pipe.uses):
+            opened = block_use.operation
+            if isinstance(opened, PutOp | GetOp):
+                first = sum(
+                    len(pipe.owner.tiles)
+                    for pipe in opened.pipes[: block_use.index]
+                    if isinstance(pipe.owner, PipeOp)
+                )
+                yield opened.body.block.args[first + use.index]
+
+
 def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     """The plan of one role; a role with register tiles gets a warpgroup unless it says otherwise."""
-    products = registers_tiles = False
+    products = registers_tiles = leads = False
     accumulator: AccumOp | None = None
     for op in role.walk():
         match op:
             case MmaOp():
                 products = True
+                leads = leads or op.pair is not None
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp():
@@ -130,4 +153,18 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 location_of(role),
             )
         warps = wanted
-    return RolePlan(warps, groups, registers_tiles, products, accumulator)
+    if leads:
+        _check_leader(role)
+    return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
+
+
+def _check_leader(role: RoleOp) -> None:
+    """A role that issues a pair's products runs in one CTA of it, so what both CTAs do belongs into other roles."""
+    for op in role.walk():
+        if isinstance(op, CopyOp | ReadOp):
+            raise TkcError.at(
+                "TK110",
+                f"role {role.sym_name.data} issues products of a pair, which one CTA does, and also copies or reads "
+                "tiles, which both do: not supported yet; a role of its own fits",
+                location_of(op),
+            )

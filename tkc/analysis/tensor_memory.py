@@ -36,7 +36,9 @@ def depths_that_fit(types: Sequence[BufferType], columns: int) -> list[int]:
     The sum may still exceed `columns` where every one is held once.
     """
     each = [columns_of(type) for type in types]
-    depths = [type.depth.data for type in types]
+    # None is held more often than it would be alone; without this a huge depth gives way one by one.
+    alone = [max(1, columns // n) for n in each]
+    depths = [min(type.depth.data, most) for type, most in zip(types, alone, strict=True)]
     while sum(n * d for n, d in zip(each, depths, strict=True)) > columns:
         deep = [i for i, d in enumerate(depths) if d > 1]
         if not deep:

@@ -72,6 +72,7 @@ def check_kernel(
     scope.functions = functions or {}
     declared = Declarations(scope, kernel, overrides)
     declared.read()
+    scope.multicast = declared.clauses.multicast
     roles: list[P.Role] = []
     whole = True
     for statement in kernel.body:
@@ -100,11 +101,12 @@ def check_kernel(
         kernel.name.text,
         tuple(declared.arguments),
         declared.params,
-        tuple(declared.launch),
+        tuple(declared.clauses.said),
         tuple(declared.made),
         tuple(roles),
         kernel.span,
         tuple(declared.requires),
+        declared.clauses.ctas,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend.clauses import Clauses
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
 from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
@@ -16,10 +17,13 @@ from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Failed, Values
 from tkc.ir.tile.types import DTYPES
 
-LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
 ACCUMULATORS = ("f32", "i32")
 ACCUMULATORS_LATER = ("f16",)
 MAX_RANK = 5
+
+
+TILES = ("group", "across", "order")
+"""Options of `tiles`."""
 
 
 class Declarations:
@@ -35,7 +39,7 @@ class Declarations:
         self.overrides = overrides
         self.roles = {s.name.text: s.name for s in kernel.body if isinstance(s, S.Role)}
         self.params: dict[str, int] = {}
-        self.launch: dict[str, Span] = {}
+        self.clauses = Clauses(scope, self.values)
         self.arguments: list[Tensor | Given] = []
         self.made: list[Schedule | Tile | Pipe] = []
         self.requires: list[Require] = []
@@ -53,7 +57,7 @@ class Declarations:
                 case _:
                     continue
         self.by_kind: dict[type, Any] = {
-            S.Launch: self._launch,
+            S.Launch: self.clauses.read,
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
@@ -80,6 +84,7 @@ class Declarations:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
         self._check_tiles()
+        self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 
     def _give_up(self, statement: Any) -> None:
         """The names of a wrong declaration exist, so that their uses are not reported as well."""
@@ -230,26 +235,6 @@ class Declarations:
 
     # declarations
 
-    def _launch(self, s: S.Launch) -> None:
-        for clause in s.clauses:
-            head = clause.function if isinstance(clause, S.Call) else clause
-            name = head.text if isinstance(head, S.Name) else ""
-            if name not in LAUNCHES:
-                near = nearest(name, LAUNCHES) if name else None
-                hint = f"; did you mean `{near}`" if near else f"; there are {listed(LAUNCHES)}"
-                self.scope.error(
-                    "TK102", f"no launch clause `{name or 'of this form'}`{hint}", clause.span
-                )
-            elif name != "persistent":
-                self.scope.later(f"`launch {name}`", clause.span)
-            elif clause is not head:
-                self.scope.error("TK116", "`launch persistent` takes no values", clause.span)
-            elif name in self.launch:
-                before = self.scope.note("said here before", self.launch[name])
-                self.scope.error("TK103", f"`launch {name}` is said twice", clause.span, before)
-            else:
-                self.launch[name] = clause.span
-
     def axis(self, e: S.Expression) -> Axis:
         """`blocks(M, BM)`, or an integer expression, whose elements are the items."""
         call = e.function.text if isinstance(e, S.Call) and isinstance(e.function, S.Name) else ""
@@ -304,7 +289,7 @@ class Declarations:
             self._later("a schedule with arguments", s.span)
         if s.where is not None:
             self._later("`where` in a schedule", s.where.span)
-        group = 1
+        group, across = 1, None
         value = s.value
         name = (
             value.function.text
@@ -319,11 +304,13 @@ class Declarations:
                 option = argument.name.text
                 if option == "group":
                     group = self.values.number(argument.value, "the group of a schedule")
+                elif option == "across":
+                    across = self._across(s, argument.value)
                 elif option == "order":
                     self._later("the order of a schedule", argument.name.span)
                 else:
-                    near = nearest(option, ["group", "order"])
-                    hint = f"; did you mean `{near}`" if near else "; there are `group` and `order`"
+                    near = nearest(option, TILES)
+                    hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
                     self._fail(
                         "TK102", f"`tiles` has no option `{option}`{hint}", argument.name.span
                     )
@@ -347,9 +334,22 @@ class Declarations:
                 f"schedule {s.name.text} names {plural(len(s.axes), 'axis', 'axes')} of {len(axes)}",
                 s.name.span,
             )
-        made = Schedule(s.name.text, tuple(axes), group, s.name.span)
+        if across is not None and across < len(axes) and axes[across].single:
+            self._later(
+                "a cluster across single elements: `across` is an axis of `blocks`", value.span
+            )
+        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
+
+    def _across(self, s: S.Schedule, e: S.Expression) -> int:
+        """`across = m`: the axis of that variable."""
+        names = [axis.text for axis in s.axes]
+        if not isinstance(e, S.Name) or e.text not in names:
+            self._fail(
+                "TK102", f"`across` names a variable of the schedule: {listed(names)}", e.span
+            )
+        return names.index(e.text)
 
     def _tiles(self, s: S.Declare) -> None:
         accumulator = s.kind == "accum"

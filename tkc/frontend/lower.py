@@ -163,7 +163,7 @@ class _Kernel:
                 "params": DictionaryAttr(
                     {name: _integer(n, i64) for name, n in kernel.params.items()}
                 ),
-                "launch": DictionaryAttr({clause: UnitAttr() for clause in kernel.launch}),
+                "launch": DictionaryAttr(_launch(kernel)),
             },
             region=self.region(arguments, fill),
         )
@@ -198,6 +198,8 @@ class _Kernel:
                     "sizes": ArrayAttr([_integer(axis.size) for axis in d.axes]),
                     "group": _integer(d.group),
                 }
+                if d.across is not None:
+                    properties["across"] = _integer(d.across)
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
                 made = self.value(
                     T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name
@@ -249,7 +251,9 @@ class _Kernel:
                         value.name_hint = s.name
                 case P.Move():
                     source = self.place(s.source)
-                    properties = {"add": UnitAttr()} if s.add else {}
+                    properties: dict[str, Attribute] = {"add": UnitAttr()} if s.add else {}
+                    if s.multicast:
+                        properties["multicast"] = UnitAttr()
                     self.emit(
                         T.CopyOp, s.span, [source, self.place(s.destination)], properties=properties
                     )
@@ -420,6 +424,12 @@ class _Kernel:
             return COMPOSED[kind](make, operands[0])
         op = T.MapOp if isinstance(type, RegsType) else ArithOp
         return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
+
+
+def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
+    """The clauses; a cluster of one CTA is none."""
+    clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
+    return clauses if kernel.ctas == 1 else {**clauses, "cluster": _integer(kernel.ctas)}
 
 
 def _argument(argument: P.Tensor | P.Given) -> Attribute:

@@ -67,6 +67,7 @@ class Schedule(NamedTuple):
     axes: tuple[Axis, ...]
     group: int
     span: Span
+    across: int | None = None
 
 
 class Tile(NamedTuple):
@@ -216,12 +217,13 @@ class Multiply(NamedTuple):
 
 
 class Move(NamedTuple):
-    """`destination <- source`, or `+=` where `add`; a str is a shared tile."""
+    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster."""
 
     destination: Slice | str
     source: Slice | str | Value
     span: Span
     add: bool = False
+    multicast: bool = False
 
 
 class Each(NamedTuple):
@@ -276,6 +278,7 @@ class Kernel(NamedTuple):
     roles: tuple[Role, ...]
     span: Span
     requires: tuple[Require, ...] = ()
+    ctas: int = 1
 
 
 class Product(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
@@ -125,7 +125,8 @@ class Scope:
     `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
-    those of the file, `calls` the ones being evaluated.
+    those of the file, `calls` the ones being evaluated; `multicast` asks whether a copy may serve a whole
+    cluster.
     """
 
     def __init__(self, source: Source) -> None:
@@ -142,6 +143,7 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
+        self.multicast: Callable[[Span], bool] | None = None
 
     # reporting
 

@@ -41,12 +41,20 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
+        shared = False
         for hint in s.hints:
-            self.scope.later("a hint after a copy", hint.span)
+            if not (isinstance(hint, S.Name) and hint.text == "multicast"):
+                self.scope.later("a hint after a copy", hint.span)
+            elif self.scope.multicast is not None:
+                shared = self.scope.multicast(hint.span)
         target = self._target(s)
         source = self.values.evaluate(s.source)
+        if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
+            self._fail(
+                "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
+            )
         if isinstance(target, Tile):
-            return self._fill(s, target, source)
+            return self._fill(s, target, source)._replace(multicast=shared)
         if isinstance(source, Slice):
             self._later("a copy from tensor to tensor: go through a shared tile", s.span)
         if isinstance(source, Tile) and not source.accumulator:

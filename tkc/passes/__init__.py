@@ -21,6 +21,7 @@ def _loader(name: str) -> Callable[[], type[ModulePass]]:
 
 
 _ORDER = (
+    "split-over-cluster",
     "select-swizzle",
     "place-tiles",
     "fuse-roles",

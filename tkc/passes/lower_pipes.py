@@ -20,14 +20,14 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i32,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.ops import By, How
+from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.types import BarriersType
 from tkc.ir.syntax import segments
 
@@ -42,13 +42,38 @@ ARRIVALS: dict[How, str] = {
 """How each kind of access signals (R3): by announced bytes, by one thread, by a tcgen05 commit, by one lane a warp."""
 
 
-def arrivals(how: tuple[How, ...], warps: int, groups: int = 1) -> int:
-    """Arrivals on a slot's barrier by one role that touches the slot so (R4).
+@dataclass(frozen=True)
+class Reach:
+    """Whose barriers of the cluster the two ends of a ring signal: their own CTA's where None.
+
+    `full` and `empty` say whether every CTA signals the same barrier, so that arrivals count once for each.
+    """
+
+    commit: To | None = None
+    release: To | None = None
+    full: bool = False
+    empty: bool = False
+
+
+REACHES: dict[str | None, Reach] = {
+    None: Reach(),
+    Across.MULTICAST: Reach(release=To.ALL, empty=True),
+    Across.GATHER: Reach(commit=To.LEADER, full=True, release=To.ALL),
+    Across.SPREAD: Reach(commit=To.ALL, release=To.LEADER, empty=True),
+}
+"""Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the
+reverse."""
+
+
+def arrivals(how: tuple[How, ...], warps: int, groups: int = 1, ctas: int = 1) -> int:
+    """Arrivals on a slot's barrier by one role that touches the slot so, in `ctas` CTAs (R4).
 
     A role that does not touch it still arrives. What one thread does, one of each warpgroup does that shares rows.
+    Bytes are announced by the CTA whose barrier it is, for all.
     """
+    counts = {"lane": warps * ctas, "expect": groups}
     kinds = {ARRIVALS[h] for h in how}
-    return sum(warps if kind == "lane" else groups for kind in kinds) or groups
+    return sum(counts.get(kind, groups * ctas) for kind in kinds) or groups * ctas
 
 
 @dataclass
@@ -66,6 +91,20 @@ class Ring:
     @property
     def name(self) -> str:
         return self.pipe.sym_name.data
+
+    @property
+    def reach(self) -> Reach:
+        return REACHES[None if self.pipe.across is None else self.pipe.across.data]
+
+    @property
+    def scope(self) -> dict[str, Attribute]:
+        """Signals order plain accesses of CTAs that share the ring at the cluster's scope; accesses of the copy engine and
+        of products, at the scope of a CTA."""
+        signals = [u.operation for u in self.pipe.ring.uses]
+        plain = any(
+            How.GENERIC in how_of(o) for o in signals if isinstance(o, s.CommitOp | s.ReleaseOp)
+        )
+        return {"scope": StringAttr("cluster")} if plain and self.reach != Reach() else {}
 
 
 @dataclass
@@ -93,15 +132,16 @@ class LowerPipesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
+            ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
             rings: dict[SSAValue, Ring] = {
                 p.ring: Ring(p) for p in kernel.body.block.ops if isinstance(p, s.PipeOp)
             }
             roles = [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]
             for ring in rings.values():
                 if ring.pipe.kind.data == "full_empty":
-                    make_barriers(ring, roles)
+                    make_barriers(ring, roles, ctas)
             for role in roles:
-                RoleLowering(role, rings).run()
+                RoleLowering(role, rings, ctas).run()
             for ring in rings.values():
                 ring.pipe.detach()
                 ring.pipe.erase()
@@ -116,11 +156,12 @@ def _role_of(op: Operation) -> s.RoleOp:
     return parent
 
 
-def make_barriers(ring: Ring, roles: list[s.RoleOp]) -> None:
-    """The ring's two barrier arrays, with the arrivals that its ends make."""
+def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
+    """The ring's two barrier arrays, with the arrivals that its ends make, of `ctas` CTAs where they all do."""
+    full, empty = (ctas if all_do else 1 for all_do in (ring.reach.full, ring.reach.empty))
     counts = {
-        "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers),
-        "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers),
+        "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers, full),
+        "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers, empty),
     }
     emit = Emitter(Block(), ring.pipe.location)
     made = [
@@ -150,6 +191,7 @@ def _arrivals_of(
     roles: list[s.RoleOp],
     kind: type[s.CommitOp | s.ReleaseOp],
     ends: ArrayAttr[StringAttr],
+    ctas: int,
 ) -> int:
     """Arrivals of one side, from what the roles at that end do; TK107 where others do it, or one of them does not."""
     signals = [u.operation for u in ring.pipe.ring.uses]
@@ -183,7 +225,7 @@ def _arrivals_of(
                 ),
                 location_of(ring.pipe),
             )
-        count += arrivals(how_of(mine[0]), role.warps.value.data, role.groups.value.data)
+        count += arrivals(how_of(mine[0]), role.warps.value.data, role.groups.value.data, ctas)
     return count
 
 
@@ -193,7 +235,8 @@ class RoleLowering:
 
     role: s.RoleOp
     rings: dict[SSAValue, Ring]
-    full_of: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    ctas: int = 1
+    full_of: dict[SSAValue, Ring] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -215,6 +258,18 @@ class RoleLowering:
             else:
                 block.insert_op_before(op, first)
         self._block(block, states)
+        if self.role.leads is not None:
+            self._lead()
+
+    def _lead(self) -> None:
+        """The whole role under the condition that its CTA is the first of the pair."""
+        block, inner = self.role.body.block, Block()
+        for op in list(block.ops):
+            op.detach()
+            inner.add_op(op)
+        inner.add_op(s.YieldOp.create(operands=[]))
+        emit = Emitter(block, self.role.location)
+        emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
 
     def _used(self, block: Block) -> list[SSAValue]:
         """Rings in which this block or a loop in it moves on, in order."""
@@ -310,11 +365,12 @@ class RoleLowering:
                 self._await_staging(emit, ring)
             elif isinstance(op, s.AcquireOp):
                 free = emit.arith("xor", state.phase, one)
-                self._wait(emit, ring.empty, state.slot, free, by, self._id(ring, "empty"))
-                self.full_of[state.slot] = ring.full
+                self._wait(emit, ring, ring.empty, state.slot, free, by, self._id(ring, "empty"))
+                self.full_of[state.slot] = ring
                 self._expect(emit, op, ring, state)
             else:
-                self._wait(emit, ring.full, state.slot, state.phase, by, self._id(ring, "full"))
+                id = self._id(ring, "full")
+                self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
             op.slot.replace_all_uses_with(state.slot)
             states[op.ring] = _next(emit, ring.depth, state)
 
@@ -330,6 +386,7 @@ class RoleLowering:
     def _wait(
         self,
         emit: Emitter,
+        ring: Ring,
         barriers: SSAValue,
         slot: SSAValue,
         parity: SSAValue,
@@ -338,33 +395,45 @@ class RoleLowering:
     ) -> None:
         emit.add(
             s.MbarrierWaitOp.create(
-                operands=[barriers, slot, parity], properties={"by": StringAttr(by.value), "id": id}
+                operands=[barriers, slot, parity],
+                properties={"by": StringAttr(by.value), "id": id, **ring.scope},
             )
         )
 
     def _expect(self, emit: Emitter, op: s.AcquireOp, ring: Ring, state: State) -> None:
-        """Announces the bytes that the item's copies bring, before they start."""
+        """Announces the bytes that the item's copies bring, before they start; a pair's leader does so for both."""
         assert ring.full is not None
+        gathers = ring.reach.commit is To.LEADER
         for use in op.slot.uses:
             commit = use.operation
             if isinstance(commit, s.CommitOp) and How.TMA in how_of(commit):
-                emit.add(
-                    s.MbarrierExpectOp.create(
-                        operands=[ring.full, state.slot],
-                        properties={
-                            "bytes": commit.bytes,
-                            "by": StringAttr(By.ONE.value),
-                            "id": self._id(ring, "expect"),
-                        },
-                    )
+                bytes = commit.bytes.value.data * (self.ctas if gathers else 1)
+                expect = s.MbarrierExpectOp.create(
+                    operands=[ring.full, state.slot],
+                    properties={
+                        "bytes": IntegerAttr(bytes, i32),
+                        "by": StringAttr(By.ONE.value),
+                        "id": self._id(ring, "expect"),
+                    },
                 )
+                if not gathers:
+                    emit.add(expect)
+                    continue
+                expect.location = emit.location
+                inner = Block([expect, s.YieldOp.create(operands=[])])
+                emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
 
     def _load(self, op: s.TmaLoadOp) -> None:
+        ring = self.full_of[op.slot]
+        assert ring.full is not None
+        properties = {k: v for k, v in op.properties.items() if k in ("box", "multicast")}
+        if ring.reach.commit is not None:
+            properties["to"] = StringAttr(ring.reach.commit)
         for emit in self._emit(op):
             emit.add(
                 s.TmaLoadOp.create(
-                    operands=[*op.operands, self.full_of[op.slot]],
-                    properties={"box": op.box, **segments(1, 1, 1, len(op.coordinates), 1)},
+                    operands=[*op.operands, ring.full],
+                    properties={**properties, **segments(1, 1, 1, len(op.coordinates), 1)},
                 )
             )
 
@@ -372,6 +441,8 @@ class RoleLowering:
         ring, how = self.rings[op.ring], how_of(op)
         barriers = ring.full if isinstance(op, s.CommitOp) else ring.empty
         what = "commit" if isinstance(op, s.CommitOp) else "release"
+        to = ring.reach.commit if isinstance(op, s.CommitOp) else ring.reach.release
+        reach = {"to": StringAttr(to)} if to is not None else {}
         for emit in self._emit(op):
             if barriers is None:
                 emit.add(s.BulkCommitOp.create(properties={"id": self._id(ring, what)}))
@@ -380,12 +451,14 @@ class RoleLowering:
             if "commit" in kinds:
                 emit.add(
                     s.Tcgen05CommitOp.create(
-                        operands=[barriers, op.slot], properties={"id": self._id(ring, what)}
+                        operands=[barriers, op.slot],
+                        properties={"id": self._id(ring, what), **reach},
                     )
                 )
             if "lane" in kinds:
                 emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
-                self._arrive(emit, barriers, op.slot, By.LANE, self._id(ring, what))
+                how = {"id": self._id(ring, what), **reach, **ring.scope}
+                self._arrive(emit, barriers, op.slot, By.LANE, how)
             if "one" in kinds:
                 emit.add(
                     s.BulkWaitOp.create(
@@ -397,16 +470,25 @@ class RoleLowering:
                     )
                 )
             if "one" in kinds or not kinds:
-                self._arrive(emit, barriers, op.slot, By.ONE, self._id(ring, what))
+                how = {"id": self._id(ring, what), **reach, **ring.scope}
+                self._arrive(emit, barriers, op.slot, By.ONE, how)
 
     def _arrive(
-        self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, id: StringAttr
+        self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, how: dict[str, Attribute]
     ) -> None:
         emit.add(
             s.MbarrierArriveOp.create(
-                operands=[barriers, slot], properties={"by": StringAttr(by.value), "id": id}
+                operands=[barriers, slot], properties={"by": StringAttr(by.value), **how}
             )
         )
+
+
+def _leading(emit: Emitter) -> SSAValue:
+    """Whether this CTA is the first of its pair."""
+    rank = emit.value(
+        s.UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]), "rank"
+    )
+    return emit.arith("eq", rank, emit.const(0), hint="leads")
 
 
 def _next(emit: Emitter, depth: int, state: State) -> State:

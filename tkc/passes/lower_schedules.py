@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, i32
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -40,7 +40,7 @@ class LowerSchedulesPass(ModulePass):
                     totals.append(total)
                 lower(loop)
             kernel.contract = DictionaryAttr(
-                {**kernel.contract.data, "grid": to_attribute([grid(totals), 1, 1])}
+                {**kernel.contract.data, "grid": to_attribute([grid(totals, kernel.cluster), 1, 1])}
             )
 
 
@@ -48,12 +48,16 @@ def _product(factors: list[Any]) -> Any:
     return factors[0] if len(factors) == 1 else {"op": "mul", "of": factors}
 
 
-def grid(totals: list[Any]) -> Any:
-    """A persistent launch: one CTA on each multiprocessor, no more than there are items."""
+def grid(totals: list[Any], cluster: IntegerAttr | None = None) -> Any:
+    """A persistent launch: one CTA on each multiprocessor, or as many clusters as are resident at once; no more than
+    there are items."""
+    ctas = 1 if cluster is None else cluster.value.data
     if not totals:
-        return 1
+        return ctas
     items = totals[0] if len(totals) == 1 else {"op": "max", "of": totals}
-    return {"op": "min", "of": [{"sym": "sm_count"}, items]}
+    if cluster is None:
+        return {"op": "min", "of": [{"sym": "sm_count"}, items]}
+    return {"op": "mul", "of": [{"op": "min", "of": [{"sym": "max_clusters"}, items]}, ctas]}
 
 
 def lower(loop: s.WorkLoopOp) -> None:

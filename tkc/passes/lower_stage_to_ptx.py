@@ -94,7 +94,11 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     threads = _number(source.threads)
     shared, columns = _number(source.shared_bytes), _number(source.tensor_columns)
     new, emit = kernel(
-        source.sym_name.data, reqntid=threads, shared_bytes=shared, location=source.location
+        source.sym_name.data,
+        reqntid=threads,
+        cluster=None if source.cluster is None else source.cluster.value.data,
+        shared_bytes=shared,
+        location=source.location,
     )
     k = Kernel(source, target, emit)
     roles: list[s.RoleOp] = []
@@ -120,7 +124,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     if columns:
         products.allocate(k, columns, shared - TENSOR_WORD)
         emit("tcgen05.fence::before_thread_sync")
-    emit("barrier.cta.sync", 0)
+    synchronisation.meet(k)
     if columns:
         emit("tcgen05.fence::after_thread_sync")
         k.tensor_base = emit("ld", ".shared::cta", ".b32", At(k.base, shared - TENSOR_WORD))
@@ -129,7 +133,9 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     emit.location = source.location
     if columns:
         emit("tcgen05.fence::before_thread_sync")
-        emit("barrier.cta.sync", 0)
+    if columns or k.ctas > 1:
+        synchronisation.meet(k)
+    if columns:
         emit("tcgen05.fence::after_thread_sync")
         products.deallocate(k, columns)
     new.properties["params"] = ArrayAttr(
@@ -141,7 +147,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
             **before,
             "args": k.args,
             "requires": [*before["requires"], *k.requires],
-            "cluster": {"size": [1, 1, 1], "preferred": None, "minimum": None},
+            "cluster": {"size": [k.ctas, 1, 1], "preferred": None, "minimum": None},
             "block": [threads, 1, 1],
             "shared_bytes": shared,
             "tensor_columns": columns,

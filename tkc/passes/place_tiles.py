@@ -13,16 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.launch import launch_of
-from tkc.analysis.roles import WARPGROUP
+from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.ops import Across
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
@@ -62,14 +63,15 @@ def place(p: Placement) -> s.KernelOp:
             else:
                 _declaration(p, op)
     contract = {k: to_attribute(v) for k, v in launch_of(kernel).items()}
-    return s.KernelOp.create(
-        properties={
-            "sym_name": kernel.sym_name,
-            "arg_names": kernel.arg_names,
-            "contract": DictionaryAttr(contract),
-        },
-        regions=[Region(p.top)],
-    )
+    properties: dict[str, Attribute] = {
+        "sym_name": kernel.sym_name,
+        "arg_names": kernel.arg_names,
+        "contract": DictionaryAttr(contract),
+    }
+    for clause in ("cluster", "pair"):
+        if clause in kernel.launch.data:
+            properties[clause] = kernel.launch.data[clause]
+    return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
 
 
 def first_warps(p: Placement) -> dict[t.RoleOp, int]:
@@ -116,20 +118,49 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
     """A ring as deep as the shallowest of its tiles: an accumulator's depth is a capacity (R12)."""
     types = [p.values[tile].type for tile in op.tiles]
     depth = min(type.depth.data for type in types if isinstance(type, BufferType))
+    properties: dict[str, Attribute] = {
+        "sym_name": op.sym_name,
+        "kind": StringAttr("full_empty"),
+        "depth": integer(depth),
+        "producers": op.producers,
+        "consumers": op.consumers,
+    }
+    across = _across(p, op)
+    if across is not None:
+        properties["across"] = StringAttr(across)
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
             operands=[p.values[tile] for tile in op.tiles],
-            properties={
-                "sym_name": op.sym_name,
-                "kind": StringAttr("full_empty"),
-                "depth": integer(depth),
-                "producers": op.producers,
-                "consumers": op.consumers,
-            },
+            properties=properties,
             result_types=[RingType()],
         ),
         op.sym_name.data,
     )
+
+
+def _across(p: Placement, op: t.PipeOp) -> Across | None:
+    """How a pipe joins the CTAs of a cluster: by copies for all of them, or by an end that leads a pair."""
+    leads = {r.sym_name.data: plan.leads for r, plan in p.plans.items()}
+    first, last = (
+        {leads.get(name.data, False) for name in end} for end in (op.producers, op.consumers)
+    )
+    if len(first) > 1 or len(last) > 1:
+        raise TkcError.at(
+            "TK110",
+            f"pipe {op.sym_name.data} has ends of which one issues products of a pair and another does not: "
+            "not supported yet; a pipe of its own fits",
+            location_of(op),
+        )
+    if first != last:
+        return Across.SPREAD if True in first else Across.GATHER
+    multicast = [
+        use.operation
+        for tile in op.tiles
+        for slot in slots_of(tile)
+        for use in slot.uses
+        if isinstance(use.operation, t.CopyOp) and use.operation.multicast is not None
+    ]
+    return Across.MULTICAST if multicast else None
 
 
 def _accum(p: Placement, op: t.AccumOp) -> None:
@@ -159,4 +190,6 @@ def _role(p: Placement, role: t.RoleOp, first_warp: int) -> None:
     }
     if role.registers is not None:
         properties["registers"] = role.registers
+    if plan.leads:
+        properties["leads"] = UnitAttr()
     p.emit.add(s.RoleOp.create(properties=properties, regions=[Region(body)]))

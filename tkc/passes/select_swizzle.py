@@ -8,7 +8,6 @@ needs the spans that follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -17,34 +16,18 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from tkc.analysis.roles import slots_of
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
-from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedOp
+from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
 COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
 """Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, that of a 32-bit operand
 which is not K-major."""
 WORD = 32
-
-
-def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
-    """The tile itself and every slot of it that a put or get opens."""
-    yield tile
-    for use in list(tile.uses):
-        if not isinstance(use.operation, PipeOp):
-            continue
-        for block_use in list(use.operation.pipe.uses):
-            opened = block_use.operation
-            if isinstance(opened, PutOp | GetOp):
-                first = sum(
-                    len(pipe.owner.tiles)
-                    for pipe in opened.pipes[: block_use.index]
-                    if isinstance(pipe.owner, PipeOp)
-                )
-                yield opened.body.block.args[first + use.index]
 
 
 def uses_of(tile: SSAValue) -> frozenset[Use]:

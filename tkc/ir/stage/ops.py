@@ -27,6 +27,9 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import (
+    Across as Across,
+)
+from tkc.ir.stage.structure import (
     BarriersOp,
     BufferOp,
     By,
@@ -43,6 +46,9 @@ from tkc.ir.stage.structure import (
 )
 from tkc.ir.stage.structure import (
     How as How,
+)
+from tkc.ir.stage.structure import (
+    To as To,
 )
 from tkc.ir.stage.synchronisation import (
     AcquireOp,
@@ -76,7 +82,9 @@ class TmaLoadOp(StageOp):
     """Starts a copy of the box at `coordinates` (elements, outermost first) into a slot; out-of-bounds elements are
     zero.
 
-    `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have.
+    `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have. With
+    `multicast` it goes to every CTA of the cluster, and each loads its share along that axis of the tensor for all. The
+    barrier is the filled CTA's own, or, `to` the leader, that of the pair's first.
     """
 
     name = "stage.tma_load"
@@ -87,6 +95,8 @@ class TmaLoadOp(StageOp):
     coordinates = var_operand_def(i32)
     barriers = opt_operand_def(BarriersType)
     box = prop_def(ArrayAttr[IntegerAttr])
+    multicast = opt_prop_def(IntegerAttr)
+    to = opt_prop_def(StringAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
@@ -147,7 +157,7 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis."""
+    a's last axis. With `pair`, of both CTAs' accumulators and operands."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -159,6 +169,7 @@ class MmaOp(StageOp):
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
     by = opt_prop_def(StringAttr)
+    pair = opt_prop_def(UnitAttr)
     value = result_def(AccumulatorType)
     traits = traits_def(
         Effects(

@@ -28,6 +28,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
@@ -58,6 +59,25 @@ class How(StrEnum):
     TENSOR = "tensor"
 
 
+class Across(StrEnum):
+    """How a ring joins the CTAs of a cluster (R15).
+
+    MULTICAST: each fills a part of everyone's slots. GATHER: all fill slots that the leader of a pair uses. SPREAD: the
+    leader fills slots that all use.
+    """
+
+    MULTICAST = "multicast"
+    GATHER = "gather"
+    SPREAD = "spread"
+
+
+class To(StrEnum):
+    """Whose barrier of the cluster is signalled, where it is not the CTA's own."""
+
+    ALL = "all"
+    LEADER = "leader"
+
+
 class StageOp(Operation):
     """Base of the stage operations.
 
@@ -77,12 +97,17 @@ class StageOp(Operation):
 
 @irdl_op_definition
 class KernelOp(StageOp):
-    """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far."""
+    """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far.
+
+    `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory.
+    """
 
     name = "stage.kernel"
     sym_name = prop_def(StringAttr)
     arg_names = prop_def(ArrayAttr[StringAttr])
     contract = prop_def(DictionaryAttr)
+    cluster = opt_prop_def(IntegerAttr)
+    pair = opt_prop_def(UnitAttr)
     threads = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     tensor_columns = opt_prop_def(IntegerAttr)
@@ -93,7 +118,10 @@ class KernelOp(StageOp):
 @irdl_op_definition
 class RoleOp(StageOp):
     """A program for warps `first_warp` up; `groups` warpgroups split its rows (1: none); `registers` a thread, if
-    set."""
+    set.
+
+    One that `leads` acts for its pair: it runs in the pair's first CTA only.
+    """
 
     name = "stage.role"
     sym_name = prop_def(StringAttr)
@@ -101,6 +129,7 @@ class RoleOp(StageOp):
     first_warp = prop_def(IntegerAttr)
     groups = prop_def(IntegerAttr)
     registers = opt_prop_def(IntegerAttr)
+    leads = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
@@ -195,7 +224,8 @@ class BarriersOp(StageOp):
 class PipeOp(StageOp):
     """A ring that carries `buffers` slot by slot from `producers` to `consumers`.
 
-    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains.
+    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains. `across`
+    says how the ring joins CTAs of a cluster, if it does.
     """
 
     name = "stage.pipe"
@@ -205,18 +235,27 @@ class PipeOp(StageOp):
     depth = prop_def(IntegerAttr)
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
+    across = opt_prop_def(StringAttr)
     ring = result_def(RingType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
 
 
 @irdl_op_definition
 class UnitOp(StageOp):
-    """The `index` of this work unit (a CTA), or the `count` of them in the launch, as `which` says."""
+    """The `index` of this work unit (a CTA or cluster), the `count` of them in the launch, or this CTA's `rank` in its
+    unit, as `which` says."""
 
     name = "stage.unit"
+    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank")
     which = prop_def(StringAttr)
     value = result_def(i32)
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if self.which.data not in self.WHICH:
+            raise VerifyException(
+                f"no {self.which.data!r} of a work unit; one of {', '.join(self.WHICH)}"
+            )
 
 
 @irdl_op_definition

@@ -73,7 +73,7 @@ class ReleaseOp(StageOp):
 
 @irdl_op_definition
 class MbarrierWaitOp(StageOp):
-    """Waits until the phase of this parity has completed; acquires at CTA scope."""
+    """Waits until the phase of this parity has completed; acquires at CTA scope, or as `scope` says."""
 
     name = "stage.mbarrier_wait"
     barriers = operand_def(BarriersType)
@@ -81,6 +81,7 @@ class MbarrierWaitOp(StageOp):
     parity = operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("barriers"), Touch(Kind.WRITE, "barriers", Space.BARRIER)))
 
 
@@ -99,25 +100,29 @@ class MbarrierExpectOp(StageOp):
 
 @irdl_op_definition
 class MbarrierArriveOp(StageOp):
-    """One arrival by each executing thread; releases at CTA scope."""
+    """One arrival by each executing thread, on the CTA's own barrier or on those that `to` says; releases at CTA scope,
+    or as `scope` says."""
 
     name = "stage.mbarrier_arrive"
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
+    to = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Signal("barriers", 1)))
 
 
 @irdl_op_definition
 class Tcgen05CommitOp(StageOp):
-    """One arrival once this thread's earlier tcgen05 copies and products are done."""
+    """One arrival once this thread's earlier tcgen05 copies and products are done; `to` all: in every CTA."""
 
     name = "stage.tcgen05_commit"
     BY: ClassVar[By | None] = By.ONE
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     id = prop_def(StringAttr)
+    to = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("", Done.TCGEN05_COMMIT), Signal("barriers", 1)))
 
 

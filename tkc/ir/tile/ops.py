@@ -80,8 +80,8 @@ def _types(types: Sequence[Attribute]) -> str:
 class KernelOp(Operation):
     """A kernel: its body's block arguments are the user's arguments in order; roles and declarations stand in the body.
 
-    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement; `requires` what the
-    program asserts of the launch, in the contract's form.
+    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement (`cluster` with its
+    CTAs); `requires` what the program asserts of the launch, in the contract's form.
     """
 
     name = "tile.kernel"
@@ -103,7 +103,7 @@ class ScheduleOp(Operation):
     """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, sizes beside.
 
     Items run over the last axis fastest; with `group` g, over g blocks of the last axis but one before the next block
-    of the last.
+    of the last. In a cluster, its CTAs take neighbouring blocks of axis `across` and the same block of the others.
     """
 
     name = "tile.schedule"
@@ -111,12 +111,17 @@ class ScheduleOp(Operation):
     sym_name = prop_def(StringAttr)
     sizes = prop_def(ArrayAttr[IntegerAttr])
     group = prop_def(IntegerAttr)
+    across = opt_prop_def(IntegerAttr)
     work = result_def(ScheduleType)
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
         if len(self.extents) != len(self.sizes) or not self.sizes:
             raise VerifyException("a schedule gives one block size for each extent")
+        if self.across is not None and not 0 <= self.across.value.data < len(self.sizes):
+            raise VerifyException(
+                f"a schedule of {len(self.sizes)} axes has no such axis to lie across"
+            )
 
 
 @irdl_op_definition
@@ -289,13 +294,15 @@ class SliceOp(Operation):
 class CopyOp(Operation):
     """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
 
-    With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order.
+    With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
+    the slice is the same in every CTA of the cluster: each loads a part of it for all.
     """
 
     name = "tile.copy"
     source = operand_def(SliceType | SharedType | RegsType)
     destination = operand_def(SliceType | SharedType)
     add = opt_prop_def(UnitAttr)
+    multicast = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
     )
@@ -312,6 +319,10 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
+        if self.multicast is not None and not isinstance(source, SliceType):
+            raise VerifyException(
+                f"multicasts {source}: only slices are loaded for a whole cluster"
+            )
 
 
 @irdl_op_definition
@@ -326,7 +337,10 @@ class ZeroOp(Operation):
 @irdl_op_definition
 class MmaOp(Operation):
     """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
-    say."""
+    say.
+
+    With `pair`, d and a are the rows, and b the columns, that one CTA of a pair holds: b has half of d's columns.
+    """
 
     name = "tile.mma"
     d = operand_def(AccumType)
@@ -334,6 +348,7 @@ class MmaOp(Operation):
     b = operand_def(SharedType)
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "a", Space.SHARED),
@@ -352,7 +367,8 @@ class MmaOp(Operation):
             raise VerifyException(f"a matrix product is of two axes, not {left} @ {right}")
         a = left.shape[::-1] if self.trans_a.value.data else left.shape
         b = right.shape[::-1] if self.trans_b.value.data else right.shape
-        if a[1] != b[0] or (a[0], b[1]) != made.shape:
+        columns = b[1] if self.pair is None else 2 * b[1]
+        if a[1] != b[0] or (a[0], columns) != made.shape:
             raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(made.shape)}")
 
 

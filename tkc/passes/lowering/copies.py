@@ -13,6 +13,7 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.state import Kernel, lowers
+from tkc.passes.lowering.synchronisation import LEADER
 
 
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
@@ -89,18 +90,34 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
     assert op.barriers is not None
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
-    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     place = k.slot_address(op.buffer, op.slot)
     bar = k.barrier_address(op.barriers, op.slot)
+    how, mask, first = [], [], 0
+    if op.multicast is not None:
+        how, mask = [".multicast::cluster"], [k.every_cta]
+        axis = len(box) - 1 - op.multicast.value.data
+        box[axis] //= k.ctas
+        rank = k.emit.special("%cluster_ctarank")
+        first = k.mul(rank, box[axis])
+        place = k.at(place.base, place.offset, k.mul(rank, box[axis] * k.tile(type).span))
+    if op.to is not None:
+        how = [*how, k.cta_group]
+        bar = At(k.emit("mapa", k.address(bar), LEADER), 0)
+    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     for span in range(spans):
+        coordinates = _coordinates(k, op, span * columns)
+        if op.multicast is not None:
+            coordinates[axis] = k.add(coordinates[axis], first)
         k.emit(
             "cp.async.bulk.tensor.load",
             f".{len(box)}d",
             ".shared::cluster",
+            *how,
             At(place.base, place.offset + span * stride),
             map,
-            _coordinates(k, op, span * columns),
+            coordinates,
             bar,
+            *mask,
         )
 
 

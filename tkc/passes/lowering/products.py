@@ -89,6 +89,7 @@ class Product:
 
 def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
+    group = 1 if op.pair is None else 2
     a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
     assert isinstance(a_type, BufferType)
     assert isinstance(b_type, BufferType)
@@ -96,7 +97,7 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     n = d_type.shape[1]
     depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    rows = [r for r in select(k.target.features, a, b, d) if not r.block]
+    rows = [r for r in select(k.target.features, a, b, d, group) if not r.block]
     place = location_of(op)
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d), place)
@@ -150,15 +151,16 @@ def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
 
 @lowers(s.MmaOp, Feature.TCGEN05)
 def tcgen05(k: Kernel, op: s.MmaOp) -> None:
-    """One instruction for each K step and 128 rows; the first takes no input where nothing counts yet."""
+    """One instruction for each K step and 128 rows (of each CTA); the first takes no input where nothing counts yet."""
     type = op.value.type
     assert isinstance(type, AccumulatorType)
     rows = min(type.shape[0], LANES)
-    p = product(k, op, rows)
+    all_rows = rows if op.pair is None else 2 * rows
+    p = product(k, op, all_rows)
     source: Accumulator = k.values[op.source]
     word = encode_instruction(
         Instruction(
-            p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, rows, p.n, p.row.k,
+            p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, all_rows, p.n, p.row.k,
             a_mn_major=p.a.major is Major.MN, b_mn_major=p.b.major is Major.MN,
         )
     )  # fmt: skip
@@ -170,7 +172,7 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
             enable = source.started if first else True
             k.emit(
                 "tcgen05.mma",
-                ".cta_group::1",
+                k.cta_group,
                 p.row.kind,
                 into,
                 moved(
@@ -239,20 +241,20 @@ def wait(k: Kernel, op: s.MmaWaitOp) -> None:
 
 
 def allocate(k: Kernel, columns: int, word: int) -> None:
-    """Warp 0 allocates tensor memory, its address goes to shared memory."""
+    """Warp 0 (of each CTA of a pair) allocates tensor memory, its address goes to shared memory."""
 
     def alloc() -> None:
-        k.emit("tcgen05.alloc", ".cta_group::1", ".shared::cta", At(k.base, word), columns)
-        k.emit("tcgen05.relinquish_alloc_permit", ".cta_group::1")
+        k.emit("tcgen05.alloc", k.cta_group, ".shared::cta", At(k.base, word), columns)
+        k.emit("tcgen05.relinquish_alloc_permit", k.cta_group)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), alloc)
 
 
 def deallocate(k: Kernel, columns: int) -> None:
-    """Warp 0 frees what it allocated, after the CTA's barrier."""
+    """Warp 0 frees what it allocated, after the barrier of the CTA or cluster."""
 
     def free() -> None:
         k.emit("bar.warp.sync", -1)
-        k.emit("tcgen05.dealloc", ".cta_group::1", k.tensor_base, columns)
+        k.emit("tcgen05.dealloc", k.cta_group, k.tensor_base, columns)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), free)

@@ -238,9 +238,18 @@ def yielded(k: Kernel, op: s.YieldOp) -> None:
     """The loop or condition that it ends reads it."""
 
 
+UNIT_REGISTERS = {
+    "index": ("%ctaid.x", "%clusterid.x"),
+    "count": ("%nctaid.x", "%nclusterid.x"),
+    "rank": ("%cluster_ctarank", "%cluster_ctarank"),
+}
+"""Where a CTA reads of its work unit: one that is a CTA, and one that is a cluster."""
+
+
 @lowers(s.UnitOp)
 def unit(k: Kernel, op: s.UnitOp) -> None:
-    k.values[op.value] = k.emit.special("%ctaid.x" if op.which.data == "index" else "%nctaid.x")
+    clustered = k.source.cluster is not None
+    k.values[op.value] = k.emit.special(UNIT_REGISTERS[op.which.data][clustered])
 
 
 @lowers(s.GroupOp)

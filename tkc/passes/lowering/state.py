@@ -73,12 +73,29 @@ class Kernel:
     maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    """Remarks that have been made."""
     role: s.RoleOp | None = None
     base: Any = None
     thread: Any = None
     warp: Any = None
     lane: Any = None
     tensor_base: Any = None
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        return 1 if self.source.cluster is None else self.source.cluster.value.data
+
+    @property
+    def every_cta(self) -> int:
+        """The mask of all CTAs of the cluster."""
+        return (1 << self.ctas) - 1
+
+    @property
+    def cta_group(self) -> str:
+        """Whose tensor memory the kernel's tcgen05 instructions are of; a kernel has one kind only (PTX 9.7.18.5)."""
+        return ".cta_group::1" if self.source.pair is None else ".cta_group::2"
 
     @property
     def top(self) -> Block:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.ops import By
+from tkc.ir.stage.ops import By, To
 from tkc.passes.lowering.state import Kernel, lowers
+
+LEADER = 0
+"""The rank of a pair's first CTA in a cluster of the two."""
 
 ALL_LANES = -1
 """The full membership mask of a warp."""
@@ -16,9 +19,10 @@ ALL_LANES = -1
 def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
+    scope = "cta" if op.scope is None else op.scope.data
     k.emit.repeat(
         lambda: k.emit(
-            "mbarrier.try_wait.parity", ".acquire", ".cta", ".shared::cta", place, parity
+            "mbarrier.try_wait.parity", ".acquire", f".{scope}", ".shared::cta", place, parity
         )
     )
 
@@ -34,13 +38,30 @@ def expect(k: Kernel, op: s.MbarrierExpectOp) -> None:
 @lowers(s.MbarrierArriveOp)
 def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
-    k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place)
+    if op.to is None:
+        k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place)
+        return
+    # Without words for it the scope is the CTA; to say so of another CTA's barrier is not PTX.
+    scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
+    ranks = range(k.ctas) if op.to.data == To.ALL else (LEADER,)
+    for rank in ranks:
+        k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank))
 
 
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
 def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
-    k.emit("tcgen05.commit", ".cta_group::1", ".shared::cluster", place)
+    if op.to is None:
+        k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
+    else:
+        k.emit(
+            "tcgen05.commit",
+            k.cta_group,
+            ".shared::cluster",
+            ".multicast::cluster",
+            place,
+            k.every_cta,
+        )
 
 
 @lowers(s.ProxyFenceOp, Feature.TMA)
@@ -97,6 +118,15 @@ def bulk_commit(k: Kernel, op: s.BulkCommitOp) -> None:
 def bulk_wait(k: Kernel, op: s.BulkWaitOp) -> None:
     name = "cp.async.bulk.wait_group.read" if op.read is not None else "cp.async.bulk.wait_group"
     k.emit(name, op.pending.value.data)
+
+
+def meet(k: Kernel) -> None:
+    """All threads of the CTA, or of its cluster, meet."""
+    if k.ctas == 1:
+        k.emit("barrier.cta.sync", 0)
+    else:
+        k.emit("barrier.cluster.arrive", ".release")
+        k.emit("barrier.cluster.wait", ".acquire")
 
 
 def initialise(k: Kernel) -> None:

@@ -59,7 +59,11 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             p.emit.add(
                 s.TmaLoadOp.create(
                     operands=[box.tensor, slot.buffer, slot.slot, *box.starts],
-                    properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0)},
+                    properties={
+                        "box": box.extents,
+                        **segments(1, 1, 1, len(box.starts), 0),
+                        **_multicast(p, op, box, slot.type),
+                    },
                 )
             )
         case SharedType(), SliceType():
@@ -87,6 +91,26 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                 f"a copy from {source.type} to {destination.type} is not supported yet",
                 location_of(op),
             )
+
+
+ATOM_ROWS = 8
+"""Rows after which a swizzle repeats: a part of a tile that is copied by itself begins at a multiple."""
+
+
+def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
+    """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
+    if op.multicast is None:
+        return {}
+    ctas, rows = p.ctas, type.shape[0]
+    if len(type.shape) == 1 or rows % (ctas * ATOM_ROWS):
+        fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {list(type.shape)} is loaded for {ctas} CTAs in shares of whole blocks of {ATOM_ROWS} "
+            "rows; " + (fits if len(type.shape) > 1 else "a vector has none"),
+            location_of(op),
+        )
+    return {"multicast": integer(box.axes[0])}
 
 
 def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:

@@ -14,6 +14,7 @@ from tkc.ir.emit import Emitter
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import SizeOp
+from tkc.ir.stage.structure import UnitOp
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile import ops as t
 
@@ -88,6 +89,9 @@ class Placement:
             Block(arg_types=[a.type for a in kernel.body.block.args]), kernel.location
         )
         self.top = self.emit.block
+        cluster = kernel.launch.data.get("cluster")
+        self.ctas = cluster.value.data if isinstance(cluster, IntegerAttr) else 1
+        self._rank: SSAValue | None = None
         self.plans = {
             r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
         }
@@ -118,6 +122,17 @@ class Placement:
                     )
                 )
         return self.extents[dim]
+
+    @property
+    def rank(self) -> SSAValue:
+        """The number of this CTA in its cluster, found once."""
+        if self._rank is None:
+            with self.emit.inside(self.top):
+                self._rank = self.emit.value(
+                    UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]),
+                    "rank",
+                )
+        return self._rank
 
     def some(self, extent: SSAValue) -> SSAValue:
         """Whether an extent of the kernel's own level is positive, found once."""

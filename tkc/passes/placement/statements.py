@@ -16,7 +16,7 @@ from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
-from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp
+from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp, ShareOp
 from tkc.ir.tile.types import AccumType, BlockType
 from tkc.passes.placement import vectors
 from tkc.passes.placement.copies import copy
@@ -49,6 +49,9 @@ def _statement(p: Placement, op: Operation) -> None:
             count = p.emit.const(whole.size.data // part.size.data)
             first = p.emit.arith("mul", p.values[op.whole], count)
             p.values[op.part] = p.emit.arith("add", first, p.emit.const(op.index.value.data))
+        case ShareOp():
+            first = p.emit.arith("mul", p.values[op.whole], p.emit.const(p.ctas))
+            p.values[op.part] = p.emit.arith("add", first, p.rank)
         case IndexOp():
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
@@ -255,6 +258,8 @@ def _mma(p: Placement, op: t.MmaOp) -> None:
     properties: dict[str, Attribute] = {"trans_a": op.trans_a, "trans_b": op.trans_b}
     if p.home is Home.REGISTER:
         properties["by"] = StringAttr(s.By.ALL.value)
+    if op.pair is not None:
+        properties["pair"] = op.pair
     source = p.role.accumulators[op.d]
     p.role.accumulators[op.d] = p.emit.value(
         s.MmaOp.create(
