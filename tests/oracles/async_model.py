@@ -254,6 +254,14 @@ class Graph:
             if any(a.write for a in accesses):
                 yield from self.races(accesses)
 
+    @staticmethod
+    def conflict(x: Access, y: Access) -> bool:
+        """Whether two accesses of an entry touch the same bytes: the threads of a role share out what all of them access."""
+        if x.instance == y.instance or not (x.write or y.write):
+            return False
+        shared_out = x.shared_out and y.shared_out and (x.thread.role, x.thread.cta) == (y.thread.role, y.thread.cta)
+        return not shared_out or x.thread == y.thread
+
     def races(self, accesses: list[Access]) -> Iterator[Finding]:
         order: dict[int, int] = {}
         raws: list[int] = []
@@ -262,12 +270,12 @@ class Graph:
             raws.append(raw)
             order[i] = sum(
                 1 << j for j, y in enumerate(accesses)
-                if x.instance != y.instance and (x.write or y.write) and self.before(x, raw, seen, y)
+                if self.conflict(x, y) and self.before(x, raw, seen, y)
             )  # fmt: skip
         reads = sum(1 << i for i, a in enumerate(accesses) if not a.write)
         for i, j in combinations(range(len(accesses)), 2):
             x, y = accesses[i], accesses[j]
-            if x.instance == y.instance or not (x.write or y.write):
+            if not self.conflict(x, y):
                 continue
             if order[i] >> j & 1 or order[j] >> i & 1:
                 continue

@@ -3,7 +3,7 @@
     buffer a shared 2            name, home (shared, tensor, global), depth; @1: that CTA's
     barrier full 2 1             name, depth, arrivals of a phase; @1 as above
     role load 1                  name, warps; @1: of CTA 1
-      for K                      a name is a trip count that every role shares, a number is itself
+      for K                      a name is a trip count that every role shares, a number is itself; `t%3+1`: by counter t
         wait empty[i] lag        the phase before the i-th: free at first
         expect full[i] 1         one arrival, and so many copies to come
         tma a[i] full[i]
@@ -145,6 +145,13 @@ class For:
     body: list[Statement]
 
 
+    @property
+    def by_counter(self) -> tuple[str, int, int] | None:
+        """Counter, modulus and what is added, where the trips come from a counter."""
+        m = re.fullmatch(r"(\w+)%(\d+)\+(\d+)", self.trips)
+        return (m[1], int(m[2]), int(m[3])) if m else None
+
+
 @dataclass
 class If:
     counter: str
@@ -184,7 +191,7 @@ class Program:
 
     def symbols(self) -> list[str]:
         names = (s.trips for r in self.roles for s in nested(r.body) if isinstance(s, For))
-        return sorted({n for n in names if not n.isdigit()})
+        return sorted({n for n in names if n.isidentifier()})
 
     def ctas(self) -> int:
         return 1 + max(r.cta for r in self.roles)

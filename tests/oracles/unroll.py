@@ -51,6 +51,8 @@ class Access:
     issue: int
     thread: Thread
     instance: tuple[int, int]
+    shared_out: bool = False
+    """Every thread of the role takes part, each with its own rows."""
     done: list[tuple[int, str, str]] = field(default_factory=list, compare=False, hash=False)
 
 
@@ -154,7 +156,12 @@ def steps(program: Program, role: Role, trips: Mapping[str, int]) -> Iterator[St
     def go(body: list[Statement]) -> Iterator[Step]:
         for s in body:
             if isinstance(s, For):
-                for _ in range(int(trips.get(s.trips, s.trips))):
+                if s.by_counter:
+                    counter, modulus, more = s.by_counter
+                    turns = counters[counter] % modulus + more
+                else:
+                    turns = int(trips.get(s.trips, s.trips))
+                for _ in range(turns):
                     yield from go(s.body)
             elif isinstance(s, If):
                 here = counters[s.counter] % s.modulus == s.remainder
@@ -230,7 +237,10 @@ class _Machine:
         self, t: Thread, s: Step, event: int, issue: int, cell: Cell, write: bool, proxy: str
     ) -> Access:
         where = Cell(cell.name, cell.slot)
-        a = Access(event, s.op.site, s.op.name, where, write, proxy, issue, t, s.instance)
+        shared_out = s.op.by == "all" and s.op.name != "wgmma"
+        a = Access(
+            event, s.op.site, s.op.name, where, write, proxy, issue, t, s.instance, shared_out
+        )
         self.r.accesses.append(a)
         return a
 
