@@ -130,6 +130,7 @@ class _Said:
         self.say("}")
 
     def body(self, role: Role, body: list[Statement], state: dict[str, str]) -> None:
+        self.check_implied(body)
         for s in body:
             match s:
                 case For():
@@ -143,6 +144,13 @@ class _Said:
                     state.update({k: zero for k in state if k.split(".")[0] == s.counter})
                 case _:
                     self.op(role, s, state)
+
+    def check_implied(self, body: list[Statement]) -> None:
+        """What an operation of the stage level does in one, the program has to say in one."""
+        names = [s.name if isinstance(s, Op) else "" for s in body]
+        for before, after in (("wgmma", "wgmma_commit"), ("tld", "wait_ld")):
+            if [n for n, x in enumerate(names) if x == before] != [n - 1 for n, x in enumerate(names) if x == after]:
+                raise NotInStage(f"{before} apart from its {after}")
 
     def loop(self, role: Role, s: For, state: dict[str, str]) -> None:
         trips = f"%trips_{s.trips}"
