@@ -60,6 +60,7 @@ CODES: Mapping[str, str] = {
     "TK118": "output cannot be written",
     "TK119": "pass pipeline cannot be read",
     "TK120": "option has no such value",
+    "TK121": "threads that do not all reach what they do together",
     # TK2xx resources and targets
     "TK201": "unknown target",
     "TK202": "target lacks a feature",
@@ -77,6 +78,7 @@ CODES: Mapping[str, str] = {
     "TK214": "registers spilled",
     "TK218": "layout chosen",
     "TK219": "roles and depths chosen",
+    "TK220": "election kept as written",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -129,6 +131,13 @@ CODES: Mapping[str, str] = {
 }
 
 
+REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "swizzle": ("swizzles of shared tiles, and how accesses meet the banks", frozenset({"TK218"})),
+    "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
+}
+"""Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A second place or a hint that belongs to a diagnostic."""
@@ -151,6 +160,9 @@ class Diagnostic:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise KeyError(f"no diagnostic code {self.code}")
+        if self.severity is Severity.REMARK:
+            if not any(self.code in codes for _, codes in REMARKS.values()):
+                raise KeyError(f"no category of remarks has {self.code}")
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         """The diagnostic as text: place, sentence, source line with a caret, notes."""

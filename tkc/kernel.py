@@ -54,7 +54,9 @@ class Kernel:
         job = compiled.job
 
         def module(after: str | None) -> ModuleOp:
-            return compiled.module if after is None else compiled.again(after)
+            if after is None and compiled.module is not None:
+                return compiled.module
+            return compiled.again(after)
 
         kernels = compiled.contract["kernels"]
         return cls(choose(kernels, job.kernel, job.file), compiled.ptx, module=module)

@@ -67,6 +67,21 @@
 // CHECK-NEXT: }, {
 // CHECK-NEXT: stage.yield ()
 // CHECK-NEXT: }
+// CHECK-NEXT: %lane = stage.identity {which = "lane"} : () -> (i32)
+// CHECK-NEXT: %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
+// CHECK-NEXT: stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first"} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+// CHECK-NEXT: stage.mma_fence {id = "u"}
+// CHECK-NEXT: stage.mma_commit {id = "v"}
+// CHECK-NEXT: stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
+// CHECK-NEXT: stage.named_barrier {number = 3 : i32, threads = 128 : i32, id = "y"}
+// CHECK-NEXT: stage.registers {action = "dec", count = 40 : i32}
+// CHECK-NEXT: %last = stage.while %zero : (i32) -> (i32) do {
+// CHECK-NEXT: ^bb0(%i: i32):
+// CHECK-NEXT: stage.yield %some : (i1)
+// CHECK-NEXT: }, {
+// CHECK-NEXT: ^bb0(%j: i32):
+// CHECK-NEXT: stage.yield %j : (i32)
+// CHECK-NEXT: }
 // CHECK-NEXT: }
 
 builtin.module {
@@ -133,6 +148,21 @@ builtin.module {
         stage.yield ()
       }, {
         stage.yield ()
+      }
+      %lane = stage.identity {which = "lane"} : () -> (i32)
+      %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
+      stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first"} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+      stage.mma_fence {id = "u"}
+      stage.mma_commit {id = "v"}
+      stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
+      stage.named_barrier {number = 3 : i32, threads = 128 : i32, id = "y"}
+      stage.registers {action = "dec", count = 40 : i32}
+      %last = stage.while %zero : (i32) -> (i32) do {
+      ^bb0(%i: i32):
+      stage.yield %some : (i1)
+      }, {
+      ^bb0(%j: i32):
+      stage.yield %j : (i32)
       }
     }
   }

@@ -8,12 +8,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.roles import rows_of
 from tkc.analysis.tensor_memory import columns_given, columns_of, depths_that_fit
-from tkc.diagnostics import Diagnostic, Severity, report
+from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
-from tkc.ir.tile.ops import AccumOp, KernelOp
+from tkc.ir.tile.ops import AccumOp, KernelOp, PipeOp, RoleOp
 from tkc.ir.tile.types import AccumType
 
 
@@ -29,9 +30,23 @@ def accumulator_buffers(
     accums = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
     types = [_buffer(accum, home) for accum in accums]
     if home is Home.REGISTER:
+        for accum in accums:
+            if is_explicit(accum.tile):
+                _check_registers(accum)
         depths = [1] * len(types)
     else:
-        depths = depths_that_fit(types, columns_given(target))
+        fixed = [is_explicit(accum.tile) for accum in accums]
+        room = columns_given(target) - sum(
+            columns_of(type) * type.depth.data
+            for type, own in zip(types, fixed, strict=True)
+            if own
+        )
+        given = iter(
+            depths_that_fit([t for t, own in zip(types, fixed, strict=True) if not own], room)
+        )
+        depths = [
+            type.depth.data if own else next(given) for type, own in zip(types, fixed, strict=True)
+        ]
     held: dict[AccumOp, BufferType] = {}
     for accum, type, depth in zip(accums, types, depths, strict=True):
         held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home)
@@ -46,6 +61,39 @@ def accumulator_buffers(
                 )
             )
     return held
+
+
+def _check_registers(accum: AccumOp) -> None:
+    """What the program may ask of an accumulator that it numbers itself where registers hold it."""
+    tile, name = accum.tile.type, accum.sym_name.data
+    assert isinstance(tile, AccumType)
+    if tile.depth.data != 1:
+        raise TkcError.at(
+            "TK203",
+            f"accumulator {name} lives in registers on this target, where slots have no numbers: it "
+            f"has one slot, not {tile.depth.data}",
+            location_of(accum),
+        )
+    roles: dict[Operation, Operation] = {}
+    for use in accum.tile.uses:
+        role = use.operation.parent_op()
+        while role is not None and not isinstance(role, RoleOp):
+            role = role.parent_op()
+        if role is not None:
+            roles.setdefault(role, use.operation)
+    if len(roles) > 1:
+        raise TkcError.at(
+            "TK213",
+            f"accumulator {name} lives in the registers of one role on this target, and "
+            f"{len(roles)} roles use it",
+            location_of(accum),
+            *(Note("used here", location_of(op)) for op in roles.values()),
+        )
+
+
+def is_explicit(tile: SSAValue) -> bool:
+    """Whether no pipe carries a declared tile: the program numbers its slots itself, so that all of them are needed."""
+    return not any(isinstance(use.operation, PipeOp) for use in tile.uses)
 
 
 def _buffer(accum: AccumOp, home: Home) -> BufferType:
@@ -106,6 +154,11 @@ def _users(value: SSAValue) -> Iterator[Operation]:
             if isinstance(op, s.ForOp):
                 carried = use.index - 3
                 todo += [op.body.block.args[carried + 1], op.results[carried]]
+            elif isinstance(op, WhileOp):
+                blocks = (op.test.block, op.body.block)
+                todo += [*(b.args[use.index] for b in blocks), op.results[use.index]]
+            elif isinstance(op, s.YieldOp) and isinstance(parent := op.parent_op(), s.IfOp):
+                todo.append(parent.results[use.index])
             elif not isinstance(op, s.YieldOp):
                 todo += [r for r in op.results if isinstance(r.type, AccumulatorType)]
 

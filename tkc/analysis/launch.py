@@ -11,6 +11,7 @@ from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
+from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
 from tkc.ir.tile.types import TensorType
 from tkc.ir.tile.vectors import LoadOp
@@ -103,9 +104,15 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     for use in tensor.uses:
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
-                if isinstance(copy.operation, CopyOp):
-                    reads |= copy.index == 0 or copy.operation.add is not None
-                    writes |= copy.index == 1
-                elif isinstance(copy.operation, LoadOp):
-                    reads = True
+                match copy.operation:
+                    case CopyOp() as one:
+                        reads |= copy.index == 0 or one.add is not None
+                        writes |= copy.index == 1
+                    case TmaStoreOp() as one:
+                        reads |= one.reduce is not None
+                        writes = True
+                    case LoadOp() | TmaLoadOp():
+                        reads = True
+                    case _:
+                        pass
     return reads, writes

@@ -11,6 +11,7 @@ from tkc.diagnostics import TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
+from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp
@@ -84,6 +85,8 @@ class RolePlan:
 
 def slot_owner(slot: SSAValue) -> SSAValue:
     """The declared tile that a slot of a put or get belongs to (the tile itself for a tile)."""
+    if isinstance(slot.owner, SlotOp):
+        return slot.owner.tile
     parent = slot.block.parent_op() if isinstance(slot, BlockArgument) else None
     if isinstance(slot, BlockArgument) and isinstance(parent, PutOp | GetOp):
         index = slot.index
@@ -96,9 +99,11 @@ def slot_owner(slot: SSAValue) -> SSAValue:
 
 
 def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
-    """The tile itself and every slot of it that a put or get opens."""
+    """The tile itself and every slot of it that a put or get opens, or that the program numbers."""
     yield tile
     for use in list(tile.uses):
+        if isinstance(use.operation, SlotOp):
+            yield use.operation.slot
         if not isinstance(use.operation, PipeOp):
             continue
         for block_use in list(use.operation.pipe.uses):
@@ -123,7 +128,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 leads = leads or op.pair is not None
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
-            case ReadOp():
+            case ReadOp() | ReadColumnsOp():
                 registers_tiles = True
                 owner = slot_owner(op.tile).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator

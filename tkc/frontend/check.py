@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import tkc.frontend.explicit_syntax as E
+import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
+from tkc.frontend.carry import leave, settle
+from tkc.frontend.conditions import Condition
 from tkc.frontend.declare import Declarations
 from tkc.frontend.describe import describe
 from tkc.frontend.inline import Function
-from tkc.frontend.program import Regs, Tile
+from tkc.frontend.program import Tile
 from tkc.frontend.ragged import mask_reductions
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
     Block,
     Entry,
+    Failed,
     Index,
-    Int,
     Owned,
     Scope,
     Unknown,
@@ -28,11 +33,13 @@ from tkc.frontend.scope import (
     listed,
     plural,
 )
-from tkc.frontend.sizes import show
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Values
+from tkc.frontend.values import Values
 from tkc.frontend.writes import Writes
+
+if TYPE_CHECKING:
+    from tkc.frontend.explicit_check import Explicit
 
 SETTINGS = ("warps", "registers")
 STATEMENTS = (
@@ -49,10 +56,14 @@ STATEMENTS = (
     "put",
     "get",
     "if",
+    "barrier",
+    "elect",
+    "while",
+    *E.COMMANDS,
 )
 WORDS_LATER = ("mask", "keep")
 _DECLARATIONS = (
-    S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion,
+    S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion, E.Barrier,
 )  # fmt: skip
 _WORDS = {
     S.For: "`for`", S.Branch: "`if`", S.Copy: "a copy", S.Assign: "an assignment", S.Update: "an assignment",
@@ -115,21 +126,14 @@ def _variable(word: S.Word, axis: P.Axis) -> Block | Index:
     return (Index if axis.single else Block)(word.text, axis, word.span)
 
 
-def _is_number(meaning: Any) -> bool:
-    """Whether a register variable holds one f32, or an integer that is known now."""
-    if isinstance(meaning, Int):
-        return isinstance(meaning.size, int)
-    return meaning == P.Scalar("f32")
-
-
 def _statement(s: Any) -> str:
     """A statement's kind in words."""
     if isinstance(s, S.Transfer):
         return f"`{s.items[0].direction}`"
     if isinstance(s, S.Declare):
         return f"`{s.kind}`"
-    if isinstance(s, S.Words):
-        return f"`{s.first.text}`"
+    if isinstance(s, S.Words | E.Command):
+        return f"`{s.first.text if isinstance(s, S.Words) else s.word.text}`"
     return _WORDS.get(s.__class__, f"`{s.__class__.__name__.lower()}`")
 
 
@@ -151,7 +155,7 @@ class _Role:
         self.name = ""
         self.whole = True
         self.within: dict[Span, str] = {}
-        self.by_kind: dict[type, Callable[[Any], P.Statement | list[P.Statement] | None]] = {
+        self.by_kind: dict[type, Callable[[Any], Any]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
             S.Copy: writes.copy,
@@ -160,7 +164,17 @@ class _Role:
             S.Evaluate: self._evaluate,
             S.Branch: self._branch,
             S.Words: self._words,
+            E.Command: lambda s: self.explicit.command(s),
+            E.Elect: lambda s: self.explicit.elect(s),
+            E.While: lambda s: self.explicit.repeat(s),
         }
+
+    @cached_property
+    def explicit(self) -> Explicit:
+        """Loaded when a program first says something of it."""
+        from tkc.frontend.explicit_check import Explicit
+
+        return Explicit(self.scope, self.values, self._body)
 
     def check(self, role: S.Role) -> P.Role:
         self.name = role.name.text
@@ -172,8 +186,10 @@ class _Role:
         for setting in role.settings:
             self._setting(setting, settings)
         outer = dict(self.scope.names)
+        self.scope.inside = True
         body = self._body(role.body)
         self.scope.names, self.scope.unset = outer, {}
+        self.scope.inside = False
         return P.Role(self.name, settings.get("warps"), settings.get("registers"), body, role.span)
 
     def _setting(self, setting: S.Setting, settings: dict[str, int]) -> None:
@@ -207,6 +223,7 @@ class _Role:
             except Failed:
                 self.scope.failed += 1
                 self._give_up(statement)
+                self.whole = self.whole and not any(S.items_in((statement,)))
                 continue
             if isinstance(checked, list):
                 body += checked
@@ -223,7 +240,9 @@ class _Role:
 
     # loops
 
-    def _for(self, s: S.For) -> list[P.Statement] | None:
+    def _for(self, s: S.For) -> Any:
+        if self._counts(s):
+            return self.explicit.loop(s)
         try:
             over = self._range(s)
             axes = over.axes if isinstance(over, P.Schedule) else (over,)
@@ -247,6 +266,17 @@ class _Role:
             return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
         within = self.within.get(s.span)
         return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within)]
+
+    def _counts(self, s: S.For) -> bool:
+        """Whether a loop is over integers: `range(n)`, `unroll(n)`, or listed ones."""
+        first = s.over[0].value
+        if any(a.name is not None for a in s.over):
+            return False
+        if len(s.over) > 1 or isinstance(first, S.Integer):
+            return True
+        called = isinstance(first, S.Call) and isinstance(first.function, S.Name)
+        name = first.function.text if called else ""  # type: ignore[union-attr]
+        return name in ("range", "unroll") and name not in self.scope.names
 
     def _range(self, s: S.For) -> P.Schedule | P.Axis:
         """What the loop runs over."""
@@ -299,34 +329,10 @@ class _Role:
         return P.Axis(block.axis.extent, size)
 
     def _loop(self, s: S.For, meanings: list[Any]) -> tuple[list[P.Statement], P.Body]:
-        """What stands before the loop, and its body.
+        """What stands before the loop, and its body, in which the loop's variables are defined."""
+        return settle(self.scope, s.span, lambda: self._round(s, meanings))
 
-        A number that a value of several elements takes the place of is one from the start, with the number in every
-        element: the body is then read again.
-        """
-        scope = self.scope
-        before: list[P.Statement] = []
-        while True:
-            state = (dict(scope.names), set(scope.written), dict(scope.unset), scope.failed)
-            found = len(scope.source.found.diagnostics)
-            body, grown = self._round(s, meanings)
-            if not grown:
-                return before, body
-            scope.names, scope.written, scope.unset, scope.failed = state
-            del scope.source.found.diagnostics[found:]
-            for name, type in grown.items():
-                entry = scope.names[name]
-                scope.names[name] = entry._replace(meaning=type)
-                number: P.Value = P.Variable(name, P.Scalar("f32"), entry.span)
-                if isinstance(entry.meaning, Int):
-                    number = P.Constant(float(entry.meaning.size), entry.span)  # type: ignore[arg-type]
-                before.append(P.Set(name, P.Fill(number, type, s.span), s.span))
-
-    def _round(self, s: S.For, meanings: list[Any]) -> tuple[P.Body, dict[str, Regs]]:
-        """The body, with the loop's variables defined in it, and the numbers that become values of several elements.
-
-        What the body alone sets is unset after it.
-        """
+    def _round(self, s: S.For, meanings: list[Any]) -> P.Body:
         scope = self.scope
         outer, cleared = dict(scope.names), set(scope.cleared)
         for word, meaning in zip(s.variables, meanings, strict=True):
@@ -336,38 +342,8 @@ class _Role:
         scope.loops.pop()
         scope.cleared = cleared
         inner, scope.names = scope.names, outer
-        grown: dict[str, Regs] = {}
-        for name, entry in inner.items():
-            if entry.what == REGISTER:
-                if name not in outer:
-                    scope.unset[name] = entry.span
-                elif outer[name].what == REGISTER:
-                    was, now = outer[name].meaning, entry.meaning
-                    if isinstance(now, Regs) and now.dtype == "f32" and _is_number(was):
-                        grown[name] = now
-                    else:
-                        self._carried(name, was, now, entry.span, outer[name].span)
-        return body, grown
-
-    def _carried(self, name: str, was: Any, now: Any, span: Span, before: Span) -> None:
-        """R23: a variable set before a loop and in it keeps its type."""
-        note = self.scope.note(f"`{name}` is set here before the loop", before)
-        if isinstance(was, Int) and isinstance(now, Int):
-            if was.size != now.size:
-                self.scope.later(f"an integer that changes in a loop, here `{name}`", span, note)
-        elif not isinstance(was, Unknown) and not isinstance(now, Unknown) and was != now:
-            a, b = (
-                f"the integer {show(t.size)}" if isinstance(t, Int) else str(t) for t in (was, now)
-            )
-            shapes_alone = (
-                isinstance(was, Regs) and isinstance(now, Regs) and was.dtype == now.dtype
-            )
-            self.scope.error(
-                "TK104" if shapes_alone else "TK105",
-                f"`{name}` is {a} before the loop and {b} in it: a value that a loop carries keeps its type",
-                span,
-                note,
-            )
+        leave(scope, outer, inner)
+        return body
 
     # puts and gets
 
@@ -485,18 +461,27 @@ class _Role:
             s.span,
         )
 
-    def _branch(self, s: S.Branch) -> list[P.Statement] | None:
-        """The statements of the arm that is taken, which is known at compile time; the others are not looked at."""
+    def _branch(self, s: S.Branch) -> Any:
+        """The statements of the arm that is taken where that is known at compile time: others are not looked at."""
+        arms: list[tuple[Any, S.Block]] = []
+        otherwise = s.otherwise or ()
         try:
             for condition, block in s.arms:
-                if self.values.decided(condition, "`if`"):
-                    return list(self._body(block))
+                test = self.values.evaluate(condition)
+                known = test.test if isinstance(test, Condition) else None
+                if known is True:
+                    otherwise = block
+                    break
+                if known is not False:
+                    arms.append((N.as_condition(self.values, test, condition.span), block))
         except Failed:
             self.whole = False
             for block in (*(body for _, body in s.arms), s.otherwise or ()):
                 self._body(block)
             raise
-        return list(self._body(s.otherwise or ()))
+        if not arms:
+            return list(self._body(otherwise))
+        return self.explicit.branch(arms, otherwise, s.span)
 
     def _words(self, s: S.Words) -> None:
         if s.first.text in WORDS_LATER:

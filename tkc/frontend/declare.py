@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.clauses import Clauses
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import Barrier
 from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
-from tkc.frontend.scope import FUNCTIONS, LATER, Int, Scope, Unknown, article, listed, plural
+from tkc.frontend.scope import FUNCTIONS, LATER, Failed, Int, Scope, Unknown, listed, plural
 from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
-from tkc.frontend.values import Failed, Values
+from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
 ACCUMULATORS = ("f32", "i32")
 ACCUMULATORS_LATER = ("f16",)
 MAX_RANK = 5
+MAX_ARRIVALS = 2**20 - 1
+"""What an mbarrier counts to (PTX 9.7.15.16)."""
 
 
 TILES = ("group", "across", "order")
@@ -41,7 +45,7 @@ class Declarations:
         self.params: dict[str, int] = {}
         self.clauses = Clauses(scope, self.values)
         self.arguments: list[Tensor | Given] = []
-        self.made: list[Schedule | Tile | Pipe] = []
+        self.made: list[Schedule | Tile | Pipe | Barrier] = []
         self.requires: list[Require] = []
         self.whole = True
         for s in kernel.body:
@@ -50,6 +54,8 @@ class Declarations:
                     scope.coming |= {b.name.text: b.name.span for b in s.bindings}
                 case S.Declare():
                     scope.coming |= {r.name.text: r.name.span for r in s.names}
+                case E.Barrier():
+                    scope.coming[s.name.text] = s.name.span
                 case S.Schedule():
                     scope.coming[s.name.text] = s.name.span
                 case S.Pipe():
@@ -63,6 +69,7 @@ class Declarations:
             S.Pipe: self._pipe,
             S.Maps: self._maps,
             S.Assertion: self._assertion,
+            E.Barrier: self._barrier,
         }
 
     def read(self) -> None:
@@ -83,7 +90,7 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
-        self._check_tiles()
+        self.scope.broken = not self.whole
         self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 
     def _give_up(self, statement: Any) -> None:
@@ -92,7 +99,7 @@ class Declarations:
         words = (
             [r.name for r in statement.names] if isinstance(statement, S.Declare)
             else [statement.name.name] if isinstance(statement, S.Pipe)
-            else [statement.name] if isinstance(statement, S.Schedule)
+            else [statement.name] if isinstance(statement, S.Schedule | E.Barrier)
             else []
         )  # fmt: skip
         for word in words:
@@ -271,7 +278,7 @@ class Declarations:
 
     def _assertion(self, s: S.Assertion) -> None:
         """False at compile time is an error here; what only the launch knows is checked there."""
-        test = self.values.condition(s.condition).test
+        test = self.values.test(s.condition)
         text = self.scope.source.excerpt(s.condition.span)
         if test is False:
             known = ", ".join(f"{n} = {v}" for n, v in self.params.items() if n in text)
@@ -388,6 +395,28 @@ class Declarations:
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
 
+    def _barrier(self, s: E.Barrier) -> None:
+        depth = 1 if s.depth is None else self.values.number(s.depth, "the number of barriers")
+        count: int | None = None
+        for option in s.options:
+            name = option.name.text if option.name is not None else ""
+            if name != "count" or count is not None:
+                self._fail("TK116", "barriers take one option, `count = arrivals`", s.span)
+            count = self.values.number(option.value, "the arrivals that a phase takes")
+        if count is None:
+            self._fail(
+                "TK116",
+                f"barrier {s.name.text} says how many arrivals a phase takes: `count = 1`",
+                s.span,
+            )
+        if count > MAX_ARRIVALS:
+            self._fail(
+                "TK209", f"a phase takes at most {MAX_ARRIVALS} arrivals, not {count}", s.span
+            )
+        made = Barrier(s.name.text, depth, count, s.name.span)
+        if self.scope.define(s.name, "barrier", made):
+            self.made.append(made)
+
     def _pipe(self, s: S.Pipe) -> None:
         for reference in (s.name, *s.tiles, *s.producers, *s.consumers):
             if reference.part is not None:
@@ -463,18 +492,6 @@ class Declarations:
             self.scope.later(f"a tile in two pipes, here `{tile.name}`", reference.span, before)
         else:
             self.scope.pipe_of[tile.name] = pipe
-
-    def _check_tiles(self) -> None:
-        """A tile is used inside puts and gets only, so one that no pipe carries could not be."""
-        broken = any(
-            isinstance(e.meaning, Unknown) and e.what == "name" for e in self.scope.names.values()
-        )
-        for tile in self.made:
-            if isinstance(tile, Tile) and tile.name not in self.scope.pipe_of and not broken:
-                what = self.scope.names[tile.name].what
-                self.scope.later(
-                    f"{article(what)} that no pipe carries, here `{tile.name}`", tile.span
-                )
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
         self.scope.error(code, message, span, *notes)

@@ -7,6 +7,7 @@ declarations; then the roles.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -20,11 +21,13 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
+    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
@@ -48,7 +51,14 @@ from tkc.ir.tile.types import (
     TensorType,
 )
 
-_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32}
+_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32, "i1": i1}
+
+
+def _explicit() -> Any:
+    """The way of explicit code, loaded when a program has some."""
+    import tkc.frontend.explicit_lower as explicit
+
+    return explicit
 
 
 def lower_file(file: str, kernels: Sequence[P.Kernel]) -> ModuleOp:
@@ -79,6 +89,8 @@ class _Kernel:
         self.sizes: dict[Size, SSAValue] = {}
         self.flow = Flow(())
         self.made: dict[int, SSAValue] = {}
+        self.role_name = ""
+        self.sites: dict[str, int] = {}
 
     # operations
 
@@ -97,10 +109,10 @@ class _Kernel:
         operands: Sequence[SSAValue] = (),
         types: Sequence[Attribute] = (),
         properties: dict[str, Attribute] | None = None,
-        region: Region | None = None,
+        region: Region | Sequence[Region] | None = None,
         name: str | None = None,
     ) -> Operation:
-        regions = () if region is None else (region,)
+        regions = () if region is None else (region,) if isinstance(region, Region) else region
         op = construct(kind, operands, types, properties or {}, self.at(span), regions)
         if name is not None and types:
             op.results[0].name_hint = name
@@ -189,7 +201,7 @@ class _Kernel:
             self.sizes[size] = found
         return found
 
-    def declare(self, d: P.Schedule | P.Tile | P.Pipe) -> None:
+    def declare(self, d: P.Schedule | P.Tile | P.Pipe | X.Barrier) -> None:
         name = StringAttr(d.name)
         match d:
             case P.Schedule():
@@ -208,6 +220,8 @@ class _Kernel:
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
+            case X.Barrier():
+                made = _explicit().barrier(self, d)
             case P.Pipe():
                 made = self.value(
                     T.PipeOp,
@@ -223,8 +237,15 @@ class _Kernel:
                 )
         self.values[d.name] = made
 
+    def site(self, what: str) -> StringAttr:
+        """A name for a place where explicit code synchronises, which every later pass keeps."""
+        base = f"{self.role_name}.user.{what}"
+        self.sites[base] = self.sites.get(base, 0) + 1
+        return StringAttr(base if self.sites[base] == 1 else f"{base}.{self.sites[base]}")
+
     def role(self, role: P.Role) -> None:
         self.flow = Flow(role.body)
+        self.role_name = role.name
         properties: dict[str, Attribute] = {"sym_name": StringAttr(role.name)}
         if role.warps is not None:
             properties["warps"] = _integer(role.warps)
@@ -247,7 +268,7 @@ class _Kernel:
             match s:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
-                    if not isinstance(s.value, P.Variable | P.Given):
+                    if not isinstance(s.value, P.Variable | P.Given | X.Number):
                         value.name_hint = s.name
                 case P.Move():
                     source = self.place(s.source)
@@ -272,6 +293,8 @@ class _Kernel:
                     self.loop(kind, s, over, (s.variable,), (s.axis,), size)
                 case P.Transfer():
                     self.transfer(s)
+                case _:
+                    _explicit().statement(self, s)
 
     def multiply(self, s: P.Multiply) -> None:
         d = self.values[s.d]
@@ -338,12 +361,14 @@ class _Kernel:
             result.name_hint = name
             self.values[name] = result
 
-    def index(self, i: str | P.Part | tuple[Size], span: Span) -> SSAValue:
-        """A block, a part of one, or an integer."""
+    def index(self, i: Any, span: Span) -> SSAValue:
+        """A block, a part of one, or an integer, as `Slice` holds it."""
         if isinstance(i, str):
             return self.values[i]
+        if isinstance(i, X.Part):
+            return _explicit().part(self, i)
         if not isinstance(i, P.Part):
-            return self.size(i[0], span)
+            return self.size(i[0], span) if len(i) == 1 else self.expression(i)
         whole = self.values[i.block]
         assert isinstance(whole.type, BlockType)
         size, extent = whole.type.size.data // i.count, whole.type.extent.data
@@ -400,6 +425,8 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case _:
+                return _explicit().value(self, x)
 
     def reduce(self, x: P.Reduce) -> SSAValue:
         mask: list[SSAValue] = []

@@ -38,8 +38,8 @@ RESERVED = {
     "sm_count",
     "max_clusters",
     "WARP_SZ",
-}
-"""Plain names to the grammar that a program may not give another meaning."""
+} - {"full"}
+"""Plain names to the grammar that a program may not give another meaning; `full`, everybody's barrier, it may."""
 
 
 MAX_MESSAGE = 400
@@ -125,8 +125,9 @@ class Scope:
     `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
-    those of the file, `calls` the ones being evaluated; `multicast` asks whether a copy may serve a whole
-    cluster.
+    those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
+    `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
+    a whole cluster.
     """
 
     def __init__(self, source: Source) -> None:
@@ -143,6 +144,9 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
+        self.conditional = 0
+        self.inside = False
+        self.broken = False
         self.multicast: Callable[[Span], bool] | None = None
 
     # reporting

@@ -5,7 +5,8 @@ evaluated, since NamedTuple would compile each that is text. Positions count fro
 character.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     Expression: TypeAlias = (
@@ -321,3 +322,19 @@ class File(NamedTuple):
     kernels: tuple[Kernel, ...]
     functions: tuple[Define, ...] = ()
     imports: tuple[Import, ...] = ()
+
+
+def _bodies(s: Any) -> tuple[Block, ...]:
+    if isinstance(s, Branch):
+        return (*(body for _, body in s.arms), s.otherwise or ())
+    body = getattr(s, "body", None)
+    return (body,) if isinstance(body, tuple) else ()
+
+
+def items_in(body: Block) -> Iterator[Span]:
+    """The puts and gets of a block, wherever in it."""
+    for s in body:
+        if isinstance(s, Transfer):
+            yield s.span
+        for inner in _bodies(s):
+            yield from items_in(inner)

@@ -43,6 +43,19 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 }
 
 
+REQUIRED = frozenset(
+    {
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "lower-pipes",
+        "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
+        "name-registers",
+    }
+)  # fmt: skip
+"""Passes whose work the ones after them need, or without which every thread would do what one must."""
+
+OPTIONAL = tuple(name for name in _ORDER if name not in REQUIRED)
+"""Passes that `--no-PASS` leaves out."""
+
+
 def pipeline(target: str) -> str:
     """The whole way from the tile level to named PTX, in xDSL's pipeline syntax."""
     return ",".join((f"set-target{{arch={target}}}", *_ORDER))

@@ -19,6 +19,7 @@ from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import RegistersOp
 from tkc.ir.target import target_of
 
 WARPGROUP_WARPS = 4
@@ -44,10 +45,27 @@ class AssignRegistersPass(ModulePass):
             warps = max((r.first_warp.value.data + r.warps.value.data for r in roles), default=1)
             if 32 * warps > target.max_threads:
                 raise too_many_threads(kernel, roles, 32 * warps, target)
+            for role in roles:
+                check_moved(role)
             sharing = Sharing(kernel, roles, target, 32 * warps)
             if target.has({Feature.SETMAXNREG}) and sharing.wanted:
                 sharing.share()
             kernel.properties["threads"] = IntegerAttr(sharing.threads, i32)
+
+
+def check_moved(role: s.RoleOp) -> None:
+    """Where a program moves registers itself, whole warpgroups do it (PTX 9.7.19.5: all four warps execute it)."""
+    whole = not (
+        role.warps.value.data % WARPGROUP_WARPS or role.first_warp.value.data % WARPGROUP_WARPS
+    )
+    for op in [] if whole else role.walk():
+        if isinstance(op, RegistersOp):
+            raise TkcError.at(
+                "TK206",
+                f"role {role.sym_name.data} moves registers in {_warps(role)}; the four warps of a "
+                "warpgroup do that together, so `warps` is a multiple of 4",
+                location_of(op),
+            )
 
 
 def too_many_threads(

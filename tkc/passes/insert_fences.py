@@ -21,6 +21,7 @@ from xdsl.passes import ModulePass
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Await, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import RestartOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
 
@@ -57,7 +58,7 @@ def shared_by_proxies(kernel: s.KernelOp) -> set[SSAValue]:
         if isinstance(op, s.BufferOp):
             continue
         for buffer, touch in _touches(op):
-            if touch.space is Space.SHARED:
+            if touch.space is Space.SHARED and not _spelled_out(buffer):
                 seen.setdefault(buffer, set()).add(touch.proxy)
     return {b for b, proxies in seen.items() if {Proxy.GENERIC, Proxy.ASYNC} <= proxies}
 
@@ -68,6 +69,20 @@ def has_tensor_memory(kernel: s.KernelOp) -> bool:
         isinstance(o, s.BufferOp) and o.buffer.type.home.data == Home.TENSOR
         for o in kernel.body.block.ops
     )
+
+
+def _spelled_out(value: SSAValue) -> bool:
+    """Whether no pipe carries a buffer, or the buffer of an accumulator: then the program has written the fences."""
+    while True:
+        match value.owner:
+            case s.BufferOp() as op:
+                return op.explicit is not None
+            case s.OpenOp() as op:
+                value = op.buffer
+            case s.ZeroOp() | s.MmaOp() | RestartOp() as op:
+                value = op.source
+            case _:
+                return False
 
 
 def _synchronises(op: Operation) -> bool:
@@ -140,7 +155,7 @@ class RoleFences:
                 ):
                     self._proxy(op, buffer, after=False)
                     self._proxy(op, buffer, after=True)
-                elif touch.proxy is Proxy.TENSOR and self.tensor:
+                elif touch.proxy is Proxy.TENSOR and self.tensor and not _spelled_out(buffer):
                     self._tensor(op, buffer, after=False)
                     self._tensor(op, buffer, after=True)
 

@@ -27,6 +27,7 @@ from tkc.diagnostics import Bug, TkcError
 from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.types import BarriersType
 from tkc.ir.syntax import segments
@@ -98,8 +99,8 @@ class Ring:
 
     @property
     def scope(self) -> dict[str, Attribute]:
-        """Signals order plain accesses of CTAs that share the ring at the cluster's scope; accesses of the copy engine and
-        of products, at the scope of a CTA."""
+        """Signals order plain accesses of CTAs that share the ring at the cluster's scope; accesses of the copy engine
+        and of products, at the scope of a CTA."""
         signals = [u.operation for u in self.pipe.ring.uses]
         plain = any(
             How.GENERIC in how_of(o) for o in signals if isinstance(o, s.CommitOp | s.ReleaseOp)
@@ -295,7 +296,9 @@ class RoleLowering:
                     self._signal(op)
                 case s.ForOp():
                     self._loop(op, states)
-                case s.IfOp() if any(self._used(b) for r in op.regions for b in r.blocks):
+                case s.IfOp() | WhileOp() if any(
+                    self._used(b) for r in op.regions for b in r.blocks
+                ):
                     raise TkcError.at(
                         "TK110", "an item under a condition is not supported yet", location_of(op)
                     )

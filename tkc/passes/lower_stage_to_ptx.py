@@ -25,6 +25,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, kernel, string
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.target import target_of
 from tkc.passes.lowering import (
@@ -162,10 +163,13 @@ def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
 
     Where there are too few for all roles, those go without whose threads never meet.
     """
-    ids, after = _numbered(roles)
+    taken = {
+        op.number.value.data for r in roles for op in r.walk() if isinstance(op, NamedBarrierOp)
+    }
+    ids, after = _numbered(roles, taken)
     if after > NAMED_BARRIERS:
         meeting = [r for r in roles if any(isinstance(op, s.RoleBarrierOp) for op in r.walk())]
-        ids, after = _numbered(meeting)
+        ids, after = _numbered(meeting, taken)
         if after > NAMED_BARRIERS:
             raise TkcError.at(
                 "TK209",
@@ -180,10 +184,13 @@ def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
     return ids
 
 
-def _numbered(roles: list[s.RoleOp]) -> tuple[dict[s.RoleOp, int], int]:
+def _numbered(roles: list[s.RoleOp], taken: set[int]) -> tuple[dict[s.RoleOp, int], int]:
+    """Runs of numbers that the program has not taken itself."""
     ids: dict[s.RoleOp, int] = {}
     number = 1
     for role in roles:
+        while taken & {*range(number, number + _number(role.groups))}:
+            number += 1
         ids[role], number = number, number + _number(role.groups)
     return ids, number
 

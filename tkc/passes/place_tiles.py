@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
 from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.diagnostics import TargetError, TkcError
@@ -98,6 +99,10 @@ def _declaration(p: Placement, op: Operation) -> None:
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
             _buffer(p, op.tile, op.sym_name.data, type)
+        case s.BarriersOp():
+            from tkc.passes.placement.explicit import explicit
+
+            explicit(p, op)
         case t.AccumOp():
             _accum(p, op)
         case t.PipeOp():
@@ -109,8 +114,11 @@ def _declaration(p: Placement, op: Operation) -> None:
 
 
 def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
+    properties: dict[str, Attribute] = {"sym_name": StringAttr(name)}
+    if is_explicit(tile):
+        properties["explicit"] = UnitAttr()
     p.values[tile] = p.emit.value(
-        s.BufferOp.create(properties={"sym_name": StringAttr(name)}, result_types=[type]), name
+        s.BufferOp.create(properties=properties, result_types=[type]), name
     )
 
 
@@ -179,6 +187,10 @@ def _role(p: Placement, role: t.RoleOp, first_warp: int) -> None:
     p.role = Role(role.sym_name.data, plan)
     body = Block()
     with p.emit.inside(body):
+        if p.home is Home.REGISTER and any(is_explicit(a.tile) for a in p.accumulators):
+            from tkc.passes.placement.explicit import open_accumulators
+
+            open_accumulators(p, role)
         statements(p, role.body.block)
         if p.role.bulk:
             p.emit.add(s.BulkWaitOp.create(properties={"pending": integer(0), "id": p.id("drain")}))

@@ -21,6 +21,7 @@ from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
+from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
@@ -44,7 +45,9 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                 case CopyOp() as copy:
                     other = copy.destination if use.index == 0 else copy.source
                     found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
-                case ReadOp():
+                case TmaLoadOp() | TmaStoreOp():
+                    found.add(Use.COPY)
+                case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)
                 case _:
                     pass

@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import (
     Across as Across,
@@ -111,7 +112,7 @@ class TmaLoadOp(StageOp):
 class TmaStoreOp(StageOp):
     """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
 
-    With `add` the slot's elements are added to the tensor's, each addition whole and in no order.
+    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache.
     """
 
     name = "stage.tma_store"
@@ -121,7 +122,8 @@ class TmaStoreOp(StageOp):
     tensor = operand_def(TensorType)
     coordinates = var_operand_def(i32)
     box = prop_def(ArrayAttr[IntegerAttr])
-    add = opt_prop_def(UnitAttr)
+    reduce = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -157,7 +159,8 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis. With `pair`, of both CTAs' accumulators and operands."""
+    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products round
+    it are operations of their own."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -169,6 +172,7 @@ class MmaOp(StageOp):
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
     by = opt_prop_def(StringAttr)
+    alone = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
     value = result_def(AccumulatorType)
     traits = traits_def(
@@ -287,6 +291,7 @@ STAGE = Dialect(
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
+        *EXPLICIT,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

@@ -81,10 +81,12 @@ class To(StrEnum):
 class StageOp(Operation):
     """Base of the stage operations.
 
-    `BY` is who executes one unless its property `by` says otherwise; None is neutral.
+    `BY` is who executes one unless its property `by` says otherwise; None is neutral. `EACH`: a thread may execute it
+    for itself, since it meets no other there.
     """
 
     BY: ClassVar[By | None] = None
+    EACH: ClassVar[bool] = False
 
     @property
     def executed_by(self) -> By | None:
@@ -194,7 +196,8 @@ class IfOp(StageOp):
 
 @irdl_op_definition
 class BufferOp(StageOp):
-    """A ring of tiles. `staging` marks one that the compiler made for a store.
+    """A ring of tiles. `staging` marks one that the compiler made for a store, `explicit` one that no pipe
+    carries, whose synchronisation the program spells out.
 
     `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed.
     """
@@ -203,6 +206,7 @@ class BufferOp(StageOp):
     sym_name = prop_def(StringAttr)
     offset = opt_prop_def(IntegerAttr)
     staging = opt_prop_def(UnitAttr)
+    explicit = opt_prop_def(UnitAttr)
     buffer = result_def(BufferType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "buffer", Space.SHARED)))
 

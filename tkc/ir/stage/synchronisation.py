@@ -73,14 +73,16 @@ class ReleaseOp(StageOp):
 
 @irdl_op_definition
 class MbarrierWaitOp(StageOp):
-    """Waits until the phase of this parity has completed; acquires at CTA scope, or as `scope` says."""
+    """Waits until the phase of this parity has completed; acquires at CTA scope, or as `sem` and `scope` say."""
 
     name = "stage.mbarrier_wait"
+    EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     parity = operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
     scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("barriers"), Touch(Kind.WRITE, "barriers", Space.BARRIER)))
 
@@ -90,6 +92,7 @@ class MbarrierExpectOp(StageOp):
     """One arrival that also announces `bytes` of transactions to come."""
 
     name = "stage.mbarrier_expect"
+    EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     bytes = prop_def(IntegerAttr)
@@ -100,14 +103,16 @@ class MbarrierExpectOp(StageOp):
 
 @irdl_op_definition
 class MbarrierArriveOp(StageOp):
-    """One arrival by each executing thread, on the CTA's own barrier or on those that `to` says; releases at CTA scope,
-    or as `scope` says."""
+    """One arrival, or `count`, by each executing thread, on the CTA's own barrier or on those that `to` says; releases
+    at CTA scope, or as `scope` says."""
 
     name = "stage.mbarrier_arrive"
+    EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
+    count = opt_prop_def(IntegerAttr)
     to = opt_prop_def(StringAttr)
     scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Signal("barriers", 1)))
@@ -131,6 +136,7 @@ class ProxyFenceOp(StageOp):
     """Orders the generic and the async proxy in `space` both ways; `guards` names the buffers it stands there for."""
 
     name = "stage.proxy_fence"
+    EACH: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ALL
     space = prop_def(StringAttr)
     guards = prop_def(ArrayAttr[StringAttr])
@@ -149,6 +155,7 @@ class Tcgen05FenceOp(StageOp):
     """`tcgen05.fence::before_thread_sync` or `::after_thread_sync`, as `side` says."""
 
     name = "stage.tcgen05_fence"
+    EACH: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ALL
     side = prop_def(StringAttr)
     id = prop_def(StringAttr)

@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
+from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
 from tkc.ir.tile.types import (
     AccumType,
@@ -330,6 +331,7 @@ class ZeroOp(Operation):
     """`d = 0`: the item's first matrix product starts from zero."""
 
     name = "tile.zero"
+    CHANGES: ClassVar[tuple[str, ...]] = ("accum",)
     accum = operand_def(AccumType)
     traits = traits_def(Effects(Touch(WRITE, "accum", Space.TENSOR)))
 
@@ -340,14 +342,18 @@ class MmaOp(Operation):
     say.
 
     With `pair`, d and a are the rows, and b the columns, that one CTA of a pair holds: b has half of d's columns.
+    `alone` is as in `stage.mma`.
     """
 
     name = "tile.mma"
+    CHANGES: ClassVar[tuple[str, ...]] = ("d",)
+    """Operands whose accumulator it changes; `*` is every accumulator in registers."""
     d = operand_def(AccumType)
     a = operand_def(SharedType)
     b = operand_def(SharedType)
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
+    alone = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
@@ -447,7 +453,7 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS,
+        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import cache_policy
 from tkc.ir.isa.targets import Feature
 from tkc.ir.isa.tensormap import GRANULE
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.state import Kernel, lowers
 from tkc.passes.lowering.synchronisation import LEADER
@@ -65,7 +68,7 @@ BOX = 256
 
 
 def _boxes(
-    k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp
+    k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp
 ) -> tuple[list[int], int, int, int]:
     """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
     _, type = k.buffer(buffer)
@@ -79,34 +82,41 @@ def _boxes(
     return box, -(-type.shape[-1] // columns), columns, tile.block
 
 
-def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp, moved: int) -> list[Any]:
+def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: int) -> list[Any]:
     numbers = [k.number(c) for c in reversed(op.coordinates)]
     return [k.add(numbers[0], moved), *numbers[1:]]
 
 
 @lowers(s.TmaLoadOp, Feature.TMA)
 def load(k: Kernel, op: s.TmaLoadOp) -> None:
-    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     assert op.barriers is not None
+    start_load(k, op, op.barriers, op.slot)
+
+
+def start_load(
+    k: Kernel, op: s.TmaLoadOp | TmaLoadToOp, barriers: SSAValue, entry: SSAValue
+) -> None:
+    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     place = k.slot_address(op.buffer, op.slot)
-    bar = k.barrier_address(op.barriers, op.slot)
     how, mask, first = [], [], 0
-    if op.multicast is not None:
+    bar = k.barrier_address(barriers, entry)
+    multicast = op.multicast if isinstance(op, s.TmaLoadOp) else None
+    if multicast is not None:
         how, mask = [".multicast::cluster"], [k.every_cta]
-        axis = len(box) - 1 - op.multicast.value.data
+        axis = len(box) - 1 - multicast.value.data
         box[axis] //= k.ctas
         rank = k.emit.special("%cluster_ctarank")
         first = k.mul(rank, box[axis])
         place = k.at(place.base, place.offset, k.mul(rank, box[axis] * k.tile(type).span))
-    if op.to is not None:
+    if isinstance(op, s.TmaLoadOp) and op.to is not None:
         how = [*how, k.cta_group]
         bar = At(k.emit("mapa", k.address(bar), LEADER), 0)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     for span in range(spans):
         coordinates = _coordinates(k, op, span * columns)
-        if op.multicast is not None:
+        if multicast is not None:
             coordinates[axis] = k.add(coordinates[axis], first)
         k.emit(
             "cp.async.bulk.tensor.load",
@@ -118,10 +128,13 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
             coordinates,
             bar,
             *mask,
+            **_hint(op.hint if isinstance(op, TmaLoadToOp) else None),
         )
 
 
-REDUCTION = ("cp.reduce.async.bulk.tensor", ".add")
+def _hint(hint: StringAttr | None) -> dict[str, Any]:
+    """The modifier and operand of a priority in the L2 cache."""
+    return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
 
 
 def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
@@ -150,7 +163,9 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)
     place = k.slot_address(op.buffer, op.slot)
-    name, *how = ("cp.async.bulk.tensor.store",) if op.add is None else REDUCTION
+    name, how = "cp.async.bulk.tensor.store", []
+    if op.reduce is not None:
+        name, how = "cp.reduce.async.bulk.tensor", [f".{op.reduce.data}"]
     for span in range(spans):
         k.emit(
             name,
@@ -159,4 +174,5 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
             map,
             _coordinates(k, op, span * columns),
             At(place.base, place.offset + span * stride),
+            **_hint(op.hint),
         )

@@ -208,7 +208,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
     sums = DTYPES[type.dtype.data].ptx
     signs = [1, 1] if DTYPES[type.dtype.data].floating else []
     registers = list(source.registers)
-    k.emit("wgmma.fence")
+    if op.alone is None:
+        k.emit("wgmma.fence")
     for piece in range(pieces):
         for step in range(p.k // p.row.k):
             enable = source.started if step == 0 else True
@@ -230,7 +231,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
                 *majors,
                 c=registers[piece],
             )
-    k.emit("wgmma.commit_group")
+    if op.alone is None:
+        k.emit("wgmma.commit_group")
     k.values[op.value] = Accumulator(tuple(registers), 0, True)
 
 

@@ -116,6 +116,10 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
+            import tkc.passes.lowering.explicit  # noqa: F401 - registers the ways of explicit code, which few programs have
+
+            candidates = self.TABLE.get(type(op))
+        if candidates is None:
             raise Bug("lower-stage-to-ptx", f"{op.name} should be gone by now")
         for candidate in candidates:
             if self.target.has(candidate.needs):

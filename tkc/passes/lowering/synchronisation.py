@@ -19,10 +19,11 @@ ALL_LANES = -1
 def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
+    sem = "acquire" if op.sem is None else op.sem.data
     scope = "cta" if op.scope is None else op.scope.data
     k.emit.repeat(
         lambda: k.emit(
-            "mbarrier.try_wait.parity", ".acquire", f".{scope}", ".shared::cta", place, parity
+            "mbarrier.try_wait.parity", f".{sem}", f".{scope}", ".shared::cta", place, parity
         )
     )
 
@@ -38,14 +39,15 @@ def expect(k: Kernel, op: s.MbarrierExpectOp) -> None:
 @lowers(s.MbarrierArriveOp)
 def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
+    count = [] if op.count is None else [op.count.value.data]
     if op.to is None:
-        k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place)
+        k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place, *count)
         return
     # Without words for it the scope is the CTA; to say so of another CTA's barrier is not PTX.
     scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
     ranks = range(k.ctas) if op.to.data == To.ALL else (LEADER,)
     for rank in ranks:
-        k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank))
+        k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank), *count)
 
 
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
@@ -66,7 +68,8 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
 
 @lowers(s.ProxyFenceOp, Feature.TMA)
 def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
-    k.emit("fence.proxy.async", f".{op.space.data}")
+    space = [f".{op.space.data}"] if op.space.data else []
+    k.emit("fence.proxy.async", *space)
 
 
 @lowers(s.Tcgen05FenceOp, Feature.TCGEN05)

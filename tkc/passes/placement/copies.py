@@ -53,8 +53,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
         case SliceType(), SharedType():
             _check_once(p, op, "loads")
             slot = p.role.slots[destination]
-            _check_box(slot.type, op)
-            box = _box(p, source, slot.type.shape)
+            check_box(slot.type, op)
+            box = box_of(p, source, slot.type.shape)
             slot.touch(How.TMA, slot.type.slot_bytes)
             p.emit.add(
                 s.TmaLoadOp.create(
@@ -70,8 +70,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             if op.add is not None:
                 _check_once(p, op, "adds")
             slot = p.role.slots[source]
-            _check_box(slot.type, op)
-            box = _box(p, destination, slot.type.shape)
+            check_box(slot.type, op)
+            box = box_of(p, destination, slot.type.shape)
             slot.touch(How.BULK)
             p.role.bulk = True
             p.emit.add(
@@ -138,7 +138,7 @@ class Box:
     """The tensor's axes that the piece has, in order."""
 
 
-def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
+def box_of(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
     """The box of a piece of `shape` at the start of a slice."""
     op = slice.owner
     assert isinstance(op, t.SliceOp)
@@ -161,7 +161,7 @@ def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
     )
 
 
-def _check_box(buffer: BufferType, op: Operation) -> None:
+def check_box(buffer: BufferType, op: Operation) -> None:
     """TK207 where the copy engine has no boxes for a tile."""
     shape = list(buffer.shape)
     if len(shape) == 1:
@@ -228,7 +228,7 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     depth = STORE_SLOTS * rows.groups
     type = BufferType.of(tile.dtype.data, shape, depth, Home.SHARED, choice.swizzle)
     staging = _staging(p, type)
-    box = _box(p, op.destination, type.shape)
+    box = box_of(p, op.destination, type.shape)
     p.role.bulk = True
     for block in range(rows.blocks):
 
@@ -262,7 +262,7 @@ def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
     rows = Rows(threads, 1, count // (each * threads), FragmentLayout.ROWS)
     type = BufferType.of(tile.dtype.data, (each * threads,), STORE_SLOTS, Home.SHARED, "none")
     staging = _staging(p, type)
-    box = _box(p, op.destination, type.shape)
+    box = box_of(p, op.destination, type.shape)
     p.role.bulk = True
     for block in range(rows.blocks):
         value = fragment(p, op.source, Piece(rows, block, each, p.emit.const(0)))
@@ -333,7 +333,11 @@ def _store_slice(
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
     """What a store of the box says of itself."""
-    return {"box": box.extents} if op.add is None else {"box": box.extents, "add": UnitAttr()}
+    return (
+        {"box": box.extents}
+        if op.add is None
+        else {"box": box.extents, "reduce": StringAttr("add")}
+    )
 
 
 def _send(

@@ -17,6 +17,7 @@ from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
+from tkc.ir.tile.explicit import ReadColumnsOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.passes.placement.places import first_row, load
 from tkc.passes.placement.state import Placement, integer
@@ -97,13 +98,13 @@ def held_whole(p: Placement, value: SSAValue) -> bool:
     return False
 
 
-def reads(value: SSAValue) -> list[t.ReadOp]:
+def reads(value: SSAValue) -> list[t.ReadOp | ReadColumnsOp]:
     """The reads that a register tile was computed from."""
-    found: list[t.ReadOp] = []
+    found: list[t.ReadOp | ReadColumnsOp] = []
     todo, seen = [value], {value}
     while todo:
         owner = todo.pop().owner
-        if isinstance(owner, t.ReadOp):
+        if isinstance(owner, t.ReadOp | ReadColumnsOp):
             found.append(owner)
         elif isinstance(owner, t.CastOp | t.MapOp | tv.ReshapeOp):
             for operand in owner.operands:
@@ -130,7 +131,7 @@ def fragment(
     op = value.owner
     if isinstance(op, tv.ReshapeOp):
         result = _oriented(p, op.source, type, piece)
-    elif isinstance(op, t.ReadOp):
+    elif isinstance(op, t.ReadOp | ReadColumnsOp):
         result = _read(p, op, type, piece)
     elif isinstance(op, t.CastOp | t.MapOp | tv.FillOp):
         operands = [fragment(p, x, piece, made) for x in op.operands]
@@ -199,24 +200,32 @@ def _oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) 
                 )
 
 
-def _read(p: Placement, op: t.ReadOp, type: FragmentType, piece: Piece) -> SSAValue:
-    slot = p.role.slots[op.tile]
+def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece: Piece) -> SSAValue:
+    key = p.role.key(op.tile)
+    slot = p.role.slots[key]
+    column = piece.column
     with p.emit.at(op.location):
         if isinstance(op.tile.type, AccumType):
             slot.touch(How.TENSOR)
-            nonzero = _nonzero(p, op)
+            if isinstance(op, t.ReadOp):
+                nonzero = _nonzero(p, op)
+            else:
+                nonzero = [p.values[v] for v in op.nonzero]
+                column = p.emit.arith("add", p.values[op.column], column)
             return p.emit.value(
                 s.ReadAccumulatorOp.create(
-                    operands=[p.role.accumulators[op.tile], piece.column, *nonzero],
+                    operands=[p.role.accumulators[key], column, *nonzero],
                     properties={"row_block": integer(piece.block)},
                     result_types=[type],
                 )
             )
         slot.touch(How.GENERIC)
+        if isinstance(op, ReadColumnsOp):
+            column = p.emit.arith("add", p.values[op.column], column)
         row = None if type.a_column else first_row(p, piece.rows, piece.block)
         return p.emit.value(
             s.LoadSharedOp.create(
-                operands=[slot.buffer, slot.slot, piece.column, *([row] if row else [])],
+                operands=[slot.buffer, slot.slot, column, *([row] if row else [])],
                 result_types=[type],
             )
         )

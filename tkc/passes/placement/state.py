@@ -64,12 +64,17 @@ class Role:
     plan: RolePlan
     slots: dict[SSAValue, Slot] = field(default_factory=dict[SSAValue, Slot])
     accumulators: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    known: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     stagings: list[Staging] = field(default_factory=list[Staging])
     held: dict[tuple[SSAValue, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int], SSAValue]
     )
     """Register values that are made already, by row block."""
     bulk: bool = False
+
+    def key(self, slot: SSAValue) -> SSAValue:
+        """What `accumulators` and `slots` know a slot by: the tile for one of `known`, whose registers flow."""
+        return self.known.get(slot, slot)
 
 
 class Placement:
