@@ -21,13 +21,14 @@ MAY_IMPORT = {
     "frontend": {"frontend", "ir", "diagnostics"},
     "analysis": {"analysis", "ir", "ir.isa", "diagnostics"},
     "passes": {"passes", "analysis", "ir", "ir.isa", "diagnostics"},
-    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version"},
+    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version", "cache"},
     "emulator": {"emulator", "ir.isa", "diagnostics"},
     "bench": {"bench", "", "diagnostics"},
     "lsp": {"lsp", "", "diagnostics"},
     "diagnostics": set[str](),
     "scales": set[str](),
     "version": set[str](),
+    "cache": {"version"},
 }
 """Room → rooms it may import; `""` is the public API, `tkc` itself."""
 
@@ -35,10 +36,12 @@ OVER_ALL = {
     "",
     "__main__",
     "arguments",
+    "cached_run",
     "clock",
     "commands",
     "driver",
     "dump",
+    "expectations",
     "job",
     "kernel",
     "opt",

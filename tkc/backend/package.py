@@ -36,12 +36,15 @@ pair; delete the line to launch an edited text. The form of a KERNEL, all keys i
 
 ARGUMENT, an array:
     {"name": "A", "dtype": "bf16", "dims": ["M", "K"], "access": "read" | "write" | "readwrite",
-     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?}
+     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?, "scales": {…}?}
     dims: outermost first; a symbol, an integer, or an EXPR (checked, not solved). Sub-byte dtypes count elements.
     major: the axis that must have element stride 1; the last when absent.
     contiguous: "major" (that axis only), "all" (row-major without gaps), "none" (any strides). When absent: "all" if a
     pointer reads it (a kernel that takes the strides too says "major"), else "major".
     align: bytes, of the base address; when absent 16 if a tensor map reads it (32 for padded types), else one element.
+    scales: {"of": "A", "block": 16}, the array holds the block scales of argument A, which stands before it: for each
+    index of A's leading axes the scales of its last two, in the order of `tkc.scales.interleave`, padding included. The
+    user passes both as a pair, or one after the other.
 ARGUMENT, a scalar: {"name": "alpha", "dtype": "f32", "scalar": true}. Python numbers; checked against the dtype.
 
 ARG, one of

@@ -36,6 +36,12 @@ def describe(x: Any) -> str:
             return f"an element of {x.tensor}, {x.dtype}"
         case Slice():
             return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
+        case Tile() if x.accumulator and x.scale is not None:
+            return f"the scales {x.name}"
+        case P.Scales():
+            return f"the scales of {x.tile.name}"
+        case P.Scaled():
+            return f"the scaled tile {x.tile.name}"
         case Tile():
             return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
         case X.Place():

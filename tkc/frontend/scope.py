@@ -96,12 +96,13 @@ class Entry(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """A tile inside a put or get: by which word, of which pipe, and how many loops stand round the block."""
+    """A tile inside a put or get: by which word, of which pipe, and how many loops and conditions stand round it."""
 
     direction: str
     pipe: Pipe
     loops: int
     span: Span
+    conditions: int = 0
 
 
 def article(phrase: str) -> str:

@@ -14,6 +14,7 @@ import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
@@ -292,8 +293,12 @@ class Values:
 
     def _product(self, left: Any, right: Any, span: Span) -> Product:
         sides: list[tuple[Tile, bool]] = []
+        scales: list[Tile] = []
         for x in (left, right):
             tile, transposed = (x.tile, True) if isinstance(x, Transposed) else (x, False)
+            if isinstance(tile, P.Scaled):
+                scales.append(tile.scales)
+                tile = tile.tile
             if isinstance(tile, _RUNTIME):
                 self.later("a matrix product with an operand in registers", x.span)
             if not isinstance(tile, Tile) or tile.accumulator:
@@ -311,7 +316,8 @@ class Values:
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        if a.dtype != b.dtype:
+        scaling.multiply(self.scope, sides, span)
+        if a.dtype != b.dtype and a.scale is None:
             self.fail(
                 "TK105",
                 f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
@@ -319,13 +325,20 @@ class Values:
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        return Product(a, ta, b, tb, (rows, columns), span)
+        if len(scales) == 1:
+            self.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
+        pair = (scales[0], scales[1]) if scales else None
+        return Product(a, ta, b, tb, (rows, columns), span, pair)
 
     # postfix
 
     def _attribute(self, e: S.Attribute) -> Any:
         x = self.evaluate(e.base)
         name = e.name.text
+        if isinstance(x, P.Scaled) and name == "T":
+            return Transposed(x, e.span)
+        if isinstance(x, Tile) and name == "scales" and not x.accumulator and x.scale is not None:
+            return P.Scales(x, e.span)
         if isinstance(x, Tile) and name == "T" and not x.accumulator:
             return Transposed(x, e.span)
         if isinstance(x, Transposed) and name == "T":
@@ -399,7 +412,7 @@ class Values:
                     f"an index is a block or an integer, not {describe(x)}",
                     argument.value.span,
                 )
-        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span)
+        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
 
     def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
         extent, dim = block.axis.extent, tensor.dims[axis]
@@ -430,6 +443,8 @@ class Values:
             if isinstance(e.function, S.Attribute):
                 if e.function.name.text == "part":
                     return places.part(self, e, e.function)
+                if e.function.name.text == "scaled":
+                    return scaling.scaled(self, e, e.function)
                 self._attribute(e.function)
             self.fail("TK106", "only a function is called", e.span)
         name = e.function.text
@@ -528,6 +543,8 @@ class Values:
                 e.span,
             )
         self.reads(tile, e.span)
+        if tile.scale is not None:
+            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)
 
     def reads(self, tile: Tile, span: Span) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
 from tkc.frontend.elements import is_element, store
 from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
@@ -59,6 +60,9 @@ class Writes:
             self.values.fail(
                 "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
             )
+        if isinstance(target, Tile) and scaling.holds_scales(target):
+            self._writes(s, target)
+            return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)._replace(multicast=shared)
         if isinstance(target, Place):
@@ -117,7 +121,7 @@ class Writes:
             isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
         ):
             return target
-        if isinstance(target, Tile) and not target.accumulator:
+        if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
         if isinstance(target, Tile | Place):
@@ -137,7 +141,8 @@ class Writes:
             s.target.span,
         )
 
-    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+    def _writes(self, s: S.Copy, tile: Tile) -> None:
+        """A tile of a pipe is written once in a put, and surely."""
         owned = self.values.owned(tile, s.target.span)
         pipe = owned.pipe
         note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
@@ -149,13 +154,16 @@ class Writes:
                 s.target.span,
                 note,
             )
-        if self.scope.conditional:
-            self.values.later("a copy into a pipe's tile under a condition", s.span)
+        if self.scope.conditional > owned.conditions:
+            self.values.later("a copy into a pipe's tile under a condition inside its put", s.span)
         if len(self.scope.loops) > owned.loops:
             self.values.later("a copy into a tile from a loop inside its put", s.span)
         if tile.name in self.scope.written:
             self.values.later(f"a second copy into `{tile.name}` in one put", s.span)
         self.scope.written.add(tile.name)
+
+    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+        self._writes(s, tile)
         if isinstance(source, Slice):
             self._same(s, tile, source)
             return P.Move(tile.name, source, s.span)
@@ -168,6 +176,7 @@ class Writes:
     def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
+            scaling.same(self.scope, target, source, s.span)
             return
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.source.span)
@@ -279,9 +288,14 @@ class Writes:
         return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
-        if self.scope.conditional:
-            self.values.later(f"writing accumulator {d.name} of a pipe under a condition", span)
+        if scaling.holds_scales(d):
+            self.values.fail(
+                "TK106", f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`", span
+            )
         owned = self.values.owned(d, span)
+        if self.scope.conditional > owned.conditions:
+            told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
+            self.values.later(told, span)
         if owned.direction == "get":
             self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
@@ -318,8 +332,20 @@ class Writes:
                 self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )
         a, b = product.a.name, product.b.name
+        scales = None
+        if product.scales is not None:
+            for tile in product.scales:
+                self.values.reads(tile, s.value.span)
+            scales = (product.scales[0].name, product.scales[1].name)
         return P.Multiply(
-            d.name, a, product.transpose_a, b, product.transpose_b, isinstance(s, S.Assign), s.span
+            d.name,
+            a,
+            product.transpose_a,
+            b,
+            product.transpose_b,
+            isinstance(s, S.Assign),
+            s.span,
+            scales,
         )
 
     def update(self, s: S.Update) -> P.Statement | None:

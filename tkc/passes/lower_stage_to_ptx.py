@@ -33,13 +33,14 @@ from tkc.passes.lowering import (
     fragments,
     products,
     scalars,
+    scales,
     shared,
     synchronisation,
     vectors,
 )
 from tkc.passes.lowering.state import Kernel
 
-FAMILIES = (copies, fragments, products, scalars, shared, synchronisation, vectors)
+FAMILIES = (copies, fragments, products, scalars, scales, shared, synchronisation, vectors)
 """Importing a family registers its ways."""
 
 TENSOR_WORD = 8

@@ -28,6 +28,9 @@ from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.scales import SCALED
+from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
+from tkc.ir.stage.scales import ScaledMmaOp as ScaledMmaOp
 from tkc.ir.stage.structure import (
     Across as Across,
 )
@@ -294,7 +297,7 @@ STAGE = Dialect(
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
-        *EXPLICIT, *ELEMENTS,
+        *SCALED, *EXPLICIT, *ELEMENTS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

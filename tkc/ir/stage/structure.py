@@ -142,6 +142,18 @@ class RoleOp(StageOp):
         return 32 * self.warps.value.data
 
 
+def remove_role(role: RoleOp) -> None:
+    """Erases a role from its kernel; the warps of roles behind it move up."""
+    block, removed = role.parent_block(), role.first_warp.value.data
+    assert block is not None
+    role.detach()
+    for other in block.ops:
+        if isinstance(other, RoleOp) and other.first_warp.value.data > removed:
+            moved = other.first_warp.value.data - role.warps.value.data
+            other.properties["first_warp"] = IntegerAttr(moved, other.first_warp.type)
+    role.erase()
+
+
 @irdl_op_definition
 class YieldOp(StageOp):
     """Ends a region with the values that it hands on."""

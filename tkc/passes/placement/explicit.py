@@ -135,7 +135,7 @@ def _slot(p: Placement, op: x.SlotOp) -> None:
     if op.slot in p.role.known:
         return
     slot = p.role.slots[op.slot] = Slot(op.tile, p.values[op.tile], p.values[op.index])
-    if isinstance(op.tile.type, AccumType):
+    if isinstance(op.tile.type, AccumType) and not slot.type.holds_scales:
         _open(p, op.slot, slot)
 
 
