@@ -15,6 +15,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, FragmentLayout, FragmentType
+from tkc.passes.lowering import narrow
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
 PACKED = {"bf16": ".bf16x2", "f16": ".f16x2"}
@@ -104,11 +105,18 @@ def cast(k: Kernel, op: s.CastOp) -> None:
         convert = _from_integers
     elif source.dtype in PACKED and to == "f32":
         convert = _unpack_single if single else _unpack
+    elif source.dtype == "f32" and to in narrow.NARROW:
+        convert = narrow.pack
+    elif source.dtype in narrow.NARROW and to == "f32":
+        convert = narrow.unpack
     else:
         raise TkcError.at(
             "TK110", f"converting {source.dtype} to {to} is not supported yet", location_of(op)
         )
-    dtype = to if to in PACKED else source.dtype
+    if single:
+        narrow.refuse_vector(to, op)
+        narrow.refuse_vector(source.dtype, op)
+    dtype = source.dtype if to == "f32" else to
     parts = tuple(convert(k, dtype, part) for part in source.parts)
     k.values[op.value] = replace(source, dtype=to, parts=parts)
 

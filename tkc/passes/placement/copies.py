@@ -40,7 +40,8 @@ STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
 
 TURNED = 64
-"""Columns of a register tile that become rows of one slot, where it is stored transposed."""
+"""Columns of a register tile that become rows of one slot, where it is stored transposed; and those of 8-bit elements in
+one slice, which are held as 32-bit values before."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -213,6 +214,8 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
     across = rows.unit if turned is not None else width
+    if turned is None and DTYPES[tile.dtype.data].bits == 8:
+        across = math.gcd(width, TURNED)
     choice = choose(tile.dtype.data, (height, across), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
