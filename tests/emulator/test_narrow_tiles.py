@@ -1,7 +1,8 @@
-"""Register tiles of 8-bit elements: every code exactly, rounding and saturation against ml_dtypes, products into them."""
+"""8-bit register tiles: every code, rounding and saturation against ml_dtypes, products into them; sums in f16."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -90,7 +91,9 @@ def test_every_code_comes_back(target: str, dtype: str) -> None:
     infinite = ~np.isfinite(wide)
     assert (y.view(np.uint8) == codes)[~infinite].all()
     again = y.astype(np.float32)[infinite]
-    assert (np.isnan(again) == np.isnan(wide[infinite])).all()  # an infinity becomes the largest value
+    assert (
+        np.isnan(again) == np.isnan(wide[infinite])
+    ).all()  # an infinity becomes the largest value
 
 
 @BOTH
@@ -132,3 +135,33 @@ def test_a_vector_of_bytes_is_refused(target: str) -> None:
         text = text.replace(old, new)
     with pytest.raises(tkc.TkcError, match="a vector of s8 in registers"):
         tkc.compile(text, target=target)
+
+
+@BOTH
+@pytest.mark.parametrize("bm", [64, 128, 256])
+@pytest.mark.parametrize("dtype", ["f16", "e4m3"])
+def test_sums_in_f16(target: str, dtype: str, bm: int) -> None:
+    """Small integers, whose sums f16 holds exactly; two accumulators in tensor memory; no products at all."""
+    text = (Path(__file__).parents[2] / "examples" / "gemm_bf16.tk").read_text()
+    for name in "AB":
+        text = text.replace(f"{name}: global[bf16", f"{name}: global[{dtype}")
+    for old, new in (
+        ("tile[bf16", f"tile[{dtype}"), ("C: global[bf16", "C: global[f16"), ("tile[f32", "tile[f16"),
+        ("bf16(read(d))", "read(d)"), ("BM = 128, BN = 256", f"BM = {bm}, BN = 64"),
+    ):  # fmt: skip
+        assert old in text, old
+        text = text.replace(old, new)
+    for depth in (208, 0):
+        type = TYPES.get(dtype, np.float16)
+        a, b = (RNG.integers(-3, 4, (rows, depth)).astype(type) for rows in (300, 72))
+        c = np.full((300, 72), np.nan, np.float16)
+        run(text, target, a, b, c)
+        assert (c == a.astype(np.float64) @ b.astype(np.float64).T).all()
+
+
+def test_wide_operands_do_not_sum_in_f16() -> None:
+    text = PRODUCT.replace("TYPE", "s8").replace("BM", "128").replace("d: tile[f32", "d: tile[f16")
+    with pytest.raises(
+        tkc.TkcError, match="a product of bf16 sums in f32, and accumulator d is f16"
+    ):
+        tkc.compile(text, target="sm_90a")

@@ -45,7 +45,7 @@ CASES = [
         "tile[bf16, BM, BN]",
         "TK105",
         "tile[bf16, BM, BN]",
-        "is f32, or i32 of s8 and u8, not bf16",
+        "f16 of f16 and 8-bit floats, or i32 of s8 and u8, not bf16",
     ),
     ("shared b: tile[bf16", "shared b: tile[f16", "TK105", "B[n, k]", "is f16 and"),
     # kinds
@@ -178,7 +178,6 @@ LATER = [
     ("A: global[bf16, M, K]", "A: global[bf16]", "a tensor of 0 axes"),
     ("C: global", "x: i64, C: global", "scalar arguments of i64"),
     ("tile[f32, BM, BN] * 2", "tile[f32, BM, BN] * 2 in a", "in the place of another"),
-    ("tile[f32, BM, BN]", "tile[f16, BM, BN]", "an accumulator of f16"),
     ("tile[bf16, BM, BK]", "tile[bf16, BM]", "a tile of 1 axis"),
     ("load -> math", "load -> math by turns", "`by turns`"),
     ("load -> math", "load, store -> math", "several producers"),

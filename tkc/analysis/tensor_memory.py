@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.types import BufferType
 
@@ -21,8 +20,8 @@ def row_blocks(type: BufferType) -> int:
 
 
 def columns_of(type: BufferType) -> int:
-    """32-bit columns of one slot; row blocks lie one after another."""
-    return row_blocks(type) * type.shape[1] * DTYPES[type.dtype.data].bits // 32
+    """32-bit columns of one slot, each of which holds one value, narrow ones too; row blocks lie one after another."""
+    return row_blocks(type) * type.shape[1]
 
 
 def columns_given(target: Target) -> int:

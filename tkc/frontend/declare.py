@@ -19,8 +19,7 @@ from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
-ACCUMULATORS = ("f32", "i32")
-ACCUMULATORS_LATER = ("f16",)
+ACCUMULATORS = ("f32", "f16", "i32")
 MAX_RANK = 5
 MAX_ARRIVALS = 2**20 - 1
 """What an mbarrier counts to (PTX 9.7.15.16)."""
@@ -381,10 +380,10 @@ class Declarations:
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype not in ACCUMULATORS:
-            if dtype in ACCUMULATORS_LATER:
-                self._later(f"an accumulator of {dtype}", type_.span)
             self._fail(
-                "TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span
+                "TK105",
+                f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {dtype}",
+                type_.span,
             )
         shape: list[int] = []
         for axis in axes:

@@ -30,6 +30,9 @@ ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
 
 
+HALVES = ("f16", "e4m3", "e5m2")
+"""Operands whose products may be summed in f16, too."""
+
 INTEGERS = ("s8", "u8")
 """Operands whose products are summed in i32; all others' are in f32."""
 
@@ -307,11 +310,12 @@ class Writes:
                     f"{product.b.name} is {product.b.dtype} {list(product.b.shape)}", product.b.span
                 ),
             )
-        wanted = "i32" if product.a.dtype in INTEGERS else "f32"
-        if d.dtype != wanted:
+        dtype = product.a.dtype
+        wanted = ("i32",) if dtype in INTEGERS else ("f32", "f16") if dtype in HALVES else ("f32",)
+        if d.dtype not in wanted:
             self.values.fail(
                 "TK105",
-                f"a product of {product.a.dtype} sums in {wanted}, and accumulator {d.name} is {d.dtype}",
+                f"a product of {dtype} sums in {' or '.join(wanted)}, and accumulator {d.name} is {d.dtype}",
                 s.span,
                 self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )

@@ -22,8 +22,14 @@ PACKED = {"bf16": ".bf16x2", "f16": ".f16x2"}
 """The 16-bit dtypes and the conversion that makes a pair of them."""
 
 
+LOWER_HALVES = 0x5410
+"""The selector of prmt that joins the lower halves of two registers, where tcgen05 leaves 16-bit sums."""
+
 MOST_LOADED = 128
 """Columns that one tcgen05.ld.32x32b brings."""
+
+
+Part = tuple[SSAValue, ...]
 
 
 def fragment_type(value: SSAValue) -> FragmentType:
@@ -74,7 +80,10 @@ def read_tensor(k: Kernel, op: s.ReadAccumulatorOp) -> None:
         )
         done += count
     k.emit("tcgen05.wait::ld")
-    _finish(k, op, [wide(k, one, 0, type_of(one).count) for one in loaded])
+    parts: list[Part] = [wide(k, one, 0, type_of(one).count) for one in loaded]
+    if fragment_type(op.value).dtype.data in PACKED:
+        parts = [(k.emit("prmt", *pair, LOWER_HALVES),) for pair in parts]
+    _finish(k, op, parts)
 
 
 @lowers(s.ReadAccumulatorOp, Feature.WGMMA)
@@ -85,7 +94,10 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     if not isinstance(first, int):
         raise Bug("lower-stage-to-ptx", "registers are not found at run time")
     registers = accumulator.registers[op.row_block.value.data]
-    _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
+    if fragment_type(op.value).dtype.data in PACKED:
+        _finish(k, op, [(k.emit.slice(registers, first // 4, columns // 4),)])
+    else:
+        _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
 
 
 # Arithmetic ----------------------------------------------------------------------------------------------------------
@@ -119,9 +131,6 @@ def cast(k: Kernel, op: s.CastOp) -> None:
     dtype = source.dtype if to == "f32" else to
     parts = tuple(convert(k, dtype, part) for part in source.parts)
     k.values[op.value] = replace(source, dtype=to, parts=parts)
-
-
-Part = tuple[SSAValue, ...]
 
 
 def _pack(k: Kernel, dtype: str, part: Part) -> Part:

@@ -40,8 +40,8 @@ STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
 
 TURNED = 64
-"""Columns of a register tile that become rows of one slot, where it is stored transposed; and those of 8-bit elements in
-one slice, which are held as 32-bit values before."""
+"""Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
+in one slice, which are held as 32-bit values before."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
