@@ -184,7 +184,6 @@ LATER = [
     ("load -> math", "load -> load", "from role load to itself"),
     ("group = 8", "order = longest_first", "the order of a schedule"),
     ("schedule work:", "schedule work(i):", "a schedule with arguments"),
-    ("a <- A[m, k]", "a <- A[m, k], evict_last", "a hint after a copy"),
     ("a <- A[m, k]", "a <- A[m, k]; a <- A[m, k]", "a second copy into `a`"),
     ("d = 0", "d = 1", "here the integer 1"),
     ("d = 0", "d = 0; keep d", "`keep`"),

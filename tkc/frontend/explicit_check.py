@@ -18,6 +18,7 @@ from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import REGISTER, Failed, Int, Scope, listed
 from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Values
+from tkc.frontend.writes import HINTS
 
 MAX_UNROLLED = 64
 """Copies of a body that a loop over listed values may make."""
@@ -35,7 +36,6 @@ FENCES: dict[str, dict[str, str]] = {
 
 GROUPS = ("stores", "products")
 SYNCS = ("role", "warp", "cta")
-HINTS = ("evict_first", "evict_last", "evict_normal")
 REDUCTIONS = {"<-": "", "+=": "add"}
 """How a store combines with what is there."""
 

@@ -276,6 +276,8 @@ class _Kernel:
                     properties: dict[str, Attribute] = {"add": UnitAttr()} if s.add else {}
                     if s.multicast:
                         properties["multicast"] = UnitAttr()
+                    if s.hint:
+                        properties["hint"] = StringAttr(s.hint)
                     self.emit(
                         T.CopyOp, s.span, [source, self.place(s.destination)], properties=properties
                     )

@@ -217,13 +217,15 @@ class Multiply(NamedTuple):
 
 
 class Move(NamedTuple):
-    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster."""
+    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster.
+    `hint`: a priority in the L2 cache."""
 
     destination: Slice | str
     source: Slice | str | Value
     span: Span
     add: bool = False
     multicast: bool = False
+    hint: str = ""
 
 
 class Each(NamedTuple):

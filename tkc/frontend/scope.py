@@ -146,6 +146,7 @@ class Scope:
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
         self.multicast: Callable[[Span], bool] | None = None
+        self.clustered = False
         self.conditional = 0
         self.inside = False
         self.broken = False

@@ -6,6 +6,7 @@ from typing import Any
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.diagnostics import nearest
 from tkc.frontend.describe import describe, dims
 from tkc.frontend.explicit_program import I32, Fill, Number, Place
 from tkc.frontend.places import alone
@@ -30,6 +31,9 @@ ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
 
 
+HINTS = ("evict_first", "evict_last", "evict_normal")
+"""Priorities in the L2 cache."""
+
 HALVES = ("f16", "e4m3", "e5m2")
 """Operands whose products may be summed in f16, too."""
 
@@ -47,20 +51,41 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
-        shared = False
-        for hint in s.hints:
-            if not (isinstance(hint, S.Name) and hint.text == "multicast"):
-                self.scope.later("a hint after a copy", hint.span)
-            elif self.scope.multicast is not None:
-                shared = self.scope.multicast(hint.span)
+        words = [self._hint(hint) for hint in s.hints]
+        shared = "multicast" in words
+        priority = next((w for w in words if w in HINTS), "")
         target = self._target(s)
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
-        if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
+        if shared and not (isinstance(target, Tile) and isinstance(source, Slice)):
             self.values.fail(
                 "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
             )
+        if priority and not (isinstance(target, Slice) or isinstance(source, Slice)):
+            self.values.fail(
+                "TK106", f"`{priority}` is about a tensor: a copy from or to one takes it", s.span
+            )
+        made = self._copied(s, target, source)
+        if isinstance(made, P.Move):
+            return made._replace(multicast=shared and self.scope.clustered, hint=priority)
+        return made
+
+    def _hint(self, e: S.Expression) -> str:
+        """A word after a copy: `multicast`, or a priority in the L2 cache."""
+        word = e.text if isinstance(e, S.Name) else ""
+        if word == "multicast" and self.scope.multicast is not None:
+            self.scope.clustered = self.scope.multicast(e.span)
+        elif word not in HINTS:
+            known = ("multicast", *HINTS)
+            near = nearest(word, known) if word else None
+            told = f"; did you mean `{near}`" if near else f"; there are {listed(known)}"
+            self.scope.error(
+                "TK102", f"no option `{self.scope.source.excerpt(e.span)}` of a copy{told}", e.span
+            )
+        return word
+
+    def _copied(self, s: S.Copy, target: Any, source: Any) -> P.Statement:
         if isinstance(target, Tile):
-            return self._fill(s, target, source)._replace(multicast=shared)
+            return self._fill(s, target, source)
         if isinstance(target, Place):
             return self._write(s, target, source)
         if isinstance(source, Slice):

@@ -463,7 +463,7 @@ class RoleLowering:
     def _load(self, op: s.TmaLoadOp) -> None:
         ring = self.full_of[op.slot]
         assert ring.full is not None
-        properties = {k: v for k, v in op.properties.items() if k in ("box", "multicast")}
+        properties = {k: v for k, v in op.properties.items() if k in ("box", "multicast", "hint")}
         if ring.reach.commit is not None:
             properties["to"] = StringAttr(ring.reach.commit)
         for emit in self._emit(op):

@@ -296,7 +296,8 @@ class CopyOp(Operation):
     """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
 
     With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
-    the slice is the same in every CTA of the cluster: each loads a part of it for all.
+    the slice is the same in every CTA of the cluster: each loads a part of it for all. `hint` is a priority in the L2
+    cache.
     """
 
     name = "tile.copy"
@@ -304,6 +305,7 @@ class CopyOp(Operation):
     destination = operand_def(SliceType | SharedType)
     add = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
     )

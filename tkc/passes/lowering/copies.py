@@ -126,7 +126,7 @@ def start_load(
             coordinates,
             bar,
             *mask,
-            **_hint(op.hint if isinstance(op, TmaLoadToOp) else None),
+            **_hint(op.hint),
         )
 
 

@@ -64,6 +64,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                         "box": box.extents,
                         **segments(1, 1, 1, len(box.starts), 0),
                         **_multicast(p, op, box, slot.type),
+                        **_hinted(op),
                     },
                 )
             )
@@ -205,6 +206,12 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         column = one_a_row(op.source)
         if column is None:
             _store_vector(p, op, tile)
+        elif op.hint is not None:
+            raise TkcError.at(
+                "TK110",
+                f"`{op.hint.data}` at a store of one value a row is not supported yet",
+                location_of(op),
+            )
         else:
             store(p, op, column)
         return
@@ -336,11 +343,12 @@ def _store_slice(
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
     """What a store of the box says of itself."""
-    return (
-        {"box": box.extents}
-        if op.add is None
-        else {"box": box.extents, "reduce": StringAttr("add")}
-    )
+    added: dict[str, Attribute] = {} if op.add is None else {"reduce": StringAttr("add")}
+    return {"box": box.extents, **added, **_hinted(op)}
+
+
+def _hinted(op: t.CopyOp) -> dict[str, Attribute]:
+    return {} if op.hint is None else {"hint": op.hint}
 
 
 def _send(
