@@ -422,13 +422,18 @@ class Declarations:
                 self._later("several pipes, tiles or roles of one name", reference.span)
         if s.turns is not None:
             words = tuple(w.text for w in s.turns)
-            if words == ("by", "turns"):
-                self._later("`by turns`", s.turns[0].span)
-            self._fail(
-                "TK101",
-                f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
-                s.turns[0].span,
-            )
+            if words != ("by", "turns"):
+                self._fail(
+                    "TK101",
+                    f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
+                    s.turns[0].span,
+                )
+            if len(s.consumers) < 2:
+                self._fail(
+                    "TK116",
+                    f"one role alone, `{s.consumers[0].name.text}`, takes no turns: two or more do",
+                    s.consumers[0].span,
+                )
         name = s.name.name
         tiles = [self._tile_of(r) for r in s.tiles]
         producers, consumers = (
@@ -442,7 +447,10 @@ class Declarations:
             if reference.name.text in producers:
                 self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         kept = [t for t in tiles if t is not None]
-        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span)
+        turns = s.turns is not None
+        if turns:
+            self._check_turns(s, kept)
+        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span, turns)
         for tile, reference in zip(tiles, s.tiles, strict=True):
             if tile is not None:
                 self._carry(pipe, tile, reference)
@@ -458,6 +466,21 @@ class Declarations:
             )
         if self.scope.define(name, "pipe", pipe):
             self.made.append(pipe)
+
+    def _check_turns(self, s: S.Pipe, tiles: list[Tile]) -> None:
+        """A slot is always for the same role, which so sees each of its phases: a parity tells the last two apart."""
+        roles = len(s.consumers)
+        for tile in tiles:
+            if tile.accumulator:
+                self._later(f"accumulator {tile.name} in a pipe by turns", s.name.span)
+            if tile.depth % roles:
+                self.scope.error(
+                    "TK104",
+                    f"pipe {s.name.name.text} goes by turns of {plural(roles, 'role')}, and `{tile.name}` has "
+                    f"{plural(tile.depth, 'slot')}: a multiple of {roles} fits",
+                    s.name.span,
+                    self.scope.note(f"{tile.name} * {tile.depth}", tile.span),
+                )
 
     def _tile_of(self, reference: S.Reference) -> Tile | None:
         word = reference.name

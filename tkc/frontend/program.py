@@ -87,6 +87,7 @@ class Pipe(NamedTuple):
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     span: Span
+    turns: bool = False
 
 
 # --- values ---
@@ -248,13 +249,17 @@ class Blocks(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe."""
+    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe.
+
+    `turn`: which of how many roles this one is, where items go to one after another and others pass.
+    """
 
     direction: str
     pipes: tuple[Pipe, ...]
     tiles: tuple[str, ...]
     body: Body
     span: Span
+    turn: tuple[int, int] | None = None
 
 
 class Role(NamedTuple):

@@ -63,8 +63,10 @@ from tkc.ir.stage.synchronisation import (
     ProxyFenceOp,
     ReleaseOp,
     RoleBarrierOp,
+    SkipOp,
     Tcgen05CommitOp,
     Tcgen05FenceOp,
+    TurnOp,
     WaitOp,
     WarpSyncOp,
 )
@@ -287,7 +289,7 @@ STAGE = Dialect(
     [
         SizeOp, ConstOp, ArithOp,
         KernelOp, RoleOp, YieldOp, ForOp, WorkLoopOp, IfOp, BufferOp, BarriersOp, PipeOp,
-        AcquireOp, CommitOp, WaitOp, ReleaseOp,
+        AcquireOp, CommitOp, WaitOp, ReleaseOp, TurnOp, SkipOp,
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
