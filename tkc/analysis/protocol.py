@@ -355,7 +355,7 @@ def _by_warps(node: Node) -> Threads:
     return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
 
 
-def _labels(reach: Reach, node: Node):  # noqa: ANN202
+def _labels(reach: Reach, node: Node):
     for kept in reach.labels.get(node, {}).values():
         for label in kept:
             yield label.state, label.position

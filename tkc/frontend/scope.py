@@ -146,6 +146,7 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
+        self.clustered = False
         self.conditional = 0
         self.inside = False
         self.ctas = 1

@@ -59,7 +59,7 @@ _RUNTIME = (
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
 )  # fmt: skip
 
-CASTS = ("f32", "bf16", "f16")
+CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 

@@ -142,6 +142,8 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
     across = _across(p, op)
     if across is not None:
         properties["across"] = StringAttr(across)
+    if op.turns is not None:
+        properties["turns"] = op.turns
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
             operands=buffers,

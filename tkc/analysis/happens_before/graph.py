@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from tkc.analysis.happens_before.clocks import Clock, Position, coarsen, leave, next_iteration, refine
+from tkc.analysis.happens_before.clocks import (
+    Clock,
+    Position,
+    coarsen,
+    leave,
+    next_iteration,
+    refine,
+)
 from tkc.analysis.happens_before.events import (
     Arrive,
     Barrier,

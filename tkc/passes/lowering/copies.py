@@ -130,7 +130,7 @@ def start_load(
             coordinates,
             bar,
             *mask,
-            **hint_of(op.hint if isinstance(op, TmaLoadToOp) else None),
+            **hint_of(op.hint),
         )
 
 

@@ -48,7 +48,8 @@ STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
 
 TURNED = 64
-"""Columns of a register tile that become rows of one slot, where it is stored transposed."""
+"""Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
+in one slice, which are held as 32-bit values before."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -63,7 +64,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
-            _load(p, slot, slot.buffer, box, _multicast(p, op, box, slot.type))
+            _load(p, slot, slot.buffer, box, {**_multicast(p, op, box, slot.type), **_hinted(op)})
             if slot.tile in p.scales:
                 _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
@@ -157,7 +158,8 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), {})
+    box = box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
+    _load(p, slot, buffer, box, _hinted(op))
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
@@ -252,6 +254,12 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         column = one_a_row(op.source)
         if column is None:
             _store_vector(p, op, tile)
+        elif op.hint is not None:
+            raise TkcError.at(
+                "TK110",
+                f"`{op.hint.data}` at a store of one value a row is not supported yet",
+                location_of(op),
+            )
         else:
             store(p, op, column)
         return
@@ -261,6 +269,8 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
     across = rows.unit if turned is not None else width
+    if turned is None and DTYPES[tile.dtype.data].bits == 8:
+        across = math.gcd(width, TURNED)
     choice = choose(tile.dtype.data, (height, across), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
@@ -381,11 +391,12 @@ def _store_slice(
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
     """What a store of the box says of itself."""
-    return (
-        {"box": box.extents}
-        if op.add is None
-        else {"box": box.extents, "reduce": StringAttr("add")}
-    )
+    added: dict[str, Attribute] = {} if op.add is None else {"reduce": StringAttr("add")}
+    return {"box": box.extents, **added, **_hinted(op)}
+
+
+def _hinted(op: t.CopyOp) -> dict[str, Attribute]:
+    return {} if op.hint is None else {"hint": op.hint}
 
 
 def _send(
