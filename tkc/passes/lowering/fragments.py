@@ -184,8 +184,12 @@ UNARY: dict[str, Callable[[Kernel, Any], Any]] = {
     "rsqrt": lambda k, a: k.emit("rsqrt.approx", ".f32", a),
     "rcp": lambda k, a: k.emit("rcp", ".rn", ".f32", a),
     "tanh": lambda k, a: k.emit("tanh.approx", ".f32", a),
+    "finite": lambda k, a: k.emit(
+        "selp", ".f32", 0.0, a, k.emit("setp", ".eq", ".f32", a, -math.inf)
+    ),
 }
-"""exp, exp2, log, log2, rsqrt and tanh are the hardware's approximations (PTX 9.7.3 gives their errors)."""
+"""exp, exp2, log, log2, rsqrt and tanh are the hardware's approximations (PTX 9.7.3 gives their errors); finite is 0
+for -inf and leaves all else."""
 
 BINARY: dict[str, tuple[str, ...]] = {
     "add": ("add", ".rn", ".f32"),

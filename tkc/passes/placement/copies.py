@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
 from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
@@ -98,15 +99,18 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             )
 
 
-ATOM_ROWS = 8
-"""Rows after which a swizzle repeats: a part of a tile that is copied by itself begins at a multiple."""
-
-
 def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
     """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
     if op.multicast is None:
         return {}
     ctas, rows = p.ctas, type.shape[0]
+    if rows > MAX_BOX:
+        raise TkcError.at(
+            "TK207",
+            f"a tile of {rows} rows takes several boxes of the tensor copy engine, which have at most {MAX_BOX}; "
+            "it cannot be loaded for all CTAs of a cluster",
+            location_of(op),
+        )
     if len(type.shape) == 1 or rows % (ctas * ATOM_ROWS):
         fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
         raise TkcError.at(
@@ -223,14 +227,15 @@ def check_box(buffer: BufferType, op: Operation) -> None:
                 location_of(op),
             )
         return
-    for extent in buffer.shape[:-1]:
-        if extent > MAX_BOX:
-            raise TkcError.at(
-                "TK207",
-                f"a tile of shape {shape} has an extent of {extent}; the tensor copy engine takes "
-                f"boxes of at most {MAX_BOX} on each axis but the last",
-                location_of(op),
-            )
+    axis = split_axis(shape[:-1])
+    if axis is not None and (math.prod(shape[:axis]) > 1 or row_parts(shape[axis]) is None):
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {shape} has an extent of {shape[axis]}; the tensor copy engine takes boxes of at most "
+            f"{MAX_BOX} on each axis but the last, into which only the first is cut, in parts of a multiple of "
+            f"{ATOM_ROWS}",
+            location_of(op),
+        )
     span = SWIZZLES[buffer.swizzle.data].span
     rows = buffer.elements // buffer.shape[-1]
     if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
