@@ -67,7 +67,7 @@ def check(
     factor = a.global_scale * b.global_scale
     scalars = [factor] if alpha or (alpha is None and form[1] == "ue4m3") else []
     seed = int(RNG.integers(1 << 30))
-    report = kernel.emulate(a.pair, b.pair, c, *scalars, sm_count=2, schedule=schedule, seed=seed)
+    report = kernel.emulate(a.pair, b.pair, c, *scalars, sm_count=4, schedule=schedule, seed=seed)
     assert not report.findings, "\n".join(map(str, report.findings))
     wanted = (a.real @ b.real.T) * (factor if scalars else 1)
     error = np.linalg.norm(c.astype(np.float64) - wanted)
@@ -220,6 +220,50 @@ def test_scales_that_do_not_fit_by_stage_are_held_once(schedule: str) -> None:
     ]
     assert len(once) == 4
     check(text, 500, 136, 1056, FORMS["gemm_nvfp4"], schedule)
+
+
+PAIRS = [
+    ({"BM": 256, "STAGES": 3}, "random", (300, 264, 1056)),
+    ({"BM": 256, "BN": 256, "STAGES": 2}, "lazy", (300, 264, 544)),
+    ({"BM": 512, "STAGES": 2}, "random", (200, 136, 320)),
+    ({"BM": 256, "STAGES": 1}, "eager", (520, 8, 96)),
+]
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("params", "schedule", "sizes"), PAIRS)
+def test_bsc_9_pairs(
+    name: str, params: dict[str, int], schedule: str, sizes: tuple[int, int, int]
+) -> None:
+    """Both CTAs take all of B's scales, of which each holds half of the rows."""
+    text = changed(name, ("launch persistent", "launch persistent, pair"))
+    check(text, *sizes, FORMS[name], schedule, **params)
+    if name == "gemm_nvfp4_slow":
+        apart = pipeline("sm_100a").replace("cothread-copies,", "")
+        check(text, *sizes, FORMS[name], schedule, passes=apart, **params)
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize(
+    ("sizes", "stages"), [((700, 264, 1056), 4), ((1, 8, 32), 2), ((520, 136, 2880), 1)]
+)
+def test_pairs_with_two_accumulators(
+    schedule: str, sizes: tuple[int, int, int], stages: int
+) -> None:
+    check(example("gemm_nvfp4_2cta"), *sizes, FORMS["gemm_nvfp4"], schedule, STAGES=stages)
+
+
+@EACH
+@pytest.mark.parametrize("ctas", [2, 4])
+def test_clusters_share_tiles_of_b(name: str, ctas: int) -> None:
+    """Each CTA loads a part of B's elements for all, and the scales of all of it for itself."""
+    text = changed(
+        name,
+        ("launch persistent", f"launch persistent, cluster({ctas})"),
+        ("group = 8", "group = 8, across = m"),
+        ("b <- B[n, k]", "b <- B[n, k], multicast"),
+    )
+    check(text, 600, 264, 544, FORMS[name], "random", STAGES=3)
 
 
 def test_bsc_3_padding_that_is_not_one_changes_nothing() -> None:
