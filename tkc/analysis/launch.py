@@ -10,6 +10,7 @@ from xdsl.ir import Block, SSAValue
 from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_BYTES, SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
 from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
@@ -124,6 +125,15 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     """Whether the kernel reads the tensor, and whether it writes it."""
     reads = writes = False
     for use in tensor.uses:
+        match use.operation:
+            case LoadElementOp():
+                reads = True
+            case StoreElementOp():
+                writes = True
+            case AtomicOp():
+                reads = writes = True
+            case _:
+                pass
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
                 match copy.operation:

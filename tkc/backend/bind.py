@@ -407,6 +407,11 @@ def _value(
     name = arg["argument"]
     offset = evaluate(arg.get("offset", 0), scope, path)
     if arg["kind"] == "pointer":
+        if (bases[name] + offset) % arg.get("align", 1):
+            raise TkcError.at(
+                "TK406",
+                f"{name} starts at {bases[name] + offset:#x}; the kernel needs a {arg['align']}-byte aligned base",
+            )
         return PointerValue(name, offset, bases[name] + offset)
     sizes = [evaluate(e, scope, path) for e in arg["sizes"]]
     strides = [evaluate(e, scope, path) for e in arg["strides"]]

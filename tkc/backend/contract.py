@@ -100,7 +100,7 @@ _ARGS: Mapping[str, Check] = {
     ),
     "pointer": record(
         {"kind": text, "argument": text, "dtype": _dtype},
-        {"offset": expressions.check, "name": text},
+        {"offset": expressions.check, "name": text, "align": integer(1)},
     ),
     "scalar": record(
         {"kind": text, "dtype": _dtype},

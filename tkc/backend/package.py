@@ -57,7 +57,7 @@ ARG, one of
         l2_promotion: none 64B 128B 256B; fill: zero nan; type: the driver's name, when it is not the dtype's own.
         Absent: element_strides all 1, "none", "none", "none", "zero".
         A 128-byte parameter, `.param .align 64 .b8 x[128]`.
-    {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "name": "x"?}     a 64-bit global address
+    {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "align": 16?, "name": "x"?} a global address
     {"kind": "scalar", "dtype": "i32", "value": EXPR, "name": "m"?}                         an integer made of sizes
     {"kind": "scalar", "dtype": "f32", "argument": "alpha", "name": "alpha"?}               a scalar passed on
 

@@ -34,6 +34,7 @@ from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Span
 from tkc.ir.contract import to_attribute
+from tkc.ir.emit import as_hint
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
@@ -117,7 +118,7 @@ class _Kernel:
         regions = () if region is None else (region,) if isinstance(region, Region) else region
         op = construct(kind, operands, types, properties or {}, self.at(span), regions)
         if name is not None and types:
-            op.results[0].name_hint = name
+            op.results[0].name_hint = as_hint(name)
         self.block.append(op)
         return op
 
@@ -139,7 +140,7 @@ class _Kernel:
         """A region of one block with those arguments, whose operations `fill` emits."""
         block = Block(arg_types=[type for _, type, _ in arguments])
         for argument, (name, _, span) in zip(block.args, arguments, strict=True):
-            argument.name_hint = name
+            argument.name_hint = as_hint(name)
             argument.location = self.at(span)
         outer, self.block = self.block, []
         fill(block.args)
@@ -273,7 +274,7 @@ class _Kernel:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
                     if not isinstance(s.value, P.Variable | P.Given | X.Number):
-                        value.name_hint = s.name
+                        value.name_hint = as_hint(s.name)
                 case P.Move():
                     source = self.place(s.source)
                     properties: dict[str, Attribute] = {"add": UnitAttr()} if s.add else {}
@@ -350,18 +351,19 @@ class _Kernel:
 
     def transfer(self, s: P.Transfer) -> None:
         names = self.flow.names(s)
-        tiles = [tile.name for pipe in s.pipes for tile in pipe.tiles]
+        declared = [self.values[tile.name] for pipe in s.pipes for tile in pipe.tiles]
         outer = dict(self.values)
         types: list[Attribute] = []
 
         def fill(slots: Sequence[SSAValue]) -> None:
-            self.values.update(zip(tiles, slots, strict=True))
+            self.values.update(zip(s.tiles, slots, strict=True))
             self.body(s.body)
             handed = [self.values[n] for n in names]
             types.extend(v.type for v in handed)
             self.emit(T.YieldOp, s.span, handed)
 
-        region = self.region([(n, outer[n].type, s.span) for n in tiles], fill)
+        arguments = [(n, d.type, s.span) for n, d in zip(s.tiles, declared, strict=True)]
+        region = self.region(arguments, fill)
         self.values = outer
         kind = T.PutOp if s.direction == "put" else T.GetOp
         op = self.emit(kind, s.span, [self.values[p.name] for p in s.pipes], types, region=region)
@@ -369,7 +371,7 @@ class _Kernel:
 
     def bind(self, names: Sequence[str], op: Operation) -> None:
         for name, result in zip(names, op.results, strict=True):
-            result.name_hint = name
+            result.name_hint = as_hint(name)
             self.values[name] = result
 
     def index(self, i: Any, span: Span) -> SSAValue:

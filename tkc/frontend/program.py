@@ -260,10 +260,11 @@ class Blocks(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """`put` or `get` of pipes."""
+    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe."""
 
     direction: str
     pipes: tuple[Pipe, ...]
+    tiles: tuple[str, ...]
     body: Body
     span: Span
 
@@ -325,3 +326,10 @@ class Scaled(NamedTuple):
 class Transposed(NamedTuple):
     tile: Tile | Scaled
     span: Span
+
+
+def bodies(s: Any) -> "tuple[Body, ...]":
+    """The bodies in a statement: of a loop, a put or get, an election, or the two of a condition."""
+    if hasattr(s, "body"):
+        return (s.body,)
+    return (s.then, s.otherwise) if hasattr(s, "otherwise") else ()

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import tkc.frontend.elements as elements
 import tkc.frontend.explicit_program as X
 import tkc.frontend.integers as N
 import tkc.frontend.places as places
@@ -55,7 +56,7 @@ MAX_F32 = 3.4028235677973366e38
 _RUNTIME = (
     P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose
-    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace
+    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
 )  # fmt: skip
 
 CASTS = ("f32", "bf16", "f16")
@@ -364,12 +365,14 @@ class Values:
             self.later("`x if condition else y` of register tiles", e.span)
         return found
 
-    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry:
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
             self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
         tensor = self.evaluate(e.base)
         if isinstance(tensor, Tile | X.Barrier):
             return places.slot(self, tensor, e)
+        if isinstance(tensor, X.Place):
+            return elements.spot(self, tensor, e)
         if not isinstance(tensor, Tensor):
             self.fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
         given, rank = len(e.arguments), len(tensor.dims)
@@ -461,8 +464,10 @@ class Values:
             return call(self, function, e.arguments, e.span)
         if name == "bytes":
             return places.slot_bytes(self, e)
-        if name == "read" and len(e.arguments) == 3:
-            return places.read_columns(self, e)
+        if name in elements.ATOMICS:
+            return elements.atomic(self, name, e)
+        if name == "read" and e.arguments:
+            return self._read(e)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self.later(f"`{name}(...)`", e.span)
@@ -475,8 +480,6 @@ class Values:
                 "TK116", f"`{name}` takes {plural(arity, 'value')}, not {len(e.arguments)}", e.span
             )
         arguments = [a.value for a in e.arguments]
-        if name == "read":
-            return self._read(arguments[0], e.span)
         if name in VECTOR_FUNCTIONS:
             return vector(self, name, self.value(arguments[0]), e.span)
         if arity == 2:
@@ -513,8 +516,16 @@ class Values:
             x = Cast(x, Regs("f32", of.shape), span)
         return Cast(x, Regs(dtype, of.shape), span)
 
-    def _read(self, e: S.Expression, span: Span) -> P.Read | P.Load | X.ReadPlace:
+    def _read(self, call: S.Call) -> P.Read | P.Load | X.ReadPlace | X.Element:
+        """`read(d)`, `read(d[i], first, count)`, `read(X[i], acquire)`."""
+        e, span = call.arguments[0].value, call.span
         tile = places.alone(self, self.evaluate(e), e.span)
+        if elements.is_element(tile):
+            return elements.load(self, tile, call)
+        if len(call.arguments) == 3:
+            return places.read_columns(self, tile, call)
+        if len(call.arguments) != 1 or call.arguments[0].name:
+            self.fail("TK116", f"`read` takes 1 value, not {len(call.arguments)}", span)
         if isinstance(tile, X.Place):
             return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if isinstance(tile, Slice):

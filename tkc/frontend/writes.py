@@ -8,7 +8,8 @@ import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
-from tkc.frontend.explicit_program import I32, Fill, Number, Place
+from tkc.frontend.elements import is_element, store
+from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
 from tkc.frontend.places import alone
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
@@ -45,13 +46,15 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
+        target = self._target(s)
+        if is_element(target):
+            return store(self.values, s, target)
         shared = False
         for hint in s.hints:
             if not (isinstance(hint, S.Name) and hint.text == "multicast"):
                 self.scope.later("a hint after a copy", hint.span)
             elif self.scope.multicast is not None:
                 shared = self.scope.multicast(hint.span)
-        target = self._target(s)
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
         if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
             self.values.fail(
@@ -108,13 +111,13 @@ class Writes:
         self._same(s, place.tile, value.type)
         return Fill(place, value, s.span)
 
-    def _target(self, s: S.Copy) -> Slice | Tile | Place:
+    def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
         try:
             target = alone(self.values, self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise
-        if isinstance(target, Slice) or (
+        if isinstance(target, Slice | Spot) or (
             isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
         ):
             return target
@@ -151,8 +154,8 @@ class Writes:
                 s.target.span,
                 note,
             )
-        if self.scope.conditional:
-            self.values.later("a copy into a pipe's tile under a condition", s.span)
+        if self.scope.conditional > owned.conditions:
+            self.values.later("a copy into a pipe's tile under a condition inside its put", s.span)
         if len(self.scope.loops) > owned.loops:
             self.values.later("a copy into a tile from a loop inside its put", s.span)
         if tile.name in self.scope.written:
@@ -289,9 +292,10 @@ class Writes:
             self.values.fail(
                 "TK106", f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`", span
             )
-        if self.scope.conditional:
-            self.values.later(f"writing accumulator {d.name} of a pipe under a condition", span)
         owned = self.values.owned(d, span)
+        if self.scope.conditional > owned.conditions:
+            told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
+            self.values.later(told, span)
         if owned.direction == "get":
             self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "

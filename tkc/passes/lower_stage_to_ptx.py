@@ -153,7 +153,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
             "block": [threads, 1, 1],
             "shared_bytes": shared,
             "tensor_columns": columns,
-            "attributes": {},
+            "attributes": {} if source.dependent is None else {"dependent": True},
         }
     )
     return new

@@ -70,7 +70,7 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    for clause in ("cluster", "pair"):
+    for clause in ("cluster", "pair", "dependent"):
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
     if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):

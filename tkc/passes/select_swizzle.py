@@ -21,6 +21,7 @@ from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
 from tkc.ir.tile.scales import ScaledMmaOp
@@ -52,6 +53,8 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                     found.add(Use.COPY)
                 case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)
+                case LoadElementOp() | StoreElementOp() | AtomicOp():
+                    found.add(Use.ELEMENTS)
                 case _:
                     pass
     return frozenset(found)

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NoneAttr,
     UnitAttr,
+    i1,
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -29,6 +30,8 @@ from tkc.analysis.roles import accumulator_home, slot_owner, slots_of
 from tkc.diagnostics import Note, TargetError, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
+from tkc.ir.stage.explicit import WhileOp
+from tkc.ir.stage.structure import ForOp, IfOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
@@ -139,6 +142,17 @@ def _check_equal(copy: t.CopyOp) -> None:
                 "a copy without `multicast` fits",
                 location_of(copy),
             )
+    around = copy.parent_op()
+    while around is not None and not isinstance(around, t.RoleOp):
+        tests = [v for v in around.operands if v.type in (i1, i32)]
+        if isinstance(around, IfOp | ForOp | ForPartsOp) and any(map(_by_rank, tests)):
+            raise TkcError.at(
+                "TK109",
+                "this copy is for the whole cluster, and not all of its CTAs come to it",
+                location_of(copy),
+                Note("this differs between the CTAs", location_of(around)),
+            )
+        around = around.parent_op()
 
 
 # A pair: both CTAs work on one item ----------------------------------------------------------------------------------
@@ -342,27 +356,33 @@ def _carried_with(value: SSAValue) -> list[SSAValue]:
     """The values that a loop or block makes of this one, or it of them: initial, carried, yielded, resulting."""
     found: list[SSAValue] = []
 
-    def of_loop(op: Operation, index: int) -> None:
-        body = op.regions[0].block
-        last = body.last_op
-        assert isinstance(last, t.YieldOp)
-        found.extend((op.results[index], last.values[index]))
-        if not isinstance(op, t.PutOp | t.GetOp):
-            carried = len(op.results)
+    def of(op: Operation, index: int) -> None:
+        """What value number `index` of an operation with regions is, in all its places."""
+        carried = len(op.results)
+        found.append(op.results[index])
+        for number, region in enumerate(op.regions):
+            args, last = region.block.args, region.block.last_op
+            assert last is not None
+            if not (isinstance(op, WhileOp) and number == 0):  # which yields its condition
+                found.append(last.operands[index])
+            if not isinstance(op, t.PutOp | t.GetOp | IfOp):
+                found.append(args[len(args) - carried + index])
+        if not isinstance(op, t.PutOp | t.GetOp | IfOp):
             found.append(op.operands[len(op.operands) - carried + index])
-            found.append(body.args[len(body.args) - carried + index])
 
+    if not isinstance(value.type, RegsType):
+        return found
     if isinstance(value.owner, Operation):
         if value.owner.regions:
-            of_loop(value.owner, value.index)  # type: ignore[attr-defined]
-    elif isinstance(value.type, RegsType) and (op := value.owner.parent_op()) is not None:
-        of_loop(op, value.index - len(value.owner.args) + len(op.results))  # type: ignore[attr-defined]
+            of(value.owner, value.index)  # type: ignore[attr-defined]
+    elif (op := value.owner.parent_op()) is not None:
+        of(op, value.index - len(value.owner.args) + len(op.results))  # type: ignore[attr-defined]
     for use in value.uses:
         op = use.operation
-        if isinstance(op, t.YieldOp) and (outer := op.parent_op()) is not None:
-            of_loop(outer, use.index)
-        elif op.regions and isinstance(value.type, RegsType):
-            of_loop(op, use.index - len(op.operands) + len(op.results))
+        if isinstance(op, t.YieldOp | YieldOp) and (outer := op.parent_op()) is not None:
+            of(outer, use.index)
+        elif op.regions:
+            of(op, use.index - len(op.operands) + len(op.results))
     return found
 
 

@@ -22,7 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
-from tkc.ir.isa.memory import Await, Done, Kind, Order, Proxy, Signal, Space, Touch
+from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType
 from tkc.ir.tile.types import TensorType
@@ -73,7 +73,8 @@ class RestartOp(StageOp):
 class TmaLoadToOp(StageOp):
     """`stage.tma_load` that signals a barrier of its own choice: entry `entry` of `barriers`, in CTA `rank` if given.
 
-    With a `mask`, every CTA of it gets the box, in the same slot, and the signal. `hint` is a priority in the L2 cache.
+    With a `mask`, every CTA of it gets the box, in the same slot, and the signal. `hint` is a priority in the L2 cache;
+    a `bulk` copy is of bytes in a row, without a tensor map.
     """
 
     name = "stage.tma_load_to"
@@ -89,6 +90,7 @@ class TmaLoadToOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
@@ -128,7 +130,7 @@ class MmaCommitOp(StageOp):
     name = "stage.mma_commit"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.ASYNC, Proxy.ASYNC)))
+    traits = traits_def(Effects(Close(Done.WGMMA_GROUP), Order(Proxy.ASYNC, Proxy.ASYNC)))
 
 
 @irdl_op_definition
@@ -156,7 +158,9 @@ class NamedBarrierOp(StageOp):
     threads = opt_prop_def(IntegerAttr)
     arrives = opt_prop_def(UnitAttr)
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Await("", Done.NOW), Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(
+        Effects(Await("", Done.NOW), Meet("named"), Order(Proxy.GENERIC, Proxy.GENERIC))
+    )
 
 
 @irdl_op_definition
@@ -170,7 +174,9 @@ class ClusterBarrierOp(StageOp):
     does = prop_def(StringAttr)
     sem = opt_prop_def(StringAttr)
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Await("", Done.NOW), Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(
+        Effects(Await("", Done.NOW), Meet("cluster"), Order(Proxy.GENERIC, Proxy.GENERIC))
+    )
 
     def verify_(self) -> None:
         if self.does.data not in self.DOES:

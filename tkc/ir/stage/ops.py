@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.scales import SCALED
@@ -115,7 +116,8 @@ class TmaLoadOp(StageOp):
 class TmaStoreOp(StageOp):
     """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
 
-    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache.
+    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache; `bulk` as in
+    `stage.tma_load_to`.
     """
 
     name = "stage.tma_store"
@@ -127,6 +129,7 @@ class TmaStoreOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     reduce = opt_prop_def(StringAttr)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -294,7 +297,7 @@ STAGE = Dialect(
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
-        *SCALED, *EXPLICIT,
+        *SCALED, *EXPLICIT, *ELEMENTS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

@@ -101,7 +101,8 @@ class StageOp(Operation):
 class KernelOp(StageOp):
     """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far.
 
-    `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory.
+    `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
+    `dependent` kernel may start before the one ahead of it has ended.
     """
 
     name = "stage.kernel"
@@ -110,6 +111,7 @@ class KernelOp(StageOp):
     contract = prop_def(DictionaryAttr)
     cluster = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
+    dependent = opt_prop_def(UnitAttr)
     threads = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     tensor_columns = opt_prop_def(IntegerAttr)

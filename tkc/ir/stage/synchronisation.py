@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tkc.ir.effects import Effects
-from tkc.ir.isa.memory import Await, Done, Kind, Order, Proxy, Signal, Space, Touch
+from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, RingType
 
@@ -176,7 +176,7 @@ class RoleBarrierOp(StageOp):
     name = "stage.role_barrier"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(Effects(Meet("role"), Order(Proxy.GENERIC, Proxy.GENERIC)))
 
 
 @irdl_op_definition
@@ -186,7 +186,7 @@ class WarpSyncOp(StageOp):
     name = "stage.warp_sync"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(Effects(Meet("warp"), Order(Proxy.GENERIC, Proxy.GENERIC)))
 
 
 @irdl_op_definition
@@ -209,7 +209,7 @@ class BulkCommitOp(StageOp):
     name = "stage.bulk_commit"
     BY: ClassVar[By | None] = By.ONE
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.ASYNC, Proxy.ASYNC)))
+    traits = traits_def(Effects(Close(Done.BULK_GROUP), Order(Proxy.ASYNC, Proxy.ASYNC)))
 
 
 @irdl_op_definition

@@ -87,6 +87,11 @@ def start_load(
     k: Kernel, op: s.TmaLoadOp | TmaLoadToOp, barriers: SSAValue, entry: SSAValue
 ) -> None:
     """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
+    if isinstance(op, TmaLoadToOp) and op.bulk is not None:
+        from tkc.passes.lowering.bulk import load_bulk
+
+        load_bulk(k, op)
+        return
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     place = k.slot_address(op.buffer, op.slot)
@@ -154,6 +159,11 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
 
 @lowers(s.TmaStoreOp, Feature.TMA)
 def store(k: Kernel, op: s.TmaStoreOp) -> None:
+    if op.bulk is not None:
+        from tkc.passes.lowering.bulk import store_bulk
+
+        store_bulk(k, op)
+        return
     require_whole_granules(k, op.tensor)
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)

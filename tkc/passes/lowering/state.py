@@ -116,7 +116,8 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
-            import tkc.passes.lowering.explicit  # noqa: F401 - registers the ways of explicit code, which few programs have
+            import tkc.passes.lowering.elements
+            import tkc.passes.lowering.explicit  # noqa: F401 - register the ways of explicit code, which few have
 
             candidates = self.TABLE.get(type(op))
         if candidates is None:
@@ -164,8 +165,11 @@ class Kernel:
             raise Bug("lower-stage-to-ptx", "an operation that needs a role stands outside one")
         return self.role
 
-    def pointer(self, tensor: SSAValue) -> SSAValue:
-        """The address of a tensor's first element, declared as a parameter on first use."""
+    def pointer(self, tensor: SSAValue, align: int = 1) -> SSAValue:
+        """The address of a tensor's first element, declared as a parameter on first use.
+
+        The launch refuses one that is no multiple of `align`.
+        """
         type = tensor.type
         assert isinstance(type, TensorType)
         argument = self.argument(tensor)
@@ -176,6 +180,10 @@ class Kernel:
             self.args.append(
                 {"kind": "pointer", "argument": argument, "dtype": dtype, "name": name}
             )
+        if align > 1:
+            for arg in self.args:
+                if arg["name"] == name:
+                    arg["align"] = max(align, arg.get("align", 1))
         with self.emit.into(self.top):
             return self.emit.param(name, "pointer")
 
