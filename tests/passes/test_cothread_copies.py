@@ -229,13 +229,13 @@ def test_what_the_pass_takes_away() -> None:
 
 
 @pytest.mark.parametrize("apart", [True, False])
-@pytest.mark.parametrize("clause", ["launch persistent", "launch persistent, pair"])
-def test_every_access_is_in_order_before_and_after(apart: bool, clause: str) -> None:
+@pytest.mark.parametrize(("clause", "rows"), [("persistent", 128), ("persistent, pair", 256)])
+def test_every_access_is_in_order_before_and_after(apart: bool, clause: str, rows: int) -> None:
     """What the analysis of happens-before proves of the barriers between, and then of cp and mma in one thread."""
     passes = pipeline("sm_100a")
     if apart:
         passes = passes.replace("cothread-copies,", "")
     text = (EXAMPLES / "gemm_nvfp4_slow.tk").read_text(encoding="utf-8")
-    text = text.replace("launch persistent", clause).replace("BM = 128", "BM = 256")
-    kernel = tkc.compile(text, passes=passes, params={"STAGES": 3})
+    text = text.replace("launch persistent", f"launch {clause}")
+    kernel = tkc.compile(text, passes=passes, params={"STAGES": 3, "BM": rows})
     assert [f.message for f in check(kernel.module(after="insert-fences"))] == []
