@@ -240,9 +240,10 @@ class Declarations:
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
         scale = scaling.scale_of(self.values, type_, dtype)
-        if DTYPES[dtype].bits < 8 and (scale is None or DTYPES[dtype].bits != 4):
-            without = ", without block scales" if DTYPES[dtype].bits == 4 else ""
-            self._later(f"{dtype}, whose elements are smaller than a byte{without}", first.span)
+        if DTYPES[dtype].bits < 8 and scale is None:
+            self._later(
+                f"{dtype}, whose elements are smaller than a byte, without block scales", first.span
+            )
         return dtype, axes, scale
 
     # declarations

@@ -123,7 +123,7 @@ class Operations:
             slot = self._slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _WHAT.get(name, name),
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op),
             share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op),
         )  # fmt: skip
@@ -376,8 +376,18 @@ class Operations:
         return None if known is None else Index(known, offset, rate)
 
 
-_WHAT = {"read_accumulator": "ld"}
-"""What a tcgen05 operation is called in the pairs of the manual."""
+_WHAT = {
+    ("read_accumulator", ""): "ld",
+    ("copy_scales", ""): "cp",
+    ("scaled_mma", ""): "mma",
+    ("scaled_mma", "scale_a"): "mma.scale",
+    ("scaled_mma", "scale_b"): "mma.scale",
+}
+"""What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _what(name: str, operand: str) -> str:
+    return _WHAT.get((name, operand)) or _WHAT.get((name, ""), name)
 
 
 def _number(op: Operation, name: str, default: int = 0) -> int:

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
+    NoneAttr,
     StringAttr,
     UnitAttr,
     i1,
@@ -46,6 +47,7 @@ from tkc.ir.tile.types import (
     SharedType,
     SliceType,
     TensorType,
+    kind_of,
 )
 from tkc.ir.tile.vectors import VECTORS, joined
 
@@ -355,7 +357,8 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
-        if not isinstance(source, RegsType) and source.scale != destination.scale:
+        scale = NoneAttr() if isinstance(source, RegsType) else source.scale
+        if kind_of(scale) != kind_of(destination.scale):
             raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")

@@ -10,9 +10,9 @@ from xdsl.ir import SSAValue
 
 from tkc.analysis.boxes import row_parts, split_axis
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import cache_policy
+from tkc.ir.isa.layouts import PADDED, cache_policy, swizzle_of
 from tkc.ir.isa.targets import Feature
-from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES, MAX_BOX
+from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES, MAX_BOX, MapType
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
@@ -22,7 +22,7 @@ from tkc.passes.lowering.state import Kernel, lowers
 from tkc.passes.lowering.synchronisation import LEADER, cta_mask, of_cta
 
 
-def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
+def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: bool) -> SSAValue:
     """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use.
 
     A map needs extents of at least one unit, also where the tensor is empty and the map is never used.
@@ -31,13 +31,16 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
     assert isinstance(type, TensorType)
     argument = k.argument(tensor)
     axes = len(type.shape)
-    least = [MAP_TYPES[DTYPES[type.dtype.data].tensor_map].inner_multiple, *[1] * (axes - 1)]
+    kind = map_type(type.dtype.data, layout)
+    if kind.inner_multiple > 1:
+        require_whole(k, tensor, kind.inner_multiple)
+    least = [kind.inner_multiple, *[1] * (axes - 1)]
     sizes: list[Any] = [
         {"op": "max", "of": [{"sym": d}, n]} if isinstance(d, str) else d
         for d, n in zip(reversed(type.shape), least, strict=True)
     ]
     return k.tensor_map(
-        (argument, tuple(box), swizzle),
+        (argument, tuple(box), layout),
         {
             "kind": "tensormap",
             "argument": argument,
@@ -45,7 +48,8 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
             "sizes": sizes,
             "strides": [{"stride": [argument, axis]} for axis in reversed(range(axes - 1))],
             "box": box,
-            "swizzle": swizzle,
+            **({"type": kind.name} if kind.name != DTYPES[type.dtype.data].tensor_map else {}),
+            "swizzle": swizzle_of(layout),
             "l2_promotion": "256B" if loads else "none",
         },
     )
@@ -73,7 +77,7 @@ def _boxes(
         stride = columns * DTYPES[type.dtype.data].bytes
         count = type.shape[0] // columns
         return [columns, *rows], [Part((i * columns, *still), i * stride) for i in range(count)]
-    columns = min(type.shape[-1], tile.span * 8 // DTYPES[type.dtype.data].bits)
+    columns = min(type.shape[-1], tile.span * 8 // type.bits)
     spans = -(-type.shape[-1] // columns)
     axis = split_axis(rows)
     if axis is None:
@@ -162,6 +166,31 @@ def start_load(
 def hint_of(hint: StringAttr | None) -> dict[str, Any]:
     """The modifier and operand of a priority in the L2 cache."""
     return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
+
+
+def map_type(dtype: str, layout: str) -> MapType:
+    """How the copy engine sees the elements of a tensor whose tiles have this layout."""
+    if layout == PADDED:
+        return next(
+            t for t in MAP_TYPES.values() if (t.bits, t.shared_bits) == (DTYPES[dtype].bits, 8)
+        )
+    return MAP_TYPES[DTYPES[dtype].tensor_map]
+
+
+def require_whole(k: Kernel, tensor: SSAValue, multiple: int) -> None:
+    """The launch refuses rows that are no whole number of what the copy engine takes of narrow elements at once."""
+    type = tensor.type
+    assert isinstance(type, TensorType)
+    inner, argument = type.shape[-1], k.argument(tensor)
+    size: Any = {"sym": inner} if isinstance(inner, str) else inner
+    shown = f"{{{inner}}}" if isinstance(inner, str) else inner
+    requirement = {
+        "test": {"op": "eq", "of": [{"op": "mod", "of": [size, multiple]}, 0]},
+        "message": f"rows of {argument} are {shown} {type.dtype.data} wide; the copy engine takes "
+        f"multiples of {multiple}",
+    }
+    if requirement not in k.requires:
+        k.requires.append(requirement)
 
 
 def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:

@@ -111,16 +111,9 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     a_major, b_major = _majors(op)
     depth = a_type.shape[1 if a_major is Major.K else 0]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    padded = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
-    rows = [r for r in padded if {DTYPES[dtype].bits for dtype in (a, b)} == {r.slot}]
+    rows = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
+    rows = [r for r in rows if {a_type.bits, b_type.bits} == {r.slot}]
     place = location_of(op)
-    if not rows and padded:
-        raise TkcError.at(
-            "TK110",
-            f"products of {a} and {b}, whose elements take {padded[0].slot} bits each in shared memory, are not "
-            "supported yet; tiles hold them packed",
-            place,
-        )
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
     row = rows[0]

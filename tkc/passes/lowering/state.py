@@ -10,8 +10,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
-from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SharedTile, alignment
+from tkc.ir.isa.layouts import SharedTile, alignment, swizzle_of
 from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
@@ -267,7 +266,7 @@ class Kernel:
         """How one slot lies in shared memory; all axes but the last count as rows."""
         columns = type.shape[-1]
         rows = type.elements // columns
-        return SharedTile(rows, columns, DTYPES[type.dtype.data].bits, type.swizzle.data)
+        return SharedTile(rows, columns, type.bits, swizzle_of(type.swizzle.data))
 
     def slot_stride(self, type: BufferType) -> int:
         align = alignment(type.swizzle.data)

@@ -14,7 +14,7 @@ from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -136,7 +136,7 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
 def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
     type = buffer.type
     assert isinstance(type, BufferType)
-    slot.touch(How.TMA, type.slot_bytes)
+    slot.touch(How.TMA, type.copied_bytes)
     p.emit.add(
         s.TmaLoadOp.create(
             operands=[box.tensor, buffer, slot.slot, *box.starts],
@@ -236,7 +236,7 @@ def check_box(buffer: BufferType, op: Operation) -> None:
             f"{ATOM_ROWS}",
             location_of(op),
         )
-    span = SWIZZLES[buffer.swizzle.data].span
+    span = SWIZZLES[swizzle_of(buffer.swizzle.data)].span
     rows = buffer.elements // buffer.shape[-1]
     if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
         raise TkcError.at(
