@@ -35,7 +35,9 @@ def _diagnostic(finding: Finding) -> Diagnostic:
         notes.append(Note(f"the other access: {finding.other}", _place(finding.first)))
     if finding.remedy:
         notes.append(Note(f"what would order them: {finding.remedy}" if finding.second is not None else finding.remedy))
-    return Diagnostic(finding.code, finding.message, _place(here), notes=tuple(notes))
+    return Diagnostic(
+        finding.code, finding.message, _place(here), finding.severity, notes=tuple(notes)
+    )
 
 
 def _place(op: Any) -> Location | None:

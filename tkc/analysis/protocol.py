@@ -8,7 +8,7 @@ here that is proved.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tkc.analysis.happens_before.automaton import Part, Source, within
 from tkc.analysis.happens_before.clocks import bound
@@ -26,6 +26,7 @@ from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.diagnostics import Severity
 from tkc.ir.isa.memory import Space
 
 
@@ -88,7 +89,9 @@ class RingProtocol:
             yield from self._unknown()
             return
         apart = list(self._clocks())
-        yield from apart or self._arrivals()
+        yield from apart
+        if all(f.severity is Severity.WARNING for f in apart):
+            yield from self._arrivals()
 
     @property
     def _name(self) -> str:
@@ -128,6 +131,16 @@ class RingProtocol:
                     "in loops of which nothing says that they turn equally often",
                 )  # fmt: skip
                 return
+        if counted and not counted[0].clock.agreed:
+            roles = list(dict.fromkeys(s.node.role.name for s in counted))
+            yield replace(
+                _finding(
+                    "TK314", counted[0].node,
+                    f"roles {' and '.join(roles)} go through the items of {self._name} in loops of which nothing says that "
+                    "they turn equally often; if they do not, one of them waits for ever",
+                ),
+                severity=Severity.WARNING,
+            )  # fmt: skip
 
     # Arrivals and bytes ----------------------------------------------------------------------------------------------
 
@@ -142,6 +155,14 @@ class RingProtocol:
             items = sorted({s.offset for s in kernel if not isinstance(_act(s), Wait)} | {s.offset for s in self.ring.waits if s.offset >= 0})
         else:
             items = list(range(rate))
+        for site in (s for sites in self.ring.arrivals.values() for s in sites):
+            if site.every and site.offset >= rate:
+                yield _finding(
+                    "TK305", site.node,
+                    f"the first items of {self._name} get no arrival: {_event(site).name} in role {site.node.role.name} "
+                    f"begins with item {site.offset}",
+                )  # fmt: skip
+                return
         for item in items:
             total, announced, names = 0, 0, list[str]()
             for role, sites in self.ring.arrivals.items():

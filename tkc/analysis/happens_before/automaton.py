@@ -263,11 +263,11 @@ def acquired(state: State, source: Source, rule: str, sem: Sem, crossing: bool) 
 def _tensor_over(name: str, relaxed: bool, source: Source) -> str | None:
     if name in ("pipe-before",):
         return "pipe-after"
-    if name not in ("done", "before"):
+    if name not in ("done", "before", "after"):
         return None
     if not relaxed and "A3" in source.assumed:
         return "done"
-    return "after" if name == "before" else None
+    return None if name == "done" else "after"
 
 
 def tracked(state: State, source: Source) -> Iterator[tuple[str, str]]:

@@ -22,13 +22,15 @@ Position = tuple[tuple["Clock", int], ...]
 class Clock:
     """Iterations of a loop, alike in all roles: `low` to `high` for each iteration of `parent`.
 
-    `parent` is None for the kernel itself and where roles disagree about the loop round it.
+    `parent` is None for the kernel itself and where roles disagree about the loop round it; `agreed`: nothing says that
+    they turn differently often.
     """
 
     name: str
     low: int = 0
     high: float = inf
     parent: Clock | None = None
+    agreed: bool = True
 
     def __repr__(self) -> str:
         return self.name

@@ -20,6 +20,7 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.lifetimes import check_lifetimes
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings, deadlocks
+from tkc.diagnostics import Severity
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
@@ -31,11 +32,11 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     """
     graph = build(program)
     broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
-    if broken:
+    if any(f.severity is Severity.ERROR for f in broken):
         return _once(broken)
     judge = Judge(graph, PROFILES[profile])
     found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
-    return _once([*(found or check_laps(graph)), *check_lifetimes(judge)])
+    return _once([*broken, *(found or check_laps(graph)), *check_lifetimes(judge)])
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from tkc.analysis.happens_before.clocks import Clock, Position, coarsen, leave, next_iteration, refine
+from tkc.analysis.happens_before.clocks import (
+    Clock,
+    Position,
+    coarsen,
+    leave,
+    next_iteration,
+    refine,
+)
 from tkc.analysis.happens_before.events import (
     Arrive,
     Barrier,
@@ -203,6 +210,7 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
         clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
     for clock, parents in outers.items():
+        clock.agreed = len({key for _, key in parents}) == 1
         if len(parents) == 1:
             clock.parent = parents.pop()[0]
         elif all(outer is kernel for outer, _ in parents):

@@ -159,16 +159,24 @@ class Reach:
             elif isinstance(act, Arrive):
                 self._arrive(label, act)
             elif isinstance(act, Complete):
-                if self.moment or automaton.known_complete(state, self.source):
-                    known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
-                    if not self.moment or automaton.whole(state, self.source.threads):
-                        for _, site in self.graph.sites_of.get(node, ()):
-                            self._to_waits(act.barrier, site, label, known, "bytes-known")
+                self._next_copy(label, act)
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
                 states = added if counted else states + added
         self._pass(label, states)
+
+    def _next_copy(self, label: Label, act: Complete) -> None:
+        """The bytes of a later copy also tell what its thread knew: in fact (`moment`), or by A5."""
+        who = automaton.both(label.state.who, label.node.threads)
+        if who is None:
+            return
+        state = label.state._replace(who=who)
+        known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
+        told = automaton.whole(state, self.source.threads) if self.moment else automaton.known_complete(state, self.source)
+        if told:
+            for _, site in self.graph.sites_of.get(label.node, ()):
+                self._to_waits(act.barrier, site, label, known, "bytes-known")
 
     def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
         """Along program order."""
