@@ -35,6 +35,13 @@ class Clock:
     def __repr__(self) -> str:
         return self.name
 
+    @property
+    def span(self) -> float:
+        """How many counts there are in the kernel's life, at most."""
+        if self.high == inf or (self.parent is None and self.name != "kernel"):
+            return inf
+        return self.high * (1 if self.parent is None else self.parent.span)
+
 
 def next_iteration(position: Position, clock: Clock) -> Position | None:
     """From the last event of a loop's body to its first one; what holds for whole outer iterations needs no step."""

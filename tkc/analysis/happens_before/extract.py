@@ -78,7 +78,7 @@ class Body:
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and _alone(chains[op]):
+            if op in chains and not isinstance(op, s.IfOp) and _alone(chains[op]):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -147,8 +147,8 @@ class Body:
         return loop
 
     def _bound(self, value: SSAValue, op: Operation) -> Hashable:
-        """A loop's bound, equal for equal bounds in different roles: a number, one for each turn of a loop, or how it is
-        computed."""
+        """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a loop, or
+        how it is computed."""
         table = self.ops.values.table(value, op)
         if table is None:
             return self.ops.write(value)
@@ -191,7 +191,7 @@ class Body:
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
-        branch = Loop("if", [], ("if", taken, self.ops.write(op.condition)), 0, 1, op=op)
+        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
             if guard is not None and (guard[1],) in self.ops.loops:

@@ -105,22 +105,31 @@ class Values:
     """Loops of few turns that are looked at turn by turn, and the turn."""
 
     def __post_init__(self) -> None:
-        self.loops = [op for op in self.role.walk() if isinstance(op, s.ForOp) or op.name == "stage.while"]
-        self.carried = {loop: _carried(loop) for loop in self.loops}
+        self.carried: dict[Operation, list[Carried]] = {}
+        for op in self.role.walk():
+            if isinstance(op, s.ForOp) or op.name == "stage.while":
+                self.carried[op] = _carried(op)
+        self.carried |= {op: _passed(op) for op in self.role.walk() if isinstance(op, s.IfOp) and self._counts(op)}
+        self.loops = list(self.carried)
         self.wrap = self._wrap()
         chains: dict[Chain, list[Counter]] = {}
-        done: set[SSAValue] = set()
+        done: set[tuple[Operation, SSAValue]] = set()
         for loop in self.loops:
             for row in self.carried[loop]:
-                if row.argument.type in (i1, i32, i64) and row.argument not in done:
+                if row.argument.type in (i1, i32, i64) and (loop, row.argument) not in done:
                     counter = self._counter(loop, row)
                     if counter is not None and counter.chain[0] is loop:
-                        done |= set(counter.arguments)
+                        done |= set(zip(counter.chain, counter.arguments, strict=True))
                         chains.setdefault(counter.chain, []).append(counter)
         for chain in [*chains, *((loop,) for loop in self.loops if (loop,) not in chains)]:
             orbit = self._orbit(chain, chains.get(chain, []))
             if orbit is not None:
                 self.orbits.append(orbit)
+        self.orbits.sort(key=lambda o: -_depth(o.chain[0]))
+
+    def _counts(self, op: s.IfOp) -> bool:
+        """Whether a condition is one of the kernel's, of neither threads nor CTAs."""
+        return guard_of(op.condition) is not None and self.constant(op.condition) is None
 
     # Evaluation ------------------------------------------------------------------------------------------------------
 
@@ -394,8 +403,10 @@ class Values:
             return Table(None, (self.value(value, {}),))
         except Unknown:
             pass
-        for orbit in self.orbits:
-            inside = next((loop for loop in orbit.chain if _inside(at, loop)), None)
+        around = [(o, next((x for x in o.chain if _inside(at, x)), None)) for o in self.orbits]
+        for orbit, inside in sorted(around, key=lambda pair: pair[1] is None):
+            if any(loop in self.turn for loop in orbit.chain):
+                continue
             if inside is None and not _beside(at, orbit.chain[0]):
                 continue
             names = [(v, a) for (where, v), a in orbit.names.items() if where is inside]
@@ -428,6 +439,27 @@ def _carried(loop: Operation) -> list[Carried]:
         Carried(*row)
         for row in zip(list(body.args)[skip:], inits, steps, loop.results, strict=False)
     ]
+
+
+def _passed(op: s.IfOp) -> list[Carried]:
+    """What a condition leaves as it was where it does not hold, and steps where it does."""
+    if op.otherwise is None or not op.otherwise.blocks:
+        return []
+    last, other = op.then.block.last_op, op.otherwise.block.last_op
+    if last is None or other is None:
+        return []
+    return [
+        Carried(kept, kept, step, result)
+        for kept, step, result in zip(other.operands, last.operands, op.results, strict=False)
+        if kept is not step and isinstance(kept, BlockArgument)
+    ]
+
+
+def _depth(op: Operation) -> int:
+    depth, at = 0, op.parent_op()
+    while at is not None:
+        depth, at = depth + 1, at.parent_op()
+    return depth
 
 
 def _beside(at: Operation, loop: Operation) -> bool:

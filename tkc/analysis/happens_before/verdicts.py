@@ -153,7 +153,7 @@ class Judge:
         back, here, rule_back = (
             (forward, there, rule) if first is second else self.distance(second, first, clock)
         )
-        gap = _gap(forward, back, period, meets, apart)
+        gap = _gap(forward, back, period, meets, apart, clock.span)
         steps = _steps(there, rule, second) + (() if first is second else _steps(here, rule_back, first))
         if gap is not None and first.access.write and second.access.write:
             for read in others:
@@ -163,7 +163,7 @@ class Judge:
                 b, again = (f, more) if first is second else self._through(second, read, first, clock)
                 if min(f, b) == inf and max(forward, back) == inf:
                     continue
-                closer = _gap(min(f, forward), min(b, back), period, meets, apart)
+                closer = _gap(min(f, forward), min(b, back), period, meets, apart, clock.span)
                 if closer is None:
                     gap, steps = None, (*more, *(() if first is second else again))
                     forward, back = min(f, forward), min(b, back)
@@ -179,7 +179,7 @@ class Judge:
         back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
         period, meets = self._meetings(first.access, second.access, clock)
         apart = first is second or exclusive(first.node, second.node, clock)
-        return _gap(forward, back, period, meets, apart) is None
+        return _gap(forward, back, period, meets, apart, clock.span) is None
 
     def never_awaited(self, place: Place) -> bool:
         """Whether nothing in the access's own role says that it is complete."""
@@ -259,11 +259,13 @@ def _common(first: Node, second: Node) -> Iterator[Clock]:
             yield clock
 
 
-def _gap(forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool) -> tuple[int, int] | None:
+def _gap(
+    forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool, span: float
+) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
     for d in sorted(range(-reach, reach + 1), key=abs):
-        if d == 0 and same:
+        if (d == 0 and same) or abs(d) >= span:
             continue
         if -back < d < forward and meets(d):
             return (max(0, -d), max(0, -d) + d)
