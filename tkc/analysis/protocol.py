@@ -51,7 +51,8 @@ def check_meetings(graph: Graph) -> list[Finding]:
         if node.threads is not Threads.ALL and node.role.warps * 32 > _threads(node):
             found.append(
                 _finding(
-                    "TK316", node,
+                    "TK316",
+                    node,
                     f"{event.name} is a barrier of all threads of role {node.role.name}"
                     f"{' or its warps' * (event.act.among == 'warp')}, but stands under a condition that only some of "
                     "them meet",
@@ -67,7 +68,8 @@ def check_meetings(graph: Graph) -> list[Finding]:
         if present != expected:
             found.append(
                 _finding(
-                    "TK305", first,
+                    "TK305",
+                    first,
                     f"{first.event.name} waits for {expected} threads, but {present} of the roles "
                     f"{', '.join(r.name for r in roles)} come to it",
                 )  # fmt: skip
@@ -152,7 +154,10 @@ class RingProtocol:
             yield from self._prologue(kernel)
             return
         if kernel:
-            items = sorted({s.offset for s in kernel if not isinstance(_act(s), Wait)} | {s.offset for s in self.ring.waits if s.offset >= 0})
+            items = sorted(
+                {s.offset for s in kernel if not isinstance(_act(s), Wait)}
+                | {s.offset for s in self.ring.waits if s.offset >= 0}
+            )
         else:
             items = list(range(rate))
         for site in (s for sites in self.ring.arrivals.values() for s in sites):
@@ -199,7 +204,9 @@ class RingProtocol:
             return site.offset == item
         return (site.offset - item) % rate == 0
 
-    def _of_role(self, role: Role, sites: list[Site], item: int, rate: int) -> tuple[int, int] | None:
+    def _of_role(
+        self, role: Role, sites: list[Site], item: int, rate: int
+    ) -> tuple[int, int] | None:
         """Arrivals and bytes that a role gives an item; None where that depends."""
         mine = [s for s in sites if self._matches(s, item, rate)]
         always = [s for s in mine if s.every]
@@ -289,7 +296,9 @@ class RingProtocol:
             for site in sites:
                 if site.clock is self.graph.kernel or site.node.role.copy or not site.every:
                     continue
-                if not any(self._follows(site, wait, depth) for wait in self.ring.waits) and not self._alone(site):
+                if not any(
+                    self._follows(site, wait, depth) for wait in self.ring.waits
+                ) and not self._alone(site):
                     yield _finding(
                         "TK306", site.node,
                         f"{_event(site).name} in role {site.node.role.name} may arrive at {self._name} for the next round "
@@ -302,7 +311,8 @@ class RingProtocol:
             return False
         reach = after(self.graph, wait.node, any_thread=True)
         return any(
-            bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset <= wait.offset + depth
+            bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset
+            <= wait.offset + depth
             for _, position in _labels(reach, site.node)
         )
 
@@ -314,14 +324,24 @@ class RingProtocol:
         """Whether the same threads have waited for the round before."""
         for other in self.ring.waits:
             same = other.node.role is wait.node.role and other.every
-            if same and within(wait.node.threads, other.node.threads) and (other.offset - wait.offset + depth) % wait.rate == 0:
+            if (
+                same
+                and within(wait.node.threads, other.node.threads)
+                and (other.offset - wait.offset + depth) % wait.rate == 0
+            ):
                 return True
         if wait.every:
             return False
-        peers = [o for o in self.ring.waits if o.node.role is wait.node.role and not o.every and o.offset == wait.offset]
+        peers = [
+            o
+            for o in self.ring.waits
+            if o.node.role is wait.node.role and not o.every and o.offset == wait.offset
+        ]
         from tkc.analysis.happens_before.graph import covers_all
 
-        return covers_all(peers) is not None and all(within(wait.node.threads, o.node.threads) for o in peers)
+        return covers_all(peers) is not None and all(
+            within(wait.node.threads, o.node.threads) for o in peers
+        )
 
     def _awaited(self, wait: Site, depth: int) -> bool:
         """Whether some arrival that the next round of the slot needs comes after the wait."""
@@ -335,7 +355,9 @@ class RingProtocol:
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
-                    elif within(reach.source.threads, state.who) and within(reach.source.threads, site.node.threads):
+                    elif within(reach.source.threads, state.who) and within(
+                        reach.source.threads, site.node.threads
+                    ):
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
@@ -392,7 +414,9 @@ def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
     if key not in graph.moments:
         event = node.event
         assert event is not None
-        threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+        threads = (
+            Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+        )
         access = Access(Space.BARRIER, "moment", True)
         source = Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
         graph.moments[key] = Reach(graph, source, node, any_site=any_thread, moment=True).run()
@@ -405,7 +429,7 @@ def _by_warps(node: Node) -> Threads:
     return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
 
 
-def _labels(reach: Reach, node: Node):  # noqa: ANN202
+def _labels(reach: Reach, node: Node):
     for kept in reach.labels.get(node, {}).values():
         for label in kept:
             yield label.state, label.position
@@ -429,13 +453,24 @@ def deadlocks(graph: Graph) -> list[Finding]:
             ]  # fmt: skip
             if not labels:
                 continue
-            nodes = [n for _, n, rule in labels[0].chain() if rule not in ("po", "loop", "leave", "choice")]
+            nodes = [
+                n
+                for _, n, rule in labels[0].chain()
+                if rule not in ("po", "loop", "leave", "choice")
+            ]
             seen |= set(nodes)
             roles = list(dict.fromkeys(n.role.name for n in [wait.node, *nodes]))
-            awaited = list(dict.fromkeys(n.event.name for n in [wait.node, *nodes] if n.event is not None and isinstance(n.event.act, Wait)))
+            awaited = list(
+                dict.fromkeys(
+                    n.event.name
+                    for n in [wait.node, *nodes]
+                    if n.event is not None and isinstance(n.event.act, Wait)
+                )
+            )
             found.append(
                 _finding(
-                    "TK314", wait.node,
+                    "TK314",
+                    wait.node,
                     f"roles {' and '.join(roles)} wait for one another for ever: {', '.join(awaited)} "
                     "each come before what completes the other, with no slot left over",
                 )  # fmt: skip
@@ -446,4 +481,10 @@ def deadlocks(graph: Graph) -> list[Finding]:
 def _finding(code: str, node: Node, message: str) -> Finding:
     event = node.event
     assert event is not None
-    return Finding(code, message, "protocol", event.op if event.op is not None else event, roles=(node.role.name,))
+    return Finding(
+        code,
+        message,
+        "protocol",
+        event.op if event.op is not None else event,
+        roles=(node.role.name,),
+    )

@@ -77,7 +77,10 @@ GEMM = {
 
 @BOTH
 def test_a_product_without_one_of_its_synchronisations(target: str) -> None:
-    found = {name: {f.code for f in check(module)} for name, module in mutants(lowered(gemm(), target, "insert-fences"))}
+    found = {
+        name: {f.code for f in check(module)}
+        for name, module in mutants(lowered(gemm(), target, "insert-fences"))
+    }
     for name, code in GEMM[target].items():
         assert found[name] == set() if code is None else code in found[name], (name, found[name])
     redundant = {name for name, codes in found.items() if not codes}

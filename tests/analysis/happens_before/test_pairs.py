@@ -46,13 +46,20 @@ from tests.analysis.happens_before.build import (
 from tkc.analysis.happens_before.rules import PRACTICE, STRICT
 
 ORDERED, PROXY, UNORDERED = "ordered", "wrong proxy", "unordered"
-BULK, WGMMA, CP, TENSOR_WAIT = Done.BULK_GROUP, Done.WGMMA_GROUP, Done.CP_ASYNC_GROUP, Done.TCGEN05_WAIT
+BULK, WGMMA, CP, TENSOR_WAIT = (
+    Done.BULK_GROUP,
+    Done.WGMMA_GROUP,
+    Done.CP_ASYNC_GROUP,
+    Done.TCGEN05_WAIT,
+)
 
 
-def meets(first: list, second: list, arriving=LANE, waiting=ALL) -> tuple[Role, Role]:  # noqa: ANN001
+def meets(first: list, second: list, arriving=LANE, waiting=ALL) -> tuple[Role, Role]:
     """One role, then another, by an mbarrier; what the lanes of a warp did is gathered first."""
     gather = [sync("warp")] if arriving is LANE else []
-    return role("a", *first, *gather, arrive(threads=arriving)), role("b", wait(threads=waiting), *second)
+    return role("a", *first, *gather, arrive(threads=arriving)), role(
+        "b", wait(threads=waiting), *second
+    )
 
 
 TWO = {
@@ -361,7 +368,7 @@ def test_two_loads_into_one_slot_rest_on_a5_or_on_the_read_between() -> None:
     assert verdict(made, STRICT) == ORDERED
 
 
-def _named(event, name: str):  # noqa: ANN001, ANN202
+def _named(event, name: str):
     event.name = name
     return event
 
@@ -369,7 +376,9 @@ def _named(event, name: str):  # noqa: ANN001, ANN202
 def test_an_implicit_fence_covers_its_own_access_only() -> None:
     """S4: st.shared X, TMA Y, mma reads X: the completion of Y says nothing of X."""
     x = st(ONE)
-    made = program(role("a", x, tma(buffer="y"), arrive("full")), role("b", wait(threads=ONE), mma()))
+    made = program(
+        role("a", x, tma(buffer="y"), arrive("full")), role("b", wait(threads=ONE), mma())
+    )
     assert verdict(made) == PROXY
 
 

@@ -53,7 +53,9 @@ def program(kernel: s.KernelOp) -> Program:
     return made
 
 
-def _role(op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions) -> Role:
+def _role(
+    op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions
+) -> Role:
     groups = op.groups.value.data
     values = Values(op, group, rank)
     operations = Operations(op, group, rank, cluster, made.barriers, write, values)
@@ -73,7 +75,9 @@ class Body:
     def block(self, block: Block, who: Threads) -> list[Item]:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
-        chains = {orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1}
+        chains = {
+            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+        }
         done: set[Operation] = set()
         for op in block.ops:
             if op in done:
@@ -106,7 +110,9 @@ class Body:
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        return any(len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits)
+        return any(
+            len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
+        )
 
     def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
         found: list[Item] = []
@@ -175,7 +181,12 @@ class Body:
         ]
         known = self.ops.values.constant(op.condition)
         if known is not None:
-            return [e for block, taken in regions if taken is bool(known) for e in self.block(block, who)]
+            return [
+                e
+                for block, taken in regions
+                if taken is bool(known)
+                for e in self.block(block, who)
+            ]
         through = narrowed(who, op.condition)
         if through is not None:
             threads, rest = through

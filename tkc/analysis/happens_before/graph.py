@@ -222,7 +222,9 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
 
 def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:
     act = event.act
-    if isinstance(act, Wait | Arrive | Complete) or (isinstance(act, Meet) and act.barrier is not None):
+    if isinstance(act, Wait | Arrive | Complete) or (
+        isinstance(act, Meet) and act.barrier is not None
+    ):
         yield act.barrier, act.index
 
 
@@ -249,7 +251,9 @@ def _block(
         if isinstance(item, Event):
             threads = item.threads
             if role.warps == 1:
-                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(threads, threads)
+                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(
+                    threads, threads
+                )
             node = Node(role, item, path, threads, loops)
             graph.nodes.append(node)
             graph.node_of[item] = node
@@ -260,7 +264,10 @@ def _block(
             pending = _choice(graph, role, item, path, loops, pending)
             continue
         if isinstance(item, Beside):
-            ends = [_block(graph, role, part, path, loops, list(pending)) for part in (item.one, item.other)]
+            ends = [
+                _block(graph, role, part, path, loops, list(pending))
+                for part in (item.one, item.other)
+            ]
             after = Node(role, None, path)
             graph.nodes.append(after)
             for end in ends:
@@ -317,7 +324,9 @@ def exclusive(one: Node, other: Node, clock: Clock) -> bool:
         return False
     a, b = one.loops[depth], other.loops[depth]
     whole = one.loops[depth - 1].body if depth else one.role.body
-    return a is not b and any(isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole)
+    return a is not b and any(
+        isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole
+    )
 
 
 def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
@@ -405,7 +414,12 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
             branches.setdefault(site.node.loops[-1], []).append(site)
         whole = inside[0].node.loops[-2].body
         alike = len({s.offset for s in sites}) == 1
-        if alike and len(whole) == 1 and isinstance(whole[0], Choice) and set(whole[0].branches) == set(branches):
+        if (
+            alike
+            and len(whole) == 1
+            and isinstance(whole[0], Choice)
+            and set(whole[0].branches) == set(branches)
+        ):
             return list(branches.values())
         return None
     if len(late) != 1 or len(inside) != 1:

@@ -86,9 +86,13 @@ class Reach:
     moment: bool = False
     targets: frozenset[Hashable] = frozenset()
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
-    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(default_factory=dict)
+    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
+        default_factory=dict
+    )
     queue: deque[Label] = field(default_factory=deque)
-    groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = field(default_factory=dict)
+    groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
+        field(default_factory=dict)
+    )
     ways: dict[Node, Ways] = field(default_factory=dict)
 
     def run(self) -> Reach:
@@ -129,7 +133,9 @@ class Reach:
         if here is None:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
-            best = here.get((State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks))
+            best = here.get(
+                (State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks)
+            )
             if best is not None and any(_as_early(o.position, position) for o in best):
                 return
         key = (state, clocks)
@@ -173,7 +179,11 @@ class Reach:
             return
         state = label.state._replace(who=who)
         known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
-        told = automaton.whole(state, self.source.threads) if self.moment else automaton.known_complete(state, self.source)
+        told = (
+            automaton.whole(state, self.source.threads)
+            if self.moment
+            else automaton.known_complete(state, self.source)
+        )
         if told:
             for _, site in self.graph.sites_of.get(label.node, ()):
                 self._to_waits(act.barrier, site, label, known, "bytes-known")
@@ -185,7 +195,9 @@ class Reach:
             last = "po"
             for kind, clock in steps:
                 assert position is not None
-                position = follow(position, kind, clock) or self._at_home(label, position, kind, clock)
+                position = follow(position, kind, clock) or self._at_home(
+                    label, position, kind, clock
+                )
                 last = kind
                 if position is None:
                     break
@@ -204,7 +216,12 @@ class Reach:
             found = self.ways[node] = []
             for after, kind, clock in node.next:
                 steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
-                while kind != CHOICE and len(after.next) == 1 and after.next[0][1] != CHOICE and not self._matters(after):
+                while (
+                    kind != CHOICE
+                    and len(after.next) == 1
+                    and after.next[0][1] != CHOICE
+                    and not self._matters(after)
+                ):
                     after, step, inner = after.next[0]
                     if step != PLAIN:
                         steps.append((step, inner))
@@ -229,7 +246,10 @@ class Reach:
             case Wait():
                 return False
             case CloseGroup() | AwaitGroup():
-                return act.done is source.done or (act.done, source.done) == (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+                return act.done is source.done or (act.done, source.done) == (
+                    Done.BULK_GROUP,
+                    Done.BULK_GROUP_READ,
+                )
             case TensorFence():
                 return source.space is Space.TENSOR
             case ProxyFence():
@@ -304,7 +324,9 @@ class Reach:
         if state.name not in PENDING and automaton.whole(state, self.source.threads):
             yield state, "release"
 
-    def _group(self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State) -> None:
+    def _group(
+        self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State
+    ) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them would have told it."""
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
@@ -312,11 +334,17 @@ class Reach:
         if items == ((site.clock, 1),) and exclusive(self.origin, site.node, site.clock):
             items = ((site.clock, 0),)  # the access's own item is in its own branch
         for after, rule in self._released(state, act):
-            after = after._replace(part=Part.FULL, who=Threads.ALL) if after.name not in PENDING else after
+            after = (
+                after._replace(part=Part.FULL, who=Threads.ALL)
+                if after.name not in PENDING
+                else after
+            )
             store = self.groups.setdefault((id(site.node.role), str(act.barrier), after.name), {})
             item = shift(items, 0 if site.after else site.offset)
             store.setdefault(site, []).append((after, rule, item, label))
-            for position in _worst([[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]):
+            for position in _worst(
+                [[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]
+            ):
                 self._to_items(act.barrier, site.rate, position, label, after, rule, act)
 
     def _counted(self, clock: Clock) -> bool:
@@ -328,9 +356,28 @@ class Reach:
             return
         event = label.node.event
         assert event is not None
-        self._to_items(barrier, site.rate, (items if site.after else items), label, state, rule, event.act, 0 if site.after else site.offset)
+        self._to_items(
+            barrier,
+            site.rate,
+            (items if site.after else items),
+            label,
+            state,
+            rule,
+            event.act,
+            0 if site.after else site.offset,
+        )
 
-    def _to_items(self, barrier: object, rate: int, items: Position, label: Label, state: State, rule: str, act: object, offset: int = 0) -> None:
+    def _to_items(
+        self,
+        barrier: object,
+        rate: int,
+        items: Position,
+        label: Label,
+        state: State,
+        rule: str,
+        act: object,
+        offset: int = 0,
+    ) -> None:
         ring = self.graph.rings.get(barrier)  # pyright: ignore
         if ring is None:
             return
@@ -350,14 +397,18 @@ class Reach:
             position = shift(items, (offset - wait.offset) // rate)
             self._add(wait.node, after._replace(who=wait.node.threads), position, why, label)
 
-    def _meets(self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node) -> tuple[State, str] | None:
+    def _meets(
+        self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node
+    ) -> tuple[State, str] | None:
         """The state of the waiting threads."""
         crossing = from_.role.cta != to.role.cta
         if self.moment:
             return State("gen", 0, 0, Part.FULL, Threads.ALL), rule
         if rule == "release":
             assert isinstance(act, Arrive)
-            return automaton.release(state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing)
+            return automaton.release(
+                state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing
+            )
         if crossing and "A2" not in self.source.assumed and wait.scope.value == "cta":
             return None
         return automaton.acquired(state, self.source, rule, wait.sem, crossing)
@@ -373,7 +424,9 @@ class Reach:
         state = label.state._replace(who=who)
         if act.among == "warp":
             return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
-        met = [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
+        met = (
+            [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
+        )
         if act.barrier is not None:
             for _, site in self.graph.sites_of.get(node, ()):
                 self._tell(label, act, site, met)
@@ -386,7 +439,9 @@ class Reach:
         for other in self.graph.meetings.get(act.barrier, ()):
             event = other.node.event
             assert event is not None and isinstance(event.act, Meet)
-            if event.act.does == "arrive" or (other.node.role is site.node.role and event.act.does == act.does):
+            if event.act.does == "arrive" or (
+                other.node.role is site.node.role and event.act.does == act.does
+            ):
                 continue
             if other.clock is not items[-1][0] or other.rate != site.rate or event in self.without:
                 continue
@@ -397,7 +452,9 @@ class Reach:
             for after, rule in met:
                 self._handed(other.node, after, position, rule, label)
 
-    def _handed(self, node: Node, state: State, position: Position, rule: str, label: Label) -> None:
+    def _handed(
+        self, node: Node, state: State, position: Position, rule: str, label: Label
+    ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label)
         self._pass(known, [(state, rule)])
@@ -447,7 +504,9 @@ def distance(
             state = label.state
             if not automaton.within(node.threads, state.who):
                 continue
-            if state.part != Part.FULL and not (same and automaton.within(source.threads, state.who)):
+            if state.part != Part.FULL and not (
+                same and automaton.within(source.threads, state.who)
+            ):
                 continue
             if plain:
                 rule = "po" if state.name not in PENDING and state.fence != 2 else None
@@ -459,5 +518,3 @@ def distance(
             if d < best[0]:
                 best = (d, label, rule)
     return best
-
-

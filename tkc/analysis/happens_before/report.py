@@ -29,3 +29,5 @@ class Finding:
     other: str = ""
     """The first access in words."""
     severity: Severity = Severity.ERROR
+    fence: tuple[Any, str, bool] | None = None
+    """What is missing where it is a proxy fence: beside which operation, of what space, and whether it follows it."""

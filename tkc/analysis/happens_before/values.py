@@ -61,7 +61,9 @@ class Table:
 
     def at(self, count: int) -> int:
         first = len(self.before)
-        return self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        return (
+            self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        )
 
 
 Chain = tuple[Operation, ...]
@@ -109,7 +111,11 @@ class Values:
         for op in self.role.walk():
             if isinstance(op, s.ForOp) or op.name == "stage.while":
                 self.carried[op] = _carried(op)
-        self.carried |= {op: _passed(op) for op in self.role.walk() if isinstance(op, s.IfOp) and self._counts(op)}
+        self.carried |= {
+            op: _passed(op)
+            for op in self.role.walk()
+            if isinstance(op, s.IfOp) and self._counts(op)
+        }
         self.loops = list(self.carried)
         self.wrap = self._wrap()
         chains: dict[Chain, list[Counter]] = {}
@@ -208,7 +214,10 @@ class Values:
         return now
 
     def _try(
-        self, found: dict[SSAValue, int], wanted: Iterable[tuple[SSAValue, SSAValue]], given: dict[SSAValue, int]
+        self,
+        found: dict[SSAValue, int],
+        wanted: Iterable[tuple[SSAValue, SSAValue]],
+        given: dict[SSAValue, int],
     ) -> None:
         for name, value in wanted:
             try:
@@ -230,7 +239,13 @@ class Values:
         if first is None:
             return None
         loops = tuple(o for o, _ in chain)
-        return Counter(loops, tuple(r.argument for _, r in chain), tuple(r.step for _, r in chain), first, tuple(outside))
+        return Counter(
+            loops,
+            tuple(r.argument for _, r in chain),
+            tuple(r.step for _, r in chain),
+            first,
+            tuple(outside),
+        )
 
     def _round(self, op: Operation) -> Operation | None:
         """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
@@ -246,7 +261,11 @@ class Values:
     def _result_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
         """The loop beside another whose result a value is."""
         op = value.owner
-        if isinstance(op, Operation) and op in self.carried and op.parent_block() is beside.parent_block():
+        if (
+            isinstance(op, Operation)
+            and op in self.carried
+            and op.parent_block() is beside.parent_block()
+        ):
             return next(((op, r) for r in self.carried[op] if r.result is value), None)
         return None
 
@@ -258,7 +277,9 @@ class Values:
                 return next(((op, r) for r in self.carried[op] if r.init is value), None)
         return None
 
-    def _first(self, init: SSAValue, last: SSAValue, loop: Operation, outside: list[SSAValue]) -> int | None:
+    def _first(
+        self, init: SSAValue, last: SSAValue, loop: Operation, outside: list[SSAValue]
+    ) -> int | None:
         """The value at the kernel's start of what loops carry on from where they left off; None: they do not."""
         outer = self._round(loop)
         if outer is None:
@@ -326,7 +347,10 @@ class Values:
         return None
 
     def _turn(
-        self, chain: Chain, counters: list[Counter], induction: tuple[SSAValue, int, int, int] | None
+        self,
+        chain: Chain,
+        counters: list[Counter],
+        induction: tuple[SSAValue, int, int, int] | None,
     ) -> Orbit | set[SSAValue]:
         """The orbit, or the arguments that have to be left out."""
         state = {c.arguments[0]: c.first for c in counters}
@@ -355,9 +379,13 @@ class Values:
                 count = (turn + 1) % (turns or self.wrap)
                 after[argument] = first + step * count
             state = after
-        return {v for v in states[0] if len({st[v] for st in states}) > LONGEST // 2} or set(states[0])
+        return {v for v in states[0] if len({st[v] for st in states}) > LONGEST // 2} or set(
+            states[0]
+        )
 
-    def _next(self, chain: Chain, counters: list[Counter], counter: Counter, state: dict[SSAValue, int]) -> int | None:
+    def _next(
+        self, chain: Chain, counters: list[Counter], counter: Counter, state: dict[SSAValue, int]
+    ) -> int | None:
         """A counter's next value, which every loop of the chain has to give alike."""
         values: set[int] = set()
         for n, step in enumerate(counter.steps):
@@ -372,12 +400,17 @@ class Values:
             return None
         value, argument = values.pop(), counter.arguments[0]
         grown = value == state[argument] + 1 and value >= self.wrap
-        if grown and all(_only_divided(a, s) for a, s in zip(counter.arguments, counter.steps, strict=True)):
+        if grown and all(
+            _only_divided(a, s) for a, s in zip(counter.arguments, counter.steps, strict=True)
+        ):
             return value - self.wrap
         return value
 
     def _names(
-        self, chain: Chain, counters: list[Counter], induction: tuple[SSAValue, int, int, int] | None
+        self,
+        chain: Chain,
+        counters: list[Counter],
+        induction: tuple[SSAValue, int, int, int] | None,
     ) -> dict[tuple[Operation | None, SSAValue], SSAValue]:
         names: dict[tuple[Operation | None, SSAValue], SSAValue] = {}
         for counter in counters:
@@ -411,7 +444,9 @@ class Values:
                 continue
             names = [(v, a) for (where, v), a in orbit.names.items() if where is inside]
             try:
-                numbers = [self.value(value, {v: state[a] for v, a in names}) for state in orbit.states]
+                numbers = [
+                    self.value(value, {v: state[a] for v, a in names}) for state in orbit.states
+                ]
             except Unknown:
                 continue
             return _shortest(orbit.chain, numbers, orbit.first)
@@ -480,7 +515,13 @@ def _only_divided(value: SSAValue, step: SSAValue) -> bool:
             op = use.operation
             if isinstance(op, s.YieldOp | s.ForOp) or op.name == "stage.while":
                 continue
-            if not isinstance(op, ArithOp) or op.kind.data not in ("add", "div", "mod", "and", "shr"):
+            if not isinstance(op, ArithOp) or op.kind.data not in (
+                "add",
+                "div",
+                "mod",
+                "and",
+                "shr",
+            ):
                 return False
     return True
 
