@@ -61,7 +61,8 @@ def command(
 ) -> None:
     """Report what is wrong with a program, and what it uses of its target.
 
-    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the output: text, JSON or SARIF on standard output, exit 1 if there is an error.
+    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error.
     """
     if explain is not None:
         from tkc.commands.explanations import page

@@ -1,7 +1,7 @@
 """What is known of an access at a moment: its proxy state, whose threads' parts, and by which threads.
 
-Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined to
-the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
+Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
+to the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
 closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`;
 `before` after before_thread_sync; `after` needs after_thread_sync; `pipe…` still under way, handed to another thread.
 """

@@ -13,6 +13,7 @@ trip counts: memory model sheet, S1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 
 Position = tuple[tuple["Clock", int], ...]
@@ -116,7 +117,7 @@ def bound(position: Position, clock: Clock, counted: bool) -> float:
         if not counted:
             return inf
         total: float = offset
-        for (_, count), (inner, _) in zip(position, position[1:], strict=False):
+        for (_, count), (inner, _) in pairwise(position):
             if count > 0:
                 total += count * inner.high
                 if inner is not clock:

@@ -13,6 +13,7 @@ from math import lcm
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
+from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
     Beside,
@@ -26,8 +27,9 @@ from tkc.analysis.happens_before.events import (
     Role,
     Threads,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.operations import Operations
-from tkc.analysis.happens_before.values import FEW, Chain, Expressions, Table, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
@@ -153,8 +155,8 @@ class Body:
         return loop
 
     def _bound(self, value: SSAValue, op: Operation) -> Hashable:
-        """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a loop, or
-        how it is computed."""
+        """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a
+        loop, or how it is computed."""
         table = self.ops.values.table(value, op)
         if table is None:
             return self.ops.write(value)

@@ -19,7 +19,8 @@ from tkc.analysis.happens_before.verdicts import (
     hazards,
 )
 from tkc.analysis.lifetimes import check_lifetimes
-from tkc.analysis.protocol import check_barriers, check_laps, check_meetings, deadlocks
+from tkc.analysis.moments import deadlocks
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.diagnostics import Severity
 from tkc.ir.isa.memory import Done, Proxy, Space
 
@@ -130,7 +131,8 @@ def _fence(first: Place, second: Place) -> tuple[Any, str, bool]:
 def _which_fence(first: Place, second: Place) -> str:
     space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
     if first.access.proxy is Proxy.GENERIC:
-        return f"fence.proxy.async.{space} by the threads of {first.node.role.name} after the access and before they signal"
+        role = first.node.role.name
+        return f"fence.proxy.async.{space} by the threads of {role} after the access and before they signal"
     return f"fence.proxy.async.{space} in role {second.node.role.name} after its wait"
 
 
@@ -167,6 +169,6 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
     if waits:
         return (
             "TK307",
-            f"groups belong to the thread that commits them: the thread of role {role} that commits its {name} has to wait for them itself",
+            f"groups belong to the thread that commits them: the one of role {role} has to wait for its {name} itself",
         )
     return "TK309", f"wait for the {name} before the slot is handed on"

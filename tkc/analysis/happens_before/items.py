@@ -46,7 +46,7 @@ def fit(
 
 
 def _offsets(rate: int, depth: int, wait: bool, late: int) -> list[int]:
-    """Offsets that an item may have, likeliest first; `late`: 1 under a condition, 2 where the item is an earlier one."""
+    """Offsets that an item may have, likeliest first; `late`: 1 under a condition, 2 where it is an earlier one."""
     if wait:
         return sorted(range(-depth, depth), key=lambda o: (abs(o), o))
     earlier = {0: range(0), 1: range(0, -depth, -1), 2: range(-1, -depth - 1, -1)}[late]

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from math import inf
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, bound, leave, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, shift
 from tkc.analysis.happens_before.events import (
-    Access,
     Arrive,
     AwaitGroup,
     CloseGroup,
@@ -39,30 +37,8 @@ from tkc.analysis.happens_before.graph import (
     follow,
     items_of,
 )
+from tkc.analysis.happens_before.labels import Label, as_early, worst
 from tkc.ir.isa.memory import Done, Space
-
-
-@dataclass(eq=False, slots=True)
-class Label:
-    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place."""
-
-    node: Node
-    state: State
-    position: Position
-    rule: str
-    before: Label | None
-    dead: bool = False
-
-    def chain(self) -> list[tuple[Node, Node, str]]:
-        """The steps on the way, first to last: from a node to the next, and the rule."""
-        found: list[tuple[Node, Node, str]] = []
-        label = self
-        while label.before is not None:
-            found.append((label.before.node, label.node, label.rule))
-            label = label.before
-        found.reverse()
-        return found
-
 
 Key = tuple[State, tuple[Clock, ...]]
 Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], str]]
@@ -136,7 +112,7 @@ class Reach:
             best = here.get(
                 (State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks)
             )
-            if best is not None and any(_as_early(o.position, position) for o in best):
+            if best is not None and any(as_early(o.position, position) for o in best):
                 return
         key = (state, clocks)
         known = here.get(key)
@@ -145,10 +121,10 @@ class Reach:
             here[key] = [label]
         else:
             for other in known:
-                if _as_early(other.position, position):
+                if as_early(other.position, position):
                     return
             for other in known:
-                other.dead = _as_early(position, other.position)
+                other.dead = as_early(position, other.position)
             known[:] = [o for o in known if not o.dead]
             known.append(label)
         self.queue.append(label)
@@ -210,7 +186,7 @@ class Reach:
                 self._add(node, state, position, rule if rule != "po" else last, label)
 
     def _ways(self, node: Node) -> Ways:
-        """The nodes that follow and matter to the source: those that touch what is asked for, or add to what is known."""
+        """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
         found = self.ways.get(node)
         if found is None:
             found = self.ways[node] = []
@@ -281,15 +257,17 @@ class Reach:
                 continue
             store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
             store.setdefault(label.node, []).append(position)
-            for worst in _worst([store.get(last, []) for last in self.graph.branches[node]]):
-                self._add(node, state, worst, "choice", label)
+            given = [store.get(last, []) for last in self.graph.branches[node]]
+            for latest in worst(given):
+                self._add(node, state, latest, "choice", label)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 
     def _copy(self, first: Label) -> None:
         """The bytes of the access itself complete on a barrier."""
         event = self.origin.event
-        assert event is not None and isinstance(event.act, Complete)
+        assert event is not None
+        assert isinstance(event.act, Complete)
         for _, site in self.graph.sites_of.get(self.origin, ()):
             for name, rule in automaton.completed(self.source, "bytes"):
                 state = State(name, 0, 0, Part.FULL, Threads.ALL)
@@ -342,7 +320,7 @@ class Reach:
             store = self.groups.setdefault((id(site.node.role), str(act.barrier), after.name), {})
             item = shift(items, 0 if site.after else site.offset)
             store.setdefault(site, []).append((after, rule, item, label))
-            for position in _worst(
+            for position in worst(
                 [[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]
             ):
                 self._to_items(act.barrier, site.rate, position, label, after, rule, act)
@@ -359,7 +337,7 @@ class Reach:
         self._to_items(
             barrier,
             site.rate,
-            (items if site.after else items),
+            items,
             label,
             state,
             rule,
@@ -389,7 +367,8 @@ class Reach:
             if wait.clock is self.graph.kernel and offset != wait.offset:
                 continue
             event = wait.node.event
-            assert event is not None and isinstance(event.act, Wait)
+            assert event is not None
+            assert isinstance(event.act, Wait)
             made = self._meets(state, rule, act, event.act, label.node, wait.node)
             if made is None:
                 continue
@@ -438,7 +417,8 @@ class Reach:
             return
         for other in self.graph.meetings.get(act.barrier, ()):
             event = other.node.event
-            assert event is not None and isinstance(event.act, Meet)
+            assert event is not None
+            assert isinstance(event.act, Meet)
             if event.act.does == "arrive" or (
                 other.node.role is site.node.role and event.act.does == act.does
             ):
@@ -458,63 +438,3 @@ class Reach:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label)
         self._pass(known, [(state, rule)])
-
-
-def _as_early(one: Position, other: Position) -> bool:
-    """Whether one position of two of equal clocks is nowhere later."""
-    if len(one) == 1:
-        return one[0][1] <= other[0][1]
-    return all(o[1] <= p[1] for o, p in zip(one, other, strict=True))
-
-
-def _worst(choices: list[list[Position]]) -> Iterator[Position]:
-    """The positions that hold whichever of several sites an item came by: the latest of each, of alike clocks."""
-    if not all(choices):
-        return
-    found: list[Position] = list(choices[0])
-    for others in choices[1:]:
-        found = [
-            tuple((c, max(a, b)) for (c, a), (_, b) in zip(p, q, strict=True))
-            for p in found
-            for q in others
-            if [c for c, _ in p] == [c for c, _ in q]
-        ]
-    yield from dict.fromkeys(found)
-
-
-# Questions -----------------------------------------------------------------------------------------------------------
-
-
-def distance(
-    reach: Reach, node: Node, access: Access, clock: Clock, plain: bool = False
-) -> tuple[float, Label | None, str]:
-    """The least d such that the access of every instance of `node` from d counts of `clock` on comes after the source;
-    with the label and the rule that say so. `plain`: as if there were one proxy."""
-
-    best: tuple[float, Label | None, str] = (inf, None, "")
-    event = node.event
-    assert event is not None
-    source = reach.source
-    same = node.role is reach.origin.role and (
-        source.threads is Threads.ONE
-        or (source.access.part is not None and source.access.part == access.part)
-    )
-    for kept in reach.labels.get(node, {}).values():
-        for label in kept:
-            state = label.state
-            if not automaton.within(node.threads, state.who):
-                continue
-            if state.part != Part.FULL and not (
-                same and automaton.within(source.threads, state.who)
-            ):
-                continue
-            if plain:
-                rule = "po" if state.name not in PENDING and state.fence != 2 else None
-            else:
-                rule = automaton.accepts(state, source, access, event, node.role.cta)
-            if rule is None:
-                continue
-            d = bound(label.position, clock, clock in reach.origin.path)
-            if d < best[0]:
-                best = (d, label, rule)
-    return best

@@ -9,9 +9,11 @@ from math import inf, lcm
 
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
+from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Slot
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
-from tkc.analysis.happens_before.paths import Label, Reach, distance
+from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Space
 
