@@ -1,4 +1,4 @@
-"""Which fences of our own kernels causality gives, with the chain that says so, and which are needed, with what breaks."""
+"""Which fences of our own kernels causality gives, with the chain that says so, and which are needed."""
 
 from __future__ import annotations
 
