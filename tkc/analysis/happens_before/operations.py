@@ -29,8 +29,9 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Wait,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
-from tkc.analysis.happens_before.values import Chain, Expressions, Table, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
