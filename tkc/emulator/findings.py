@@ -64,6 +64,8 @@ class Findings(Words):
 
     def rests_on(self, finding: Finding) -> tuple[str, ...]:
         """The assumptions without which a pair is one: those of practice that its accesses call for."""
+        if finding.code == "TK312" and (finding.code, finding.ptx_line) not in self.reported:
+            return ("A21",)
         found = self.reported.get((finding.code, finding.ptx_line))
         return assumptions_of(*found) if found is not None else ("A1", "A2")
 

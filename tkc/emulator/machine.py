@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.diagnostics import Severity
+from tkc.emulator import registers
 from tkc.emulator.blas import one_thread
 from tkc.emulator.cta import Cluster, Cta
 from tkc.emulator.events import Who
@@ -130,6 +131,7 @@ class Machine:
         self._next: tuple[int, int, int] | None = None
         self._changed = (-1, 0)
         self._live: list[Cluster] = []
+        self._places: dict[int, int] | None = None
         self._priorities: dict[Any, float] = {}
         self.lay_out_shared()
 
@@ -238,6 +240,16 @@ class Machine:
                 if ins is not None and ins.line == line:
                     return ins
         return None
+
+    def ran(self, ins: Instruction) -> bool:
+        """Whether an instruction has been executed, by anybody."""
+        if self._places is None:
+            self._places = {}
+            for here, segment in enumerate(self.program.segments):
+                last = [segment.last] if segment.last is not None and not segment.guards else []
+                for one in (*segment.instructions, *last):
+                    self._places[id(one)] = here
+        return self._hits[self._places[id(ins)]] > 0
 
     # Scheduling
 
@@ -358,6 +370,8 @@ class Machine:
             else:
                 self.report.faults.append(finding)
         self.report.steps = self.steps
+        if self.record is not None:
+            registers.report(self, self.record.strict)
         count_instructions(self.report, self.program.segments, self._hits)
         if self.watch is not None:
             self.watch.end(self)
