@@ -27,6 +27,8 @@ class Touch(NamedTuple):
     user: Instruction
     why: str
     mend: str
+    awaited: bool = False
+    """Whether the wait comes on every way, only too late."""
 
 
 Back = tuple["Instruction | None", bool]
@@ -50,8 +52,12 @@ class Flow:
 
     def walk(
         self, start: tuple[int, int], state: int, step: Callable[[Instruction, int], int]
-    ) -> None:
-        """Goes forward from behind an instruction; `step` gives the state after each one, or -1 to go no further."""
+    ) -> bool:
+        """Goes forward from behind an instruction; `step` gives the state after each one, or -1 to go no further.
+
+        Whether one of the ways has come to the end of the thread.
+        """
+        ended = False
         todo = [(*start, state)]
         seen: set[tuple[int, int]] = set()
         while todo:
@@ -61,10 +67,12 @@ class Flow:
                 if state < 0:
                     break
             else:
+                ended |= not self.following[here]
                 for target in self.following[here]:
                     if (target, state) not in seen:
                         seen.add((target, state))
                         todo.append((target, 0, state))
+        return ended
 
     def walk_back(
         self, start: tuple[int, int], step: Callable[[Instruction, Instruction | None], Back]
@@ -112,30 +120,29 @@ def touches(program: Program) -> list[Touch]:
 
 def _loaded(flow: Flow, place: tuple[int, int], load: Instruction) -> Iterator[Touch]:
     users: dict[int, Instruction] = {}
-    moves: dict[int, Instruction] = {}
     dests = set(load.dests)
+    again = False
 
     def step(ins: Instruction, state: int) -> int:
         if ins.row.name == "tcgen05.wait::ld":
             return -1
-        if dests & set(ins.sources):
-            if ins.row.name.startswith("mov"):
-                # Compilers pair registers early; the assembler tracks them.
-                moves.setdefault(ins.number, ins)
-                dests.update(ins.dests)
-                return state
-            users.setdefault(ins.number, ins)
+        if ins is load:
+            nonlocal again
+            again = True
             return -1
-        return -1 if ins is load else state
+        if dests & set(ins.sources):
+            users.setdefault(ins.number, ins)
+        return state
 
-    flow.walk((place[0], place[1] + 1), 0, step)
-    for user in (*users.values(), *list(moves.values())[:1]):
+    never = flow.walk((place[0], place[1] + 1), 0, step) or again
+    for user in list(users.values())[:1]:
         yield Touch(
             "TK312",
             load,
             user,
             "reads registers that tcgen05.ld may not have filled yet",
             "tcgen05.wait::ld between the load and the first use",
+            not never,
         )
 
 
@@ -182,7 +189,7 @@ def _a_registers(product: Instruction) -> set[int]:
 
 
 def _unfenced(flow: Flow, place: tuple[int, int], product: Instruction) -> Iterator[Touch]:
-    """Compilers put moves behind the fence, which the assembler puts right: one fence since the last wgmma is enough."""
+    """Compilers put moves behind the fence, which the assembler puts right: one since the last wgmma is enough."""
     mine = set(product.dests) | _a_registers(product)
 
     def step(ins: Instruction, kept: Instruction | None) -> Back:
@@ -206,8 +213,8 @@ def _unfenced(flow: Flow, place: tuple[int, int], product: Instruction) -> Itera
 def report(machine: Machine, strict: bool) -> None:
     """Findings for what has run; a load used before its wait is an error under the strict profile alone."""
     for touch in touches(machine.program):
-        moved = touch.code == "TK312" and touch.user.row.name.startswith("mov")
-        if moved and not strict:
+        if touch.awaited and not strict:
+            # Compilers convert early; the assembler tracks the registers.
             continue
         if machine.ran(touch.owner) and machine.ran(touch.user):
             machine.found(
