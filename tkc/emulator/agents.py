@@ -105,6 +105,7 @@ class Op:
         "kind",
         "lane",
         "name",
+        "passed",
         "pending",
         "place",
         "rank",
@@ -128,6 +129,8 @@ class Op:
         self.issue = (0, 0)
         self.place: Any = None
         self.waited = ""
+        self.passed = False
+        """Which wait of its thread has covered it, and whether one has left it out."""
 
     def describe(self) -> str:
         lane = f" lane {self.lane}" if self.lane >= 0 else ""

@@ -257,6 +257,12 @@ class Completions(Fences):
             (mine.base + lane, mine.time, kind) if not reads else (op.component, op.time, op.kind)
         )
 
+    def left_out(self, group: list[Any]) -> None:
+        """A wait of the thread for its bulk groups has let this one be."""
+        for token in group:
+            if token.operation is not None:
+                token.operation.passed = True
+
     def copied(self, w: Warp, number: int) -> None:
         """cp.async up to a number have been awaited by the active lanes."""
         at = self._copy_component(w)

@@ -224,8 +224,7 @@ class Machine:
 
     def waits_of(self, op: Any) -> str:
         """How the bulk groups of an operation's thread were awaited: "short" of it, by an "other" thread, or ""."""
-        own = op.warp.groups.get(("bulk", op.lane))
-        if own is not None and own.waited:
+        if op.passed:
             return "short"
         for warp in op.warp.cta.warps:
             for key, groups in warp.groups.items():
