@@ -26,6 +26,8 @@ class Findings(Words):
 
     def __init__(self, machine: Machine, model: str) -> None:
         super().__init__(machine, model)
+        self.issues: dict[int, int] = {}
+        """When the loads and stores of tensor memory were issued."""
         self.pairs: set[tuple[Any, ...]] = set()
         self.reported: dict[tuple[str, int], tuple[Who, Who]] = {}
         self._uses: Uses | None = None
