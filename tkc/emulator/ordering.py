@@ -28,6 +28,9 @@ class Ordering:
         self.grants_home = "A1" in self.grants
         self.events = Events()
         self.acting: Op | None = None
+        self.mapped: tuple[Any, int] | None = None
+        """(region, offset) of the tensor map that the operation to be issued next reads."""
+        self.map_reads: set[int] = set()
         self._who: dict[tuple[int, int, int, str], Who] = {}
         self._clusters = 0
 

@@ -269,12 +269,8 @@ def lifetime(
         return
     access.touch(cells, rows, start, start + columns)
     for peer in peers:
-        if peer is memory or peer.cells is None:
-            continue
-        found = peer.cells.last[rows, start : start + columns]
-        access._judge(peer.cells, found, Kind.WRITE)
-        for slot in peer.cells.reads:
-            access._judge(peer.cells, slot[rows, start : start + columns], Kind.READ)
+        if peer is not memory:
+            access.touch(cells_of(peer), rows, start, start + columns)
 
 
 __all__ = ["SEVERAL", "TensorCells", "lifetime", "tensor_access"]
