@@ -143,7 +143,7 @@ class BarrierClock:
     `wide` is for waits of cluster scope only: what threads of other CTAs released.
     """
 
-    __slots__ = ("component", "current", "done", "done_wide", "init", "waits", "wide")
+    __slots__ = ("arrivers", "component", "current", "done", "done_wide", "init", "waits", "wide")
 
     def __init__(self, components: Components, component: int, init: tuple[int, int]) -> None:
         self.component = component
@@ -152,4 +152,6 @@ class BarrierClock:
         self.done: Clock | None = None
         self.done_wide: Clock | None = None
         self.init = init
+        self.arrivers: dict[Any, int] = {}
+        """Who has arrived, and at which line, for a hang."""
         self.waits: dict[Warp, tuple[int, int, Instruction]] = {}

@@ -63,6 +63,7 @@ class Completions(Fences):
         """Threads arrive on an mbarrier: a release, of the scope that the instruction says."""
         bar: BarrierClock = barrier.clock
         self._check_init(w, mask, barrier, ins)
+        bar.arrivers[w] = ins.line
         release = ins.mod("sem", "release") != "relaxed"
         if barrier.cta is w.cta:
             self.publish(w, mask, bar.current, release)
@@ -112,6 +113,7 @@ class Completions(Fences):
     def _completed(self, op: Op, barrier: MBarrier, component: int, time: int) -> None:
         bar: BarrierClock = barrier.clock
         local = barrier.cta.rank == op.rank
+        bar.arrivers[op.warp] = op.ins.line
         if not local:
             self.remote(barrier.cta, component, time, op.ins, op)
         bar.current.join_row(RUN, op.clock.fit()[RUN])
