@@ -173,9 +173,8 @@ class Completions(Fences):
         """An operation that one lane, or with None the active lanes together, have issued."""
         mine = self.of(w)
         mask = w.mask if lane is None else 1 << lane
-        clock = Clock(mine.components)
         time = mine.time
-        self.publish(w, mask, clock)
+        clock = self.snapshot(w, mask)
         op = Op(name, w, -1 if lane is None else lane, ins, clock)
         op.issue = (mine.base + int(SELECT[mask][0]), time)
         op.component = mine.components.named("never", asynchronous=False)

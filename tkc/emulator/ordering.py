@@ -79,6 +79,19 @@ class Ordering:
                 to.join(part.ready)
         mine.time += 1
 
+    def snapshot(self, w: Warp, mask: int) -> Clock:
+        """What some lanes know now, with their own accesses."""
+        mine = self.of(w)
+        parts = [p for p in mine.parts if p.mask & mask]
+        if len(parts) == 1:
+            made = parts[0].clock.copy()
+            made.fit()[: len(OWN), mine.lanes(mask)] = mine.time
+            mine.time += 1
+            return made
+        made = Clock(mine.components)
+        self.publish(w, mask, made)
+        return made
+
     def learn(
         self, w: Warp, mask: int, source: Clock, acquire: bool = True, tensor: bool = True
     ) -> None:

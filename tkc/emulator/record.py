@@ -73,7 +73,18 @@ class Record(Findings):
         strong = _strength(origin.ins.row.name)
         event = self._event(op, origin.ins, kind, GENERIC if not is_async else op.kind, strong)
         home = region.owner.rank if region.space == "shared" else None
-        view = View(self, op.clock, event, is_async, home, op.rank, strong, op.events)
+        tensor = op.name.startswith("tcgen05")
+        view = View(
+            self,
+            op.clock,
+            event,
+            is_async,
+            home,
+            op.rank,
+            strong,
+            op.events,
+            in_tensor_core=tensor,
+        )
         view.place = region
         if home is not None and home != op.rank:
             self._remote_event(region.owner, event, op)

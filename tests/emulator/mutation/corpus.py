@@ -1,4 +1,4 @@
-"""Correct kernels to make mutants of: ours on small shapes that go round every ring, the reference GEMMs, other compilers'."""
+"""Correct kernels to make mutants of: ours on shapes that go round every ring, reference GEMMs, other compilers'."""
 
 from __future__ import annotations
 

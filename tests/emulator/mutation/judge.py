@@ -1,8 +1,8 @@
 """What the emulator says of mutants, against what the memory model says of them.
 
 `python tests/emulator/mutation/judge.py --state FILE` judges the whole corpus and goes on where it was stopped;
-`--minutes`, `--seed`, `--seeds`, `--only` bound and choose. A mutant is caught where some run under `lazy`, or under the
-other schedules with one of the seeds, has an error; it is redundant where `REDUNDANT` says so, with a reason of the model.
+`--minutes`, `--seed`, `--seeds`, `--only` bound and choose. A mutant is caught where a run under `lazy`, or under another
+schedule with one of the seeds, has an error; it is redundant where `redundant.py` says so, with a reason of the model.
 """
 
 from __future__ import annotations
@@ -16,29 +16,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[2])]
 
 from emulator.mutation.corpus import Kernel, corpus
 from emulator.mutation.mutants import Mutant, mutants
+from emulator.mutation.redundant import reason
 
 from tkc import TkcError
 
 SCHEDULES = ("eager", "random", "pct")
-
-
-class Redundant(NamedTuple):
-    """Mutants of a kind, of statements and kernels that match, which change nothing that the model promises."""
-
-    kind: str
-    statement: str
-    kernel: str
-    reason: str
-
-
-REDUNDANT: tuple[Redundant, ...] = ()
 
 
 @dataclass
@@ -60,18 +48,6 @@ class Verdict:
     @property
     def false_alarm(self) -> bool:
         return bool(self.caught and self.redundant)
-
-
-def reason(kernel: str, mutant: Mutant) -> str:
-    """Why the model calls a mutant redundant; empty where it is wrong."""
-    for row in REDUNDANT:
-        if (
-            re.fullmatch(row.kind, mutant.kind)
-            and re.search(row.statement, mutant.what)
-            and re.search(row.kernel, kernel)
-        ):
-            return row.reason
-    return ""
 
 
 def judge(kernel: Kernel, mutant: Mutant, seeds: int, seed: int = 0) -> Verdict:

@@ -155,7 +155,7 @@ def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, "move")) -> Iterator[
                 yield Mutant(kind, at + 1, statement, whole, *_around(lines, at))
 
 
-def _around(lines: list[str], at: int, count: int = 4) -> tuple[str, str]:
+def _around(lines: list[str], at: int, count: int = 10) -> tuple[str, str]:
     """The statements before and after a line that touch memory or synchronise, in the order of the text."""
 
     def gather(places: Iterable[int]) -> list[str]:
@@ -163,7 +163,7 @@ def _around(lines: list[str], at: int, count: int = 4) -> tuple[str, str]:
         for place in places:
             found = _statement(lines[place])
             if found is not None and EFFECT.match(found[1]):
-                kept.append(found[1].split("{")[0][:80])
+                kept.append(found[1].split("{")[0].split("[")[0].strip())
                 if len(kept) == count:
                     break
         return kept
