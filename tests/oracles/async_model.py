@@ -24,7 +24,8 @@ PIPELINED = {("mma", "mma", True), ("cp", "mma", True), ("cp", "mma", False)}
 @dataclass(frozen=True, order=True)
 class Finding:
     """`kind`: unordered, proxy (ordered, but for the proxies), deadlock, phase (arrivals of two phases can mix), lap
-    (a wait can miss its phase, or pass on an older one), overrun (more arrivals than the count)."""
+    (a wait can miss its phase, or pass on an older one), overrun (more arrivals than the count), unfinished (a phase that
+    lacks arrivals or copies at the end)."""
 
     kind: str
     sites: tuple[int, ...]
@@ -299,6 +300,8 @@ class Graph:
         for (name, _), word in self.run.words.items():
             if word.overrun:
                 yield Finding("overrun", (), name)
+            if word.unfinished:
+                yield Finding("unfinished", (), name)
             for n in range(word.phase):
                 for a in word.arrivals[n]:
                     for b in word.arrivals[n + 1]:

@@ -11,50 +11,48 @@ from oracles.roles import For, If, Program, nested
 from tkc.analysis.happens_before import check
 
 RACES = {"unordered", "proxy"}
-Pair = tuple[int, ...]
+ORDER = {"unordered", "wrong proxy"}
+NOT_ASKED = {"TK324", "TK311"}
+"""What the oracle does not model: how a kernel may end."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """`missed`: pairs of sites that only the oracle finds (unsound where there is one), `extra`: only the analysis."""
+    """`kind`: unsound (only the oracle finds something), false (only the analysis), pairs (both do, but not the same)."""
 
-    missed: frozenset[Pair]
-    extra: frozenset[Pair]
+    kind: str
+    pairs: frozenset[tuple[int, ...]]
     oracle: frozenset[Finding]
     analysis: tuple[str, ...]
 
     def __str__(self) -> str:
         lines = [f"oracle: {f.kind} {f.sites} {f.where}" for f in sorted(self.oracle)]
         lines += [f"analysis: {line}" for line in self.analysis]
-        return "\n".join([f"missed {sorted(self.missed)}, extra {sorted(self.extra)}", *lines])
-
-
-PROTOCOL: frozenset[Pair] = frozenset({()})
+        return "\n".join([f"{self.kind} {sorted(self.pairs)}", *lines])
 
 
 def compare(program: Program, target: str, profile: str) -> Difference | None:
     """How the two differ; None where they agree.
 
-    Where the barriers' protocol is broken, what is ordered depends on the run: both have to find something, no matter what.
+    Where either says that the barriers' protocol is broken, what is ordered depends on the run, and pairs are not compared.
     """
     oracle = judge(program, profile, trips(program))
     module, sites = as_stage(program, target)
-    found = check(module, profile)
-    analysis = tuple(
-        f"{f.code} {f.verdict} {tuple(sorted(sites.get(o, -1) for o in (f.first, f.second) if o is not None))} {f.message}"
-        for f in found
-    )
-    if any(f.kind not in RACES for f in oracle):
-        missed = PROTOCOL if not found else frozenset[Pair]()
-        extra = frozenset[Pair]()
+    found = [f for f in check(module, profile) if f.code not in NOT_ASKED]
+
+    def places(f: object) -> tuple[int, ...]:
+        first, second = getattr(f, "first", None), getattr(f, "second", None)
+        return tuple(sorted(sites.get(o, -1) for o in (first, second or first)))
+
+    mine, theirs = {f.sites for f in oracle}, {places(f) for f in found}
+    said = tuple(f"{f.code} {f.verdict} {places(f)} {f.message}" for f in found)
+    if bool(oracle) != bool(found):
+        kind, pairs = ("unsound", mine) if oracle else ("false", theirs)
+    elif any(f.kind not in RACES for f in oracle) or any(f.verdict not in ORDER for f in found):
+        return None
     else:
-        mine = {f.sites for f in oracle}
-        theirs = {
-            tuple(sorted((sites.get(f.first, -1), sites.get(f.second, sites.get(f.first, -1)))))
-            for f in found
-        }
-        missed, extra = frozenset(mine - theirs), frozenset(theirs - mine)
-    return Difference(missed, extra, frozenset(oracle), analysis) if missed or extra else None
+        kind, pairs = "pairs", mine ^ theirs
+    return Difference(kind, frozenset(pairs), frozenset(oracle), said) if pairs else None
 
 
 def uniform(program: Program) -> bool:

@@ -94,6 +94,10 @@ class Word:
     def __post_init__(self) -> None:
         self.missing = self.count
 
+    @property
+    def unfinished(self) -> bool:
+        return self.missing != self.count or self.copies != 0
+
     def arrive(self, a: Arrival | None, weight: int, copies: int) -> None:
         if a is not None:
             self.arrivals[self.phase].append(a)
@@ -254,6 +258,11 @@ class _Machine:
         a.done.append((event, bridge, rests))
         self.r.edges.append((a.event, event, "done" + rests))
 
+    def complete(self, issue: int, done: int) -> None:
+        """An operation completes after it was issued, though that hands nothing on."""
+        self.r.completions[issue] = done
+        self.r.edges.append((issue, done, "exec"))
+
     # Plain accesses and fences
 
     def ld(self, t: Thread, mine: _Local, s: Step) -> None:
@@ -276,7 +285,7 @@ class _Machine:
         a = self.start(t, s, issue, s.cells[0], True, "async")
         done = self.r.event(t, s.op.site)
         self.finish(a, done, "E3")
-        self.r.completions[issue] = done
+        self.complete(issue, done)
         self.arrive_at(s.cells[1], Arrival(done, t, True, "cluster", True), 0, -1)
 
     def store(self, t: Thread, mine: _Local, s: Step) -> None:
@@ -307,8 +316,8 @@ class _Machine:
             self.finish(a, e)
 
     def cpasync_arrive(self, t: Thread, mine: _Local, s: Step) -> None:
-        self.plain(t, mine, s)
-        done = self.r.event(t, s.op.site)
+        issue = self.plain(t, mine, s)
+        done = self.r.event(t, s.op.site, issue, "exec")
         for a in mine.pending["cp"]:
             self.finish(a, done)
         self.arrive_at(s.cells[0], Arrival(done, t, True, "cta", False), weight(t), 0)
@@ -329,7 +338,7 @@ class _Machine:
         done = self.r.event(t, s.op.site)
         for a in mine.tracked:
             self.finish(a, done, "A6" if a.proxy == "async" else "")
-        self.r.completions[issue] = done
+        self.complete(issue, done)
         self.arrive_at(s.cells[0], Arrival(done, t, True, "cluster", True), 1, 0)
 
     def wgmma(self, t: Thread, mine: _Local, s: Step) -> bool:
