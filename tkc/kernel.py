@@ -155,12 +155,14 @@ class Kernel:
         model: str = "practice",
         sm_count: int = EMULATED_SMS,
         max_steps: int | None = None,
+        races: bool = True,
+        runs: int = 1,
         **symbols: Any,
     ) -> Any:
         """Runs on the CPU, on NumPy arrays, and returns the emulator's Report.
 
         An array wrapped in `tkc.emulator.Poisoned` counts as never written. `sm_count` is what the launch grid is made
-        for. Raises TkcError TK401..TK407, TK414.
+        for. Without `races` no happens-before record is kept. `runs` launches with as many seeds. Raises TkcError TK401..TK407, TK414.
         """
         launch = self.emulation(*arrays, sm_count=sm_count, **symbols)
         if launch is None:
@@ -168,7 +170,14 @@ class Kernel:
 
             return Report(ended=True)
         return _public().emulate(
-            self.ptx, **launch, schedule=schedule, seed=seed, model=model, max_steps=max_steps
+            self.ptx,
+            **launch,
+            schedule=schedule,
+            seed=seed,
+            model=model,
+            max_steps=max_steps,
+            races=races,
+            runs=runs,
         )
 
     def emulation(

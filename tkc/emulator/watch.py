@@ -164,10 +164,17 @@ class Counter(Watch):
     # Accesses of memory
 
     def access(
-        self, agent: Any, origin: Origin, kind: Kind, region: Region, offsets: Any, size: int
+        self,
+        agent: Any,
+        origin: Origin,
+        kind: Kind,
+        region: Region,
+        offsets: Any,
+        size: int,
+        where: Any = None,
     ) -> None:
         if self._before is not None:
-            self._before.access(agent, origin, kind, region, offsets, size)
+            self._before.access(agent, origin, kind, region, offsets, size, where)
         family = origin.ins.family
         if family in COUNTED_AT_ISSUE:
             return

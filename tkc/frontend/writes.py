@@ -6,8 +6,10 @@ from typing import Any
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
-from tkc.frontend.explicit_program import I32, Fill, Number, Place
+from tkc.frontend.elements import is_element, store
+from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
 from tkc.frontend.places import alone
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
@@ -44,18 +46,23 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
+        target = self._target(s)
+        if is_element(target):
+            return store(self.values, s, target)
         shared = False
         for hint in s.hints:
             if not (isinstance(hint, S.Name) and hint.text == "multicast"):
                 self.scope.later("a hint after a copy", hint.span)
             elif self.scope.multicast is not None:
                 shared = self.scope.multicast(hint.span)
-        target = self._target(s)
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
         if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
             self.values.fail(
                 "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
             )
+        if isinstance(target, Tile) and scaling.holds_scales(target):
+            self._writes(s, target)
+            return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)._replace(multicast=shared)
         if isinstance(target, Place):
@@ -104,17 +111,17 @@ class Writes:
         self._same(s, place.tile, value.type)
         return Fill(place, value, s.span)
 
-    def _target(self, s: S.Copy) -> Slice | Tile | Place:
+    def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
         try:
             target = alone(self.values, self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise
-        if isinstance(target, Slice) or (
+        if isinstance(target, Slice | Spot) or (
             isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
         ):
             return target
-        if isinstance(target, Tile) and not target.accumulator:
+        if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
         if isinstance(target, Tile | Place):
@@ -134,7 +141,8 @@ class Writes:
             s.target.span,
         )
 
-    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+    def _writes(self, s: S.Copy, tile: Tile) -> None:
+        """A tile of a pipe is written once in a put, and surely."""
         owned = self.values.owned(tile, s.target.span)
         pipe = owned.pipe
         note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
@@ -146,13 +154,16 @@ class Writes:
                 s.target.span,
                 note,
             )
-        if self.scope.conditional:
-            self.values.later("a copy into a pipe's tile under a condition", s.span)
+        if self.scope.conditional > owned.conditions:
+            self.values.later("a copy into a pipe's tile under a condition inside its put", s.span)
         if len(self.scope.loops) > owned.loops:
             self.values.later("a copy into a tile from a loop inside its put", s.span)
         if tile.name in self.scope.written:
             self.values.later(f"a second copy into `{tile.name}` in one put", s.span)
         self.scope.written.add(tile.name)
+
+    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+        self._writes(s, tile)
         if isinstance(source, Slice):
             self._same(s, tile, source)
             return P.Move(tile.name, source, s.span)
@@ -165,6 +176,7 @@ class Writes:
     def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
+            scaling.same(self.scope, target, source, s.span)
             return
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.source.span)
@@ -276,9 +288,14 @@ class Writes:
         return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
-        if self.scope.conditional:
-            self.values.later(f"writing accumulator {d.name} of a pipe under a condition", span)
+        if scaling.holds_scales(d):
+            self.values.fail(
+                "TK106", f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`", span
+            )
         owned = self.values.owned(d, span)
+        if self.scope.conditional > owned.conditions:
+            told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
+            self.values.later(told, span)
         if owned.direction == "get":
             self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
@@ -315,8 +332,20 @@ class Writes:
                 self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )
         a, b = product.a.name, product.b.name
+        scales = None
+        if product.scales is not None:
+            for tile in product.scales:
+                self.values.reads(tile, s.value.span)
+            scales = (product.scales[0].name, product.scales[1].name)
         return P.Multiply(
-            d.name, a, product.transpose_a, b, product.transpose_b, isinstance(s, S.Assign), s.span
+            d.name,
+            a,
+            product.transpose_a,
+            b,
+            product.transpose_b,
+            isinstance(s, S.Assign),
+            s.span,
+            scales,
         )
 
     def update(self, s: S.Update) -> P.Statement | None:

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Bug, TkcError
-from tkc.ir.emit import Emitter
+from tkc.ir.emit import Emitter, as_hint
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
@@ -296,16 +296,63 @@ class RoleLowering:
                     self._signal(op)
                 case s.ForOp():
                     self._loop(op, states)
-                case s.IfOp() | WhileOp() if any(
-                    self._used(b) for r in op.regions for b in r.blocks
-                ):
+                case s.IfOp():
+                    self._condition(op, states)
+                case WhileOp() if any(self._used(b) for r in op.regions for b in r.blocks):
                     raise TkcError.at(
-                        "TK110", "an item under a condition is not supported yet", location_of(op)
+                        "TK110",
+                        "an item in a loop on a condition is not supported yet",
+                        location_of(op),
                     )
                 case s.TmaLoadOp():
                     self._load(op)
                 case _:
                     pass
+
+    def _condition(self, op: s.IfOp, states: dict[SSAValue, State]) -> None:
+        """Both ways hand on where the rings stand: as they were where a way takes no item."""
+        used = list(dict.fromkeys(r for region in op.regions for r in self._used(region.block)))
+        if not used:
+            return
+        regions = [op.detach_region(region) for region in list(op.regions)]
+        if len(regions) == 1 or not regions[1].blocks:
+            regions[1:] = [Region(Block([s.YieldOp.create(operands=[])]))]
+        for region in regions:
+            after = dict(states)
+            self._block(region.block, after)
+            last = region.block.last_op
+            assert isinstance(last, s.YieldOp)
+            last.operands = [*last.operands, *(v for r in used for v in after[r].values)]
+        types = [v.type for r in used for v in states[r].values]
+        new = s.IfOp.create(
+            operands=[op.condition],
+            regions=regions,
+            result_types=[*(r.type for r in op.results), *types],
+        )
+        self._replace(op, new, states, used)
+
+    def _replace(
+        self,
+        old: s.IfOp | s.ForOp,
+        new: s.IfOp | s.ForOp,
+        states: dict[SSAValue, State],
+        used: list[SSAValue],
+    ) -> None:
+        """Puts the new operation in the place of the old one; its last results are the states after it."""
+        new.location = old.location
+        block = old.parent_block()
+        assert block is not None
+        block.insert_op_before(new, old)
+        kept = len(old.results)
+        for was, result in zip(old.results, new.results[:kept], strict=True):
+            result.name_hint = was.name_hint
+            was.replace_all_uses_with(result)
+        old.detach()
+        old.erase()
+        after = iter(new.results[kept:])
+        for ring in used:
+            phased = states[ring].phase is not None
+            states[ring] = State(next(after), next(after) if phased else None)
 
     def _loop(self, loop: s.ForOp, states: dict[SSAValue, State]) -> None:
         used = self._used(loop.body.block)
@@ -317,7 +364,7 @@ class RoleLowering:
         for ring in used:
             before = states[ring]
             inits += before.values
-            name = self.rings[ring].name.replace(".", "_")
+            name = as_hint(self.rings[ring].name).replace(".", "_")
             args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
             for arg, what in zip(args, ("slot", "phase"), strict=False):
                 arg.name_hint = f"{name}_{what}"
@@ -332,20 +379,7 @@ class RoleLowering:
             regions=[region],
             result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
         )
-        new.location = loop.location
-        block = loop.parent_block()
-        assert block is not None
-        block.insert_op_before(new, loop)
-        kept = len(loop.results)
-        for old, result in zip(loop.results, new.results[:kept], strict=True):
-            result.name_hint = old.name_hint
-            old.replace_all_uses_with(result)
-        loop.detach()
-        loop.erase()
-        after = iter(new.results[kept:])
-        for ring in used:
-            phased = states[ring].phase is not None
-            states[ring] = State(next(after), next(after) if phased else None)
+        self._replace(loop, new, states, used)
 
     def _emit(self, op: Operation) -> Iterator[Emitter]:
         emit = Emitter(Block(), op.location)

@@ -102,7 +102,7 @@ def start(source: Source) -> Iterator[State]:
     access = source.access
     name = _started(access)
     if name is not None:
-        yield State(name, 0, 0, Part.FULL if source.threads is ONE else Part.OWN, source.threads)
+        yield State(name, 0, 0, Part.OWN, source.threads)
 
 
 def _started(access: Access) -> str | None:
@@ -204,7 +204,8 @@ def _proxy_fence(state: State, act: ProxyFence, who: Threads, source: Source, ct
     rule = "proxy-fence-others" if others else "proxy-fence"
     if state.name == "raw" and cta == source.home:
         yield state._replace(name="gen", who=who), rule
-    if state.name == "gen":
+    # what is known of a complete async access as such (`raw`) holds wherever this one would, in its own CTA
+    if state.name == "gen" and (access.proxy is Proxy.GENERIC or cta != source.home):
         yield state._replace(name="async", n=cta, who=who), rule
 
 

@@ -37,7 +37,10 @@ class Clock:
 def next_iteration(position: Position, clock: Clock) -> Position | None:
     """From the last event of a loop's body to its first one; what holds for whole outer iterations needs no step."""
     last, offset = position[-1]
-    return (*position[:-1], (last, offset + 1)) if last is clock else None
+    if last is not clock:
+        inner = refine(position, clock) if clock.high == 1 else None
+        return None if inner is None else shift(inner, 1)
+    return (*position[:-1], (last, offset + 1))
 
 
 def leave(position: Position, clock: Clock) -> Position | None:

@@ -33,12 +33,30 @@ class Loop:
     """
 
     name: str
-    body: list[Event | Loop]
+    body: list[Item]
     key: Hashable = None
     low: int = 0
     high: float = inf
     guard: tuple[str, Loop] | None = None
     op: Any = None
+
+    def __repr__(self) -> str:
+        return f"loop {self.name}"
+
+
+@dataclass(eq=False, slots=True)
+class Choice:
+    """Exactly one of several bodies, each a `Loop` of at most one turn."""
+
+    branches: list[Loop]
+
+
+@dataclass(eq=False, slots=True)
+class Beside:
+    """Two bodies of which nothing says which comes first."""
+
+    one: list[Item]
+    other: list[Item]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +103,10 @@ class Access:
     part: Hashable = None
     region: tuple[int, int] | None = None
     atomic: bool = False
+    share: int | None = None
+    """Which of several equal parts of the slot it touches; None: any."""
+    distinct: tuple[Loop, ...] = ()
+    """Loops each of whose turns touches other elements (of global memory)."""
 
 
 # What an event does besides ------------------------------------------------------------------------------------------
@@ -116,11 +138,12 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The event's asynchronous accesses complete `bytes` of an item of a barrier."""
+    """The event's asynchronous accesses of the memory of CTA `owner` complete `bytes` of an item of a barrier."""
 
     barrier: Hashable
     index: Index | None
     bytes: int
+    owner: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +190,15 @@ class ThreadFence:
 @dataclass(frozen=True, slots=True)
 class Meet:
     """Threads meet: the lanes of each `warp`, all of the `role`, or with other roles at `barrier` (bar.sync,
-    barrier.cluster), whose executions `index` numbers."""
+    barrier.cluster) of `count` threads (0: all), whose executions `index` numbers."""
 
     among: str
     barrier: Hashable = None
     index: Index | None = None
     relaxed: bool = False
+    count: int = 0
+    does: str = "sync"
+    """`sync`, or half of it: `arrive` or `wait`."""
 
 
 Act = (
@@ -191,22 +217,33 @@ class Event:
     op: Any = None
 
 
+Item = Event | Loop | Choice | Beside
+
+
 @dataclass(eq=False, slots=True)
 class Role:
-    """A program for `warps` warps of CTA `cta`."""
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
 
     name: str
-    body: list[Event | Loop]
+    body: list[Item]
     warps: int = 1
     cta: int = 0
+    copy: int = 0
+    copies: int = 1
 
     def events(self) -> Iterator[Event]:
         return _events(self.body)
 
 
-def _events(body: list[Event | Loop]) -> Iterator[Event]:
+def _events(body: list[Item]) -> Iterator[Event]:
     for item in body:
-        if isinstance(item, Loop):
+        if isinstance(item, Choice):
+            for branch in item.branches:
+                yield from _events(branch.body)
+        elif isinstance(item, Beside):
+            yield from _events(item.one)
+            yield from _events(item.other)
+        elif isinstance(item, Loop):
             yield from _events(item.body)
         else:
             yield item

@@ -1,4 +1,4 @@
-"""Events of a kernel at the stage level, read from the rows that its operations carry.
+"""Events of a kernel at the stage level: its roles' loops and conditions, in every CTA of a cluster.
 
 Roles whose rows several warpgroups split become one role a warpgroup. Slots, phases and counters are followed by
 `values`; what is not known stays unknown, so that nothing is ordered by it.
@@ -6,471 +6,255 @@ Roles whose rows several warpgroups split become one role a warpgroup. Slots, ph
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from math import inf
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
-from tkc.analysis.happens_before.automaton import both
+from tkc.analysis.happens_before.conditions import narrowed
 from tkc.analysis.happens_before.events import (
-    Access,
-    Act,
-    Arrive,
-    AwaitGroup,
     Barrier,
-    CloseGroup,
-    Complete,
+    Beside,
+    Choice,
     Event,
     Index,
+    Item,
     Loop,
     Meet,
     Program,
-    ProxyFence,
     Role,
-    Slot,
-    TensorFence,
-    ThreadFence,
     Threads,
-    Wait,
 )
-from tkc.analysis.happens_before.values import Table, Values, expression
+from tkc.analysis.happens_before.operations import Operations
+from tkc.analysis.happens_before.values import FEW, Chain, Expressions, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
-from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.scalar import ArithOp
-from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
-from tkc.ir.tile.types import TensorType
-
-WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
 
 
 def program(kernel: s.KernelOp) -> Program:
     """The kernel's events."""
     made = Program(kernel.sym_name.data, [])
+    cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
-            made.barriers[op.barriers] = Barrier(
-                op.sym_name.data, op.depth.value.data, op.count.value.data, op=op
-            )
-    for op in kernel.body.block.ops:
-        if isinstance(op, s.RoleOp):
+            for rank in range(cluster):
+                made.barriers[op.barriers, rank] = Barrier(
+                    op.sym_name.data, op.depth.value.data, op.count.value.data, rank, op
+                )
+    roles = [op for op in kernel.body.block.ops if isinstance(op, s.RoleOp)]
+    write = Expressions()
+    for rank in range(cluster):
+        for op in roles:
             for group in range(op.groups.value.data):
-                made.roles.append(RoleEvents(op, group, made.barriers).role())
+                made.roles.append(_role(op, group, rank, cluster, made, write))
+    number_meetings(made)
     return made
 
 
-def _number(op: Operation, name: str, default: int = 0) -> int:
-    found = op.properties.get(name)
-    return found.value.data if isinstance(found, IntegerAttr) else default
-
-
-def _word(op: Operation, name: str, default: str = "") -> str:
-    found = op.properties.get(name)
-    return found.data if isinstance(found, StringAttr) else default
+def _role(op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions) -> Role:
+    groups = op.groups.value.data
+    values = Values(op, group, rank)
+    operations = Operations(op, group, rank, cluster, made.barriers, write, values)
+    body = Body(operations).block(op.body.block, Threads.ALL)
+    name = op.sym_name.data + (f"[{group}]" if groups > 1 else "")
+    if cluster > 1:
+        name += f" of CTA {rank}"
+    return Role(name, body, op.warps.value.data // groups, rank, group, groups)
 
 
 @dataclass
-class RoleEvents:
-    """One role, or one warpgroup of it."""
+class Body:
+    """The loops and conditions of one role."""
 
-    op: s.RoleOp
-    group: int
-    barriers: dict[Hashable, Barrier]
-    loops: dict[Operation, Loop] = field(default_factory=dict)
-    keys: dict[Block, Hashable] = field(default_factory=dict)
-    waits: dict[SSAValue, int] = field(default_factory=dict)
+    ops: Operations
 
-    def role(self) -> Role:
-        self.values = Values(self.op, self.group)
-        groups = self.op.groups.value.data
-        name = self.op.sym_name.data + (f"[{self.group}]" if groups > 1 else "")
-        body = self._block(self.op.body.block, Threads.ALL, self.op.sym_name.data)
-        return Role(name, body, self.op.warps.value.data // groups)
-
-    # Structure -------------------------------------------------------------------------------------------------------
-
-    def _block(self, block: Block, who: Threads, key: Hashable) -> list[Event | Loop]:
-        found: list[Event | Loop] = []
+    def block(self, block: Block, who: Threads) -> list[Item]:
+        """The events of a block that threads `who` run."""
+        found: list[Item] = []
+        chains = {orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1}
+        done: set[Operation] = set()
         for op in block.ops:
-            if isinstance(op, s.ForOp) or op.name == "stage.while":
-                found += self._loop(op, who)
-            elif isinstance(op, s.IfOp):
-                found += self._if(op, who)
+            if op in done:
+                continue
+            if op in chains and _alone(chains[op]):
+                chain = chains[op]
+                between = _between(chain)
+                done |= {*chain, *between}
+                whole = self._chain(chain, who)
+                beside = [e for o in between for e in self._one(o, who)]
+                found.append(Beside([whole], beside) if beside else whole)
             else:
-                found += self._events(op, who)
+                found += self._one(op, who)
         return found
 
-    def _loop(self, op: Operation, who: Threads) -> list[Event | Loop]:
-        loop = Loop(op.name, [], op=op)
+    def _one(self, op: Operation, who: Threads) -> list[Item]:
+        if isinstance(op, s.ForOp) and self._few(op):
+            return self._turn_by_turn(op, who)
+        if isinstance(op, s.ForOp) or op.name == "stage.while":
+            return self._loop(op, who)
+        if isinstance(op, s.IfOp):
+            return self._if(op, who)
+        return [*self.ops.events(op, who)]
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def _few(self, op: s.ForOp) -> bool:
+        """Whether a loop has few turns and its counters go on in others that something stands between."""
+        values = self.ops.values
+        turns = values.trips(op)
+        if turns is None or turns > FEW:
+            return False
+        return any(len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits)
+
+    def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
+        found: list[Item] = []
+        values = self.ops.values
+        self._named(op)
+        for turn in range(values.trips(op) or 0):
+            values.turn[op] = turn
+            found += self.block(op.body.block, who)
+        values.turn.pop(op, None)
+        return found
+
+    def _chain(self, chain: Chain, who: Threads) -> Loop:
+        """Loops that count on together, as one whose turns are turns of one of them."""
+        inner = [self._named(op) for op in chain]
+        low, high = sum(x.low for x in inner), sum(x.high for x in inner)
+        whole = Loop("+".join(x.name for x in inner), [], low=low, high=high)
+        self.ops.loops[chain] = whole
+        branches: list[Loop] = []
+        for number, (op, known) in enumerate(zip(chain, inner, strict=True)):
+            branch = Loop(known.name, [], ("turn", number, known.key), 0, 1, op=op)
+            self.ops.loops[(op,)] = branch
+            branch.body = self.block(op.regions[-1].block, who)
+            branches.append(branch)
+        whole.key = ("chain", *(b.key for b in branches))
+        whole.body = [Choice(branches)]
+        return whole
+
+    def _named(self, op: Operation) -> Loop:
+        """An empty loop with what is known of its turns."""
+        loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.ForOp):
-            loop.name = op.body.block.args[0].name_hint or "for"
-            loop.key = ("for", *(expression(v, self.keys) for v in (op.lower, op.upper, op.step)))
-            trips = self.values.trips(op)
+            write = self.ops.write
+            loop.key = ("for", *(write(v) for v in (op.lower, op.upper, op.step)))
+            write.loops[op.body.block] = loop.key
+            trips = self.ops.values.trips(op)
             if trips is not None:
                 loop.low, loop.high = trips, trips
-            self.keys[op.body.block] = loop.key
-        self.loops[op] = loop
+        return loop
+
+    def _loop(self, op: Operation, who: Threads) -> list[Item]:
+        loop = self._named(op)
+        self.ops.loops[(op,)] = loop
         if isinstance(op, s.ForOp):
-            loop.body = self._block(op.body.block, who, loop.key)
-        else:
-            test = self._block(op.regions[0].block, who, None)
-            loop.body = [*test, *self._block(op.regions[1].block, who, None)]
-            if any(isinstance(e, Event) for e in test):
-                return [loop, *self._block(op.regions[0].block, who, None)]
-        return [loop]
+            loop.body = self.block(op.body.block, who)
+            return [loop]
+        test = self.block(op.regions[0].block, who)
+        loop.body = [*test, *self.block(op.regions[1].block, who)]
+        return [loop, *(self.block(op.regions[0].block, who) if test else ())]
 
-    def _if(self, op: s.IfOp, who: Threads) -> list[Event | Loop]:
-        threads = self._elected(op.condition)
-        if threads is not None:
-            inner = both(who, threads) if who is not Threads.ALL else threads
-            body = self._block(op.then.block, inner if inner is not None else Threads.SOME, None)
-            if op.otherwise is not None and op.otherwise.blocks:
-                body += self._block(op.otherwise.block, Threads.SOME, None)
+    # Conditions ------------------------------------------------------------------------------------------------------
+
+    def _if(self, op: s.IfOp, who: Threads) -> list[Item]:
+        regions = [
+            (region.block, number == 0)
+            for number, region in enumerate((op.then, op.otherwise))
+            if region is not None and region.blocks
+        ]
+        known = self.ops.values.constant(op.condition)
+        if known is not None:
+            return [e for block, taken in regions if taken is bool(known) for e in self.block(block, who)]
+        through = narrowed(who, op.condition)
+        if through is not None:
+            threads, rest = through
+            body: list[Item] = []
+            for block, taken in regions:
+                body += self.block(block, threads if taken else Threads.SOME)
+            if rest and body:
+                return [Loop("if", body, ("if", *(self.ops.write(c) for c in rest)), 0, 1, op=op)]
             return body
-        found: list[Event | Loop] = []
-        for region, taken in ((op.then, True), (op.otherwise, False)):
-            if region is None or not region.blocks:
-                continue
-            loop = Loop("if", [], ("if", taken, expression(op.condition, self.keys)), 0, 1, op=op)
-            loop.guard = self._guard(op.condition, op) if taken else None
-            if taken:
-                self.loops[op] = loop
-            loop.body = self._block(region.block, who, None)
-            if loop.body:
-                found.append(loop)
-        return found
-
-    def _elected(self, condition: SSAValue) -> Threads | None:
-        """The threads for which a condition on who one is holds."""
-        op = condition.owner
-        if isinstance(op, s.ElectedOp):
-            return WHO[s.By(op.scope.data)]
-        if _of_threads(condition):
-            return Threads.SOME
-        return None
-
-    def _guard(self, condition: SSAValue, op: s.IfOp) -> tuple[str, Loop] | None:
-        test = condition.owner
-        if not isinstance(test, ArithOp):
-            return None
-        outer = op.parent_op()
-        if test.kind.data in ("ne", "gt", "lt") and isinstance(outer, s.ForOp):
-            index, other = test.inputs if test.kind.data != "lt" else (test.inputs[1], test.inputs[0])
-            if index is outer.body.block.args[0] and self._equal(other, outer.lower):
-                return ("not-first", self.loops[outer])
-        before = op.prev_op
-        while before is not None and not isinstance(before, s.ForOp):
-            before = before.prev_op
-        if before is not None and self._nonempty(test, before):
-            return ("nonempty", self.loops[before])
-        return None
-
-    def _equal(self, a: SSAValue, b: SSAValue) -> bool:
-        return a is b or expression(a, self.keys) == expression(b, self.keys)
-
-    def _nonempty(self, test: ArithOp, loop: s.ForOp) -> bool:
-        """Whether a condition says that a loop from 0 turns: 0 < n, for its upper bound n or what n counts blocks
-        of."""
-        if expression(loop.lower, {}) not in (("const", "0 : i32"), ("const", "0 : i64")):
-            return False
-        kind = test.kind.data
-        low, high = test.inputs if kind in ("lt", "ne") else (test.inputs[-1], test.inputs[0])
-        if kind not in ("lt", "gt", "ne"):
-            return False
-        if kind == "ne":
-            high, low = test.inputs
-        if expression(low, {}) not in (("const", "0 : i32"), ("const", "0 : i64")):
-            return False
-        upper = loop.upper.owner
-        sizes = [loop.upper]
-        if isinstance(upper, ArithOp) and upper.kind.data == "cdiv":
-            sizes.append(upper.inputs[0])
-        return any(self._equal(high, size) for size in sizes)
-
-    # Events ----------------------------------------------------------------------------------------------------------
-
-    def _events(self, op: Operation, who: Threads) -> list[Event]:
-        rows = effects_of(op)
-        if not rows or not isinstance(op, s.StageOp):
+        branches = [self._branch(op, block, taken, who) for block, taken in regions]
+        if not any(b.body for b in branches):
             return []
-        by = op.executed_by
-        threads = WHO[by] if by is not None else Threads.ALL
-        if who is not Threads.ALL:
-            met = both(who, threads)
-            threads = met if met is not None else Threads.SOME
-        accesses = tuple(a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row))
-        acts = self._acts(op, rows)
-        if not accesses and not acts:
-            return []
-        name = _word(op, "id") or op.name.removeprefix("stage.")
-        first = Event(name, threads, accesses, acts[0] if acts else None, op)
-        return [first, *(Event(f"{name}+", threads, (), act, op) for act in acts[1:])]
+        return [Choice(branches)] if len(branches) > 1 else [branches[0]]
 
-    def _access(self, op: Operation, row: m.Touch) -> list[Access]:
-        value: SSAValue | None = getattr(op, row.operand)
-        if value is None:
-            return []
-        space, done, slot = row.space, row.done, None
-        if isinstance(value.type, TensorType):
-            return [Access(Space.GLOBAL, value, row.kind is m.Kind.WRITE, None, row.proxy, done, op.name.removeprefix("stage."), part=self._box(op), atomic="add" in op.properties or "reduce" in op.properties)]
-        buffer = value
-        index = self._slot_operand(op, row.operand)
-        if isinstance(value.type, AccumulatorType):
-            opened = opened_by(value)
-            if opened is None:
-                return [Access(space, "unknown", True)]
-            buffer, index = opened.buffer, opened.slot
-        if not isinstance(buffer.type, BufferType):
-            return []
-        home = Home(buffer.type.home.data)
-        if home is Home.REGISTER:
-            return []
-        if done is Done.TCGEN05_COMMIT and home is Home.SHARED and self._in_registers(op):
-            done = Done.WGMMA_GROUP
-        if index is not None:
-            table = self._table(index, op)
-            slot = self._slot(table)
-        elif buffer.type.depth.data == 1:
-            slot = Slot(None, (0,))
-        what = {"mma": "mma", "read_accumulator": "ld"}.get(op.name.removeprefix("stage."), op.name.removeprefix("stage."))
-        return [
-            Access(
-                space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what,
-                part=self._part(op, row), region=self._region(op, row),
-            )
-        ]  # fmt: skip
-
-    def _slot_operand(self, op: Operation, operand: str) -> SSAValue | None:
-        for name in (f"{operand}_slot", "slot"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue):
-                return found
-        return None
-
-    def _in_registers(self, op: Operation) -> bool:
-        """Whether an operation's accumulator is in registers, so that its groups are wgmma's."""
-        source = getattr(op, "source", None)
-        opened = opened_by(source) if isinstance(source, SSAValue) else None
-        return opened is not None and opened.buffer.type.home.data == Home.REGISTER
-
-    def _part(self, op: Operation, row: m.Touch) -> Hashable:
-        """What of a slot each thread touches: equal for the same fragment at the same place."""
-        fragment = next((v for v in (getattr(op, "source", None), getattr(op, "value", None)) if isinstance(v, SSAValue)), None)
-        column = getattr(op, "column", None)
-        if fragment is None or not isinstance(column, SSAValue) or "transposed" in op.properties:
-            return None
-        at = getattr(op, "row", None)
-        return (
-            str(getattr(fragment.type, "layout", "")), str(getattr(fragment.type, "dims", "")),
-            expression(column, {}), None if at is None else expression(at, {}),
-        )  # fmt: skip
-
-    def _region(self, op: Operation, row: m.Touch) -> tuple[int, int] | None:
-        """The columns of a slot that a fragment takes, where they are constants and its rows are whole."""
-        fragment = next((v for v in (getattr(op, "value", None), getattr(op, "source", None)) if isinstance(v, SSAValue) and hasattr(v.type, "layout")), None)
-        column = getattr(op, "column", None)
-        if fragment is None or not isinstance(column, SSAValue) or "transposed" in op.properties:
-            return None
-        table = self._table(column, op)
-        if table is None or table.loop is not None:
-            return None
-        width = fragment.type.shape[1]  # pyright: ignore
-        return (table.period[0], table.period[0] + width)
-
-    def _box(self, op: Operation) -> Hashable:
-        coordinates = getattr(op, "coordinates", ())
-        return tuple(expression(v, self.keys, self.group) for v in coordinates)
-
-    def _table(self, value: SSAValue, op: Operation) -> Table | None:
-        return self.values.table(value, op)
-
-    def _slot(self, table: Table | None) -> Slot | None:
-        if table is None:
-            return None
-        return Slot(self.loops[table.loop] if table.loop is not None else None, table.period, table.before)
-
-    # Acts ------------------------------------------------------------------------------------------------------------
-
-    def _acts(self, op: Operation, rows: tuple[m.Effect, ...]) -> list[Act]:
-        """What the operation does beside its touches, in order."""
-        awaited = [r for r in rows if isinstance(r, m.Await)]
-        signals = [r for r in rows if isinstance(r, m.Signal)]
-        found: list[Act] = []
-        tracked = any(r.done is Done.TCGEN05_COMMIT for r in awaited)
-        for row in rows:
-            match row:
-                case m.Await(on="", done=done) if done is not Done.NOW and not signals:
-                    found.append(AwaitGroup(done, _number(op, "pending"), "read" in op.properties))
-                case m.Await(on=on) if on:
-                    barrier = getattr(op, on)
-                    if isinstance(barrier.type, BarriersType):
-                        found.append(Wait(barrier, self._waited(op, barrier), _sem(op, Sem.ACQUIRE), _scope(op)))
-                case m.Signal(barrier=name) if (barrier := getattr(op, name)) is not None:
-                    if not isinstance(barrier.type, BarriersType):
-                        continue
-                    index = self._arrived(op, barrier)
-                    if row.bytes_of:
-                        size = getattr(op, row.bytes_of).type.slot_bytes
-                        found.append(Complete(barrier, index, size))
-                    else:
-                        found.append(
-                            Arrive(
-                                barrier, index, _number(op, "count", row.arrivals), _number(op, "bytes"),
-                                tracked, _sem(op, Sem.RELEASE), _scope(op),
-                            )
-                        )  # fmt: skip
-                case m.Close(done=done):
-                    found.append(CloseGroup(done))
-                case m.Meet(among=among):
-                    found.append(Meet(among))
-                case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(self._proxy_fence(op))
-                case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
-                    found.append(TensorFence(_word(op, "side").startswith("before")))
-                case m.Touch(done=Done.TCGEN05_WAIT):
-                    found.append(AwaitGroup(Done.TCGEN05_WAIT))
-                case _:
-                    pass
-        if self._closes_itself(op, rows):
-            found.append(CloseGroup(Done.WGMMA_GROUP))
-        if not found and _word(op, "sem") and any(isinstance(r, m.Order) for r in rows):
-            found.append(ThreadFence(_sem(op, Sem.ACQ_REL), _scope(op)))
-        return found
-
-    def _closes_itself(self, op: Operation, rows: tuple[m.Effect, ...]) -> bool:
-        """A product in registers is a group by itself, unless fences and groups stand round it."""
-        tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
-        return tracked and self._in_registers(op) and "alone" not in op.properties
-
-    def _proxy_fence(self, op: Operation) -> ProxyFence:
-        space = _word(op, "space")
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(space, Space.SHARED)
-        return ProxyFence(where, cluster="cluster" in space or where is None)
-
-    def _entry(self, op: Operation) -> SSAValue | None:
-        """The operand that numbers the barrier."""
-        for name in ("entry", "slot"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue):
-                return found
-        return None
-
-    def _waited(self, op: Operation, barrier: SSAValue) -> Index | None:
-        depth = self.barriers[barrier].depth
-        entry, parity = self._entry(op), getattr(op, "parity", None)
-        if entry is None or parity is None:
-            return None
-        slots, parities = self._table(entry, op), self._table(parity, op)
-        if slots is None or parities is None:
-            return None
-        found = fit(slots, parities, depth)
-        if found is None:
-            return None
-        loop, rate, offset = found
-        return Index(self.loops[loop] if loop is not None else None, offset, rate)
-
-    def _arrived(self, op: Operation, barrier: SSAValue) -> Index | None:
-        depth = self.barriers[barrier].depth
-        entry = self._entry(op)
-        slots = None if entry is None else self._table(entry, op)
-        if slots is None:
-            return None
-        loop = slots.loop
-        if loop is None:
-            loop = self._alone_in(op)
-            if loop is None:
-                return Index(None, slots.period[0], 1)
-        found = fit(Table(loop, slots.period, slots.before), None, depth)
-        if found is None:
-            return None
-        return Index(self.loops[loop], found[2], found[1])
-
-    def _alone_in(self, op: Operation) -> Operation | None:
-        """The loop that numbers the items of a ring of one."""
-        at = op.parent_op()
-        while at is not None and at not in self.loops:
-            at = at.parent_op()
-        return at
+    def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
+        branch = Loop("if", [], ("if", taken, self.ops.write(op.condition)), 0, 1, op=op)
+        if taken:
+            guard = self.ops.places.guard(op.condition, op)
+            if guard is not None and (guard[1],) in self.ops.loops:
+                branch.guard = (guard[0], self.ops.loops[(guard[1],)])
+            self.ops.loops[(op,)] = branch
+        branch.body = self.block(block, who)
+        return branch
 
 
-def _sem(op: Operation, default: Sem) -> Sem:
-    word = _word(op, "sem")
-    return Sem(word) if word else default
+def _alone(chain: Chain) -> bool:
+    """Whether nothing synchronises between the loops of a chain."""
+    return not any(
+        isinstance(row, m.Await | m.Signal | m.Order | m.Close | m.Meet)
+        for op in _between(chain)
+        for inner in op.walk()
+        for row in effects_of(inner) or ()
+    )
 
 
-def _scope(op: Operation) -> Scope:
-    word = _word(op, "scope")
-    return Scope(word) if word in list(Scope) else Scope.CTA
+def _between(chain: Chain) -> list[Operation]:
+    """What stands between the loops of a chain, in order."""
+    found: list[Operation] = []
+    op = chain[0].next_op
+    while op is not None and op is not chain[-1]:
+        if op not in chain:
+            found.append(op)
+        op = op.next_op
+    return found
 
 
-def opened_by(accumulator: SSAValue) -> s.OpenOp | None:
-    """The operation that opened an accumulator's slot, back through products, loops and conditions."""
-    seen: set[SSAValue] = set()
-    value = accumulator
-    while value not in seen:
-        seen.add(value)
-        op = value.owner
-        if isinstance(op, s.OpenOp):
-            return op
-        if isinstance(op, Block):
-            loop = op.parent_op()
-            assert loop is not None
-            if isinstance(loop, s.ForOp):
-                value = loop.inits[value.index - 1]  # pyright: ignore
-            else:
-                value = loop.operands[value.index]  # pyright: ignore
-        elif isinstance(op, s.ForOp):
-            value = op.inits[op.results.index(value)]
-        elif isinstance(op, s.IfOp):
-            last = op.then.block.last_op
-            assert last is not None
-            value = last.operands[op.results.index(value)]
-        elif hasattr(op, "source"):
-            value = op.source  # pyright: ignore
-        elif op.name == "stage.while":
-            value = op.operands[op.results.index(value)]
+def _name(op: Operation) -> str:
+    hint = op.body.block.args[0].name_hint if isinstance(op, s.ForOp) else "while"
+    return hint or "for"
+
+
+# Meetings ------------------------------------------------------------------------------------------------------------
+
+
+def number_meetings(made: Program) -> None:
+    """Numbers how often each role has come to each barrier of threads; one of a single role is that role's."""
+    sites: dict[Hashable, dict[Role, list[tuple[Event, Loop | None]]]] = {}
+    for role in made.roles:
+        for event, loop in _placed(role.body, None):
+            if isinstance(event.act, Meet) and event.act.barrier is not None:
+                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loop))
+    for roles in sites.values():
+        for role, mine in roles.items():
+            _number(role, mine, len(roles) == 1)
+
+
+def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
+    for side in ("arrive", "wait"):
+        coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
+        loops = {loop for _, loop in coming}
+        for number, (event, loop) in enumerate(coming):
+            act = event.act
+            assert isinstance(act, Meet)
+            if alone and act.count == 32 * role.warps and act.does == "sync":
+                event.act = Meet("role")
+            elif len(loops) == 1 and act.index is None:
+                rate = 1 if loop is None else len(coming)
+                event.act = replace(act, index=Index(loop, number, rate))
+
+
+def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop | None]]:
+    """Events with the loop or branch that they stand in."""
+    for item in body:
+        if isinstance(item, Event):
+            yield item, loop
+        elif isinstance(item, Loop):
+            yield from _placed(item.body, item)
+        elif isinstance(item, Choice):
+            for branch in item.branches:
+                yield from _placed(branch.body, branch)
         else:
-            return None
-    return None
-
-
-def _of_threads(value: SSAValue) -> bool:
-    """Whether a value depends on who the thread is."""
-    op = value.owner
-    if isinstance(op, s.ElectedOp) or (isinstance(op, Operation) and op.name == "stage.identity"):
-        return True
-    return isinstance(op, ArithOp) and any(_of_threads(v) for v in op.inputs)
-
-
-def fit(slots: Table, parities: Table | None, depth: int) -> tuple[Operation | None, int, int] | None:
-    """Loop, rate and offset of the items that a row of slots (and parities, of a wait) numbers.
-
-    The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
-    wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0).
-    """
-    loop = slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
-    if parities is not None and parities.loop is not None and slots.loop is not None and parities.loop is not slots.loop:
-        return None
-    if loop is None:
-        if parities is None:
-            return None
-        slot, parity = slots.period[0], parities.period[0]
-        return None, 1, slot if parity == 0 else slot - depth
-    first = max(len(slots.before), len(parities.before) if parities else 0)
-    turns = range(first, first + 2 * max(depth, len(slots.period), len(parities.period) if parities else 1) + 2)
-    low = -depth if parities is not None else 1 - depth
-    for rate in range(1, 9):
-        for offset in sorted(range(low, depth + rate - 1 if parities is None else depth), key=lambda o: (o > rate - 1, abs(o))):
-            if all(
-                slots.at(i) == (rate * i + offset) % depth
-                and (parities is None or parities.at(i) == (rate * i + offset) // depth % 2)
-                for i in turns
-            ):
-                return loop, rate, offset
-    return None
-
-
-__all__ = ["RoleEvents", "inf", "program"]
+            yield from _placed([*item.one, *item.other], loop)

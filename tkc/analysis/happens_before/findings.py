@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from math import inf
 from typing import Any
 
-from tkc.analysis.happens_before.automaton import PENDING
+from tkc.analysis.happens_before.automaton import within
 from tkc.analysis.happens_before.events import AwaitGroup, Program
-from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.graph import build
+from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
     Hazard,
     Judge,
     Place,
-    Step,
     Verdict,
-    conflicts,
-    places,
+    hazards,
 )
+from tkc.analysis.lifetimes import check_lifetimes
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings, deadlocks
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong. `first` and `second` are operations (events where a program has none).
-
-    `witness`: the smallest counts of the loop called `loop` at which the two meet; `chain` is empty unless ordered.
-    """
-
-    code: str
-    message: str
-    verdict: str
-    first: Any
-    second: Any = None
-    witness: tuple[int, int] | None = None
-    chain: tuple[Step, ...] = ()
-    loop: str = ""
-    remedy: str = ""
-    roles: tuple[str, ...] = ()
-
-
 def findings(program: Program, profile: str = "practice") -> list[Finding]:
-    """Everything that is wrong with the order of a program's accesses."""
+    """Everything that is wrong with the order of a program's accesses.
+
+    Where a barrier's phases cannot complete or be told apart, that is all: the order takes them for granted. That a
+    wait may be lapped is told where nothing else is wrong, for a missing wait elsewhere has the same effect.
+    """
     graph = build(program)
+    broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
+    if broken:
+        return _once(broken)
     judge = Judge(graph, PROFILES[profile])
-    found: dict[tuple[Any, ...], Finding] = {}
-    for here in places(graph).values():
-        for first, second in conflicts(here):
-            hazard = judge.hazard(first, second, here)
-            if hazard.verdict is not Verdict.ORDERED:
-                made = _finding(judge, hazard)
-                found.setdefault((made.code, made.first, made.second), made)
-    return list(found.values())
+    found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
+    found += check_lifetimes(judge)
+    return _once(found or check_laps(graph))
+
+
+def _once(found: Iterable[Finding]) -> list[Finding]:
+    """Each pair of operations once; copies of a role for several warpgroups say the same."""
+    kept: dict[tuple[Any, ...], Finding] = {}
+    for finding in found:
+        kept.setdefault((finding.code, finding.first, finding.second), finding)
+    return list(kept.values())
 
 
 def _finding(judge: Judge, hazard: Hazard) -> Finding:
@@ -67,7 +60,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
     place = _place(hazard)
     return Finding(
         code,
-        f"{what}{place}; {remedy}",
+        f"{what}{place}",
         hazard.verdict.value,
         first.event.op if first.event.op is not None else first.event,
         second.event.op if second.event.op is not None else second.event,
@@ -76,6 +69,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
         hazard.clock.name,
         remedy,
         tuple(dict.fromkeys((first.node.role.name, second.node.role.name))),
+        _say(first),
     )
 
 
@@ -104,12 +98,16 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
     if hazard.verdict is Verdict.WRONG_PROXY:
         return "TK302", _which_fence(first, second)
     a = first.access
-    if a.done in (Done.BULK_GROUP, Done.BULK_GROUP_READ, Done.WGMMA_GROUP, Done.CP_ASYNC_GROUP):
-        return _group_code(judge.graph, first, second)
-    if a.done is Done.TCGEN05_WAIT and judge.under_way(first, second):
+    if a.done in _GROUPS:
+        return _group_code(judge, hazard, first, second)
+    if a.done is Done.TCGEN05_WAIT and judge.never_awaited(first):
         return "TK312", f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on"
-    if second.access.write and not a.write:
-        return "TK309", "the slot is reused before the read is known to be done: wait for it, then signal, then reuse"
+    return _missing(first, second)
+
+
+def _missing(first: Place, second: Place) -> tuple[str, str]:
+    if second.access.write and not first.access.write:
+        return "TK309", "the slot is reused before the read is known to be done: await it, then signal, then reuse"
     return "TK301", "signal after the first and wait before the second"
 
 
@@ -120,19 +118,33 @@ def _which_fence(first: Place, second: Place) -> str:
     return f"fence.proxy.async.{space} in role {second.node.role.name} after its wait"
 
 
-def _group_code(graph: Graph, first: Place, second: Place) -> tuple[str, str]:
-    """A missing, too weak or misplaced wait for the thread's groups."""
-    done = Done.BULK_GROUP if first.access.done is Done.BULK_GROUP_READ else first.access.done
+_GROUPS = {
+    Done.BULK_GROUP: (Done.BULK_GROUP, "stores"),
+    Done.BULK_GROUP_READ: (Done.BULK_GROUP, "stores"),
+    Done.WGMMA_GROUP: (Done.WGMMA_GROUP, "products"),
+    Done.CP_ASYNC_GROUP: (Done.CP_ASYNC_GROUP, "copies"),
+}
+
+
+def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tuple[str, str]:
+    """A wait for the thread's groups that is missing, too weak, or another thread's."""
+    done, name = _GROUPS[first.access.done]
+    role = first.node.role.name
     waits = [
-        n for n in graph.nodes if n.event is not None and isinstance(n.event.act, AwaitGroup) and n.event.act.done is done
+        node
+        for node in judge.graph.nodes
+        if node.event is not None
+        and isinstance(node.event.act, AwaitGroup)
+        and node.event.act.done is done
+        and hazard.clock in node.path
     ]
-    mine = [n for n in waits if n.role is first.node.role]
-    name = {Done.WGMMA_GROUP: "products", Done.BULK_GROUP: "stores"}.get(done, "copies")
-    if mine:
-        return "TK308", f"no wait for {name} in role {first.node.role.name} covers this group before the slot is reused"
+    if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
+        late = hazard.forward if first is hazard.first else hazard.back
+        if judge.known_in_time(hazard, first, second):
+            return _missing(first, second)
+        if late < inf or judge.only_under_way(first, second):
+            return "TK308", f"no wait for {name} in role {role} covers this group before the slot is reused"
+        return _missing(first, second)
     if waits:
-        return "TK307", f"groups belong to the thread that commits them: role {first.node.role.name} has to wait for its {name} itself"
+        return "TK307", f"groups belong to the thread that commits them: the thread of role {role} that commits its {name} has to wait for them itself"
     return "TK309", f"wait for the {name} before the slot is handed on"
-
-
-__all__ = ["PENDING", "Finding", "findings"]

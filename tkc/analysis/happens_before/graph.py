@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from tkc.analysis.happens_before.clocks import Clock, Position, coarsen, leave, next_iteration, refine
 from tkc.analysis.happens_before.events import (
     Arrive,
     Barrier,
+    Beside,
+    Choice,
     Complete,
     Event,
     Index,
+    Item,
     Loop,
     Meet,
     Program,
@@ -25,7 +29,7 @@ from tkc.analysis.happens_before.events import (
     Wait,
 )
 
-NEXT, LEAVE, PLAIN = "loop", "leave", "po"
+NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
 
 
 @dataclass(eq=False, slots=True)
@@ -94,6 +98,20 @@ class Graph:
     node_of: dict[Event, Node]
     sites_of: dict[Node, list[tuple[Hashable, Site]]]
     limit: int
+    branches: dict[Node, list[Node]] = field(default_factory=dict)
+    """The last nodes of a choice's branches, by the node after it."""
+    moments: dict[Hashable, Any] = field(default_factory=dict)
+    waiting: list[Node] = field(default_factory=list)
+    """The nodes that wait for a barrier."""
+    followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+
+    def cases(self, barrier: Hashable, role: Role) -> list[list[Site]] | None:
+        """The arrivals of a role under conditions, by the case that an item may be; None where they leave one out."""
+        key = (barrier, role)
+        if key not in self.followed:
+            sites = self.rings[barrier].arrivals.get(role, [])
+            self.followed[key] = covers_all([s for s in sites if not s.every])
+        return self.followed[key]
 
 
 def build(program: Program) -> Graph:
@@ -124,9 +142,11 @@ def _loops(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
     """Each loop with the one round it and its key in the role: its own, that of the loop round it, and which it is of
     those that are alike."""
 
-    def walk(body: list[Event | Loop], outer: Loop | None, outer_key: Hashable) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
+    def walk(
+        body: list[Item], outer: Loop | None, outer_key: Hashable
+    ) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
         seen: dict[Hashable, int] = {}
-        for item in body:
+        for item in _flat(body):
             if isinstance(item, Loop):
                 base = (outer_key, item.key) if item.key is not None else (id(item),)
                 seen[base] = seen.get(base, -1) + 1
@@ -135,6 +155,17 @@ def _loops(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
                 yield from walk(item.body, item, key)
 
     yield from walk(role.body, None, None)
+
+
+def _flat(body: list[Item]) -> Iterator[Event | Loop]:
+    """A body's events and loops, those of choices too."""
+    for item in body:
+        if isinstance(item, Choice):
+            yield from item.branches
+        elif isinstance(item, Beside):
+            yield from _flat([*item.one, *item.other])
+        else:
+            yield item
 
 
 def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
@@ -166,14 +197,16 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         if top(loop) not in made:
             made[top(loop)] = Clock(loop.name, loop.low, loop.high)
     clocks = {loop: made[top(loop)] for loop, _, _ in found}
-    outers: dict[Clock, set[Clock]] = {}
-    for loop, outer, _ in found:
+    outers: dict[Clock, set[tuple[Clock, Hashable]]] = {}
+    for loop, outer, key in found:
         clock = clocks[loop]
-        outers.setdefault(clock, set()).add(kernel if outer is None else clocks[outer])
+        outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
         clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
     for clock, parents in outers.items():
         if len(parents) == 1:
-            clock.parent = parents.pop()
+            clock.parent = parents.pop()[0]
+        elif all(outer is kernel for outer, _ in parents):
+            clock.parent = kernel
         else:
             clock.low, clock.high = 0, inf
     return clocks
@@ -198,7 +231,7 @@ def _link(pending: Pending, node: Node) -> None:
 def _block(
     graph: Graph,
     role: Role,
-    body: list[Event | Loop],
+    body: list[Item],
     path: tuple[Clock, ...],
     loops: tuple[Loop, ...],
     pending: Pending,
@@ -215,6 +248,17 @@ def _block(
             _link(pending, node)
             pending = [(node, PLAIN, None)]
             continue
+        if isinstance(item, Choice):
+            pending = _choice(graph, role, item, path, loops, pending)
+            continue
+        if isinstance(item, Beside):
+            ends = [_block(graph, role, part, path, loops, list(pending)) for part in (item.one, item.other)]
+            after = Node(role, None, path)
+            graph.nodes.append(after)
+            for end in ends:
+                _link(end, after)
+            pending = [(after, PLAIN, None)]
+            continue
         clock = graph.clock_of[item]
         head = Node(role, None, (*path, clock))
         after = Node(role, None, path)
@@ -223,11 +267,49 @@ def _block(
         [(last, _, _)] = _block(
             graph, role, item.body, (*path, clock), (*loops, item), [(head, PLAIN, None)]
         )
-        if item.high > 1:
+        if item.high > 1 or loops:
             last.next.append((head, NEXT, clock))
         _link([*pending, (last, LEAVE, clock)], after)
         pending = [(after, PLAIN, None)]
     return pending
+
+
+def _choice(
+    graph: Graph,
+    role: Role,
+    choice: Choice,
+    path: tuple[Clock, ...],
+    loops: tuple[Loop, ...],
+    pending: Pending,
+) -> Pending:
+    """What every branch gives holds after them."""
+    after = Node(role, None, path)
+    graph.nodes.append(after)
+    for branch in choice.branches:
+        clock = graph.clock_of[branch]
+        head = Node(role, None, (*path, clock))
+        graph.nodes.append(head)
+        _link(pending, head)
+        [(last, _, _)] = _block(
+            graph, role, branch.body, (*path, clock), (*loops, branch), [(head, PLAIN, None)]
+        )
+        last.next.append((after, CHOICE, clock))
+        if loops:
+            last.next.append((head, NEXT, clock))
+        graph.branches.setdefault(after, []).append(last)
+    return [(after, PLAIN, None)]
+
+
+def exclusive(one: Node, other: Node, clock: Clock) -> bool:
+    """Whether two nodes of a role stand in different branches of a choice, so that no turn of `clock` has both."""
+    if one.role is not other.role or clock not in one.path or clock not in other.path:
+        return False
+    depth = one.path.index(clock)
+    if depth >= len(one.loops) or depth >= len(other.loops):
+        return False
+    a, b = one.loops[depth], other.loops[depth]
+    whole = one.loops[depth - 1].body if depth else one.role.body
+    return a is not b and any(isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole)
 
 
 def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
@@ -259,6 +341,7 @@ def _sites(graph: Graph, node: Node) -> None:
             ring = graph.rings[key]
             if isinstance(event.act, Wait):
                 ring.waits.append(site)
+                graph.waiting.append(node)
             elif isinstance(event.act, Arrive):
                 ring.arrivals.setdefault(node.role, []).append(site)
             else:
@@ -293,3 +376,39 @@ def _round(clock: Clock | None) -> Iterator[Clock]:
     while clock is not None:
         yield clock
         clock = clock.parent
+
+
+def covers_all(sites: list[Site]) -> list[list[Site]] | None:
+    """Arrivals under conditions that reach each item once, by the case that an item may be; None where they may not.
+
+    Either in each iteration but an outer iteration's first the one before and, after the loop, if it had any, the last;
+    or one in each branch of a choice that the whole loop's body is.
+    """
+    late = [s for s in sites if s.after]
+    inside = [s for s in sites if not s.after]
+    clocks = {s.clock for s in sites}
+    if len(clocks) != 1 or len({s.rate for s in sites}) != 1:
+        return None
+    if not late:
+        branches: dict[Loop, list[Site]] = {}
+        for site in inside:
+            if len(site.node.loops) < 2 or site.node.path[-2] is not site.clock:
+                return None
+            branches.setdefault(site.node.loops[-1], []).append(site)
+        whole = inside[0].node.loops[-2].body
+        alike = len({s.offset for s in sites}) == 1
+        if alike and len(whole) == 1 and isinstance(whole[0], Choice) and set(whole[0].branches) == set(branches):
+            return list(branches.values())
+        return None
+    if len(late) != 1 or len(inside) != 1:
+        return None
+    first, last = inside[0], late[0]
+    loops = first.node.loops
+    follows = (
+        (first.rate, first.offset, last.rate, last.offset) == (1, -1, 1, -1)
+        and len(loops) >= 2
+        and first.guard == ("not-first", loops[-2])
+        and first.node.path[-2] is first.clock
+        and (last.clock.low >= 1 or last.guard == ("nonempty", loops[-2]))
+    )
+    return [[first], [last]] if follows else None

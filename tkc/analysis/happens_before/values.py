@@ -6,15 +6,19 @@ not known; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tkc.analysis.guards import guard_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+
+FEW = 16
+"""Turns of a constant loop that are looked at one by one where its counters go through several loops."""
 
 LONGEST = 1024
 """Iterations that are looked at; counters of longer periods are not known."""
@@ -49,9 +53,9 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Table:
-    """A value by how often `loop` has turned: `before`, then `period` for ever; loop None: a constant."""
+    """A value by how often `loop` (a chain of loops) has turned: `before`, then `period` for ever; None: a constant."""
 
-    loop: Operation | None
+    loop: tuple[Operation, ...] | None
     period: tuple[int, ...]
     before: tuple[int, ...] = ()
 
@@ -60,32 +64,63 @@ class Table:
         return self.before[count] if count < first else self.period[(count - first) % len(self.period)]
 
 
+Chain = tuple[Operation, ...]
+"""Loops one after another that count on together: a counter goes from the end of one to the start of the next."""
+
+
 @dataclass
 class Orbit:
-    """The carried values of a loop that are followed: for each iteration, a value for each argument."""
+    """Counters that a chain of loops carries on: the state in each turn, by the arguments of the chain's first loop.
 
-    loop: Operation
+    `names`: what has the value of such an argument, in the body of which loop of the chain; None: beside the chain.
+    """
+
+    chain: Chain
     states: list[dict[SSAValue, int]]
     first: int
-    outside: dict[SSAValue, SSAValue]
-    """Results of the loop, and arguments of loops round it, by the argument whose value they have."""
+    names: dict[tuple[Operation | None, SSAValue], SSAValue]
+
+
+@dataclass
+class Counter:
+    """One carried value: the chain, its argument in each loop, its first value, and what has its value outside."""
+
+    chain: Chain
+    arguments: tuple[SSAValue, ...]
+    steps: tuple[SSAValue, ...]
+    first: int
+    outside: tuple[SSAValue, ...]
 
 
 @dataclass
 class Values:
-    """The integers of one role copy; `group` is the number of its warpgroup."""
+    """The integers of one role in CTA `rank` of its unit, in its warpgroup `group`."""
 
     role: s.RoleOp
     group: int = 0
-    orbits: dict[Operation, Orbit] = field(default_factory=dict)
-    known: dict[tuple[SSAValue, Operation | None], Table | None] = field(default_factory=dict)
+    rank: int = 0
+    orbits: list[Orbit] = field(default_factory=list)
+    tables: dict[Hashable, Table | None] = field(default_factory=dict)
+    turn: dict[Operation, int] = field(default_factory=dict)
+    """Loops of few turns that are looked at turn by turn, and the turn."""
 
     def __post_init__(self) -> None:
-        for op in self.role.walk():
-            if isinstance(op, s.ForOp | s.IfOp) or op.name == "stage.while":
-                orbit = self._orbit(op)
-                if orbit is not None:
-                    self.orbits[op] = orbit
+        self.loops = [op for op in self.role.walk() if isinstance(op, s.ForOp) or op.name == "stage.while"]
+        self.carried = {loop: _carried(loop) for loop in self.loops}
+        self.wrap = self._wrap()
+        chains: dict[Chain, list[Counter]] = {}
+        done: set[SSAValue] = set()
+        for loop in self.loops:
+            for row in self.carried[loop]:
+                if row.argument.type in (i1, i32, i64) and row.argument not in done:
+                    counter = self._counter(loop, row)
+                    if counter is not None and counter.chain[0] is loop:
+                        done |= set(counter.arguments)
+                        chains.setdefault(counter.chain, []).append(counter)
+        for chain in [*chains, *((loop,) for loop in self.loops if (loop,) not in chains)]:
+            orbit = self._orbit(chain, chains.get(chain, []))
+            if orbit is not None:
+                self.orbits.append(orbit)
 
     # Evaluation ------------------------------------------------------------------------------------------------------
 
@@ -105,6 +140,23 @@ class Values:
             return _KINDS[op.kind.data](*numbers)
         if isinstance(op, s.GroupOp):
             return self.group
+        if isinstance(op, s.UnitOp) and op.which.data == "rank":
+            return self.rank
+        if isinstance(op, s.ForOp):
+            turns = self.trips(op)
+            if turns is None or turns > FEW:
+                raise Unknown
+            after = self._turned(op, turns, given)
+            row = next(r for r in self.carried[op] if r.result is value)
+            if row.argument not in after:
+                raise Unknown
+            return after[row.argument]
+        if isinstance(op, Block) and (loop := op.parent_op()) in self.turn:
+            assert isinstance(loop, s.ForOp)
+            now = self._turned(loop, self.turn[loop], given)
+            if value not in now:
+                raise Unknown
+            return now[value]
         if isinstance(op, s.IfOp):
             taken = self.value(op.condition, given)
             region = op.then if taken else op.otherwise
@@ -115,84 +167,95 @@ class Values:
             return self.value(last.operands[op.results.index(value)], given)
         raise Unknown
 
+    def constant(self, value: SSAValue) -> int | None:
+        """The value, where it is the same throughout."""
+        try:
+            return self.value(value, {})
+        except Unknown:
+            return None
+
+    def _turned(self, loop: s.ForOp, turns: int, given: dict[SSAValue, int]) -> dict[SSAValue, int]:
+        """What a loop carries after some turns, as far as it is known, and its induction variable then."""
+        now: dict[SSAValue, int] = {}
+        rows = self.carried[loop]
+        self._try(now, ((r.argument, r.init) for r in rows), given)
+        lower, step = self.value(loop.lower, given), self.value(loop.step, given)
+        counter = loop.body.block.args[0]
+        hidden = self.turn.pop(loop, None)
+        for turn in range(turns):
+            now[counter] = lower + turn * step
+            after: dict[SSAValue, int] = {}
+            self._try(after, ((r.argument, r.step) for r in rows), given | now)
+            now = after
+        if hidden is not None:
+            self.turn[loop] = hidden
+        now[counter] = lower + turns * step
+        return now
+
+    def _try(
+        self, found: dict[SSAValue, int], wanted: Iterable[tuple[SSAValue, SSAValue]], given: dict[SSAValue, int]
+    ) -> None:
+        for name, value in wanted:
+            try:
+                found[name] = self.value(value, given)
+            except Unknown:
+                continue
+
     # Loops -----------------------------------------------------------------------------------------------------------
 
-    def _carried(self, loop: Operation) -> list[tuple[SSAValue, SSAValue, SSAValue, SSAValue]]:
-        """Argument, first value, next value and result of each value that a loop carries."""
-        if isinstance(loop, s.ForOp):
-            body, skip = loop.body.block, 1
-            inits = list(loop.inits)
-            arguments = list(body.args)[skip:]
-        elif loop.name == "stage.while":
-            body = loop.regions[1].block
-            inits = list(loop.operands)
-            arguments = list(body.args)
-        else:
-            return []
-        last = body.last_op
-        yields = list(last.operands) if last is not None else []
-        return list(zip(arguments, inits, yields, loop.results, strict=False))
-
-    def _orbit(self, loop: Operation) -> Orbit | None:
-        rows = [r for r in self._carried(loop) if r[0].type in (i1, i32, i64)]
-        state: dict[SSAValue, int] = {}
-        outside: dict[SSAValue, SSAValue] = {}
-        steps: dict[SSAValue, SSAValue] = {}
-        for argument, init, step, result in rows:
-            names = {result: argument}
-            first = self._first(init, result, loop, names, argument)
-            if first is not None:
-                state[argument] = first
-                steps[argument] = step
-                outside |= names
-        counter = self._counter(loop)
-        if counter is not None:
-            state[counter[0]] = counter[1]
-        if not state:
+    def _counter(self, loop: Operation, row: Carried) -> Counter | None:
+        """A carried value with all that it goes through; None where its value at the kernel's start is not known."""
+        chain: list[tuple[Operation, Carried]] = [(loop, row)]
+        while (before := self._result_of(chain[0][1].init, loop)) is not None:
+            chain.insert(0, before)
+        while (after := self._init_of(chain[-1][1].result, loop)) is not None:
+            chain.append(after)
+        outside = [r.result for _, r in chain]
+        first = self._first(chain[0][1].init, chain[-1][1].result, loop, outside)
+        if first is None:
             return None
-        return self._run(loop, state, steps, counter, outside)
-
-    def _first(
-        self, init: SSAValue, result: SSAValue, loop: Operation, names: dict[SSAValue, SSAValue], argument: SSAValue
-    ) -> int | None:
-        """The value at the kernel's start of what a loop carries on from where it left off; None: it does not."""
-        try:
-            given = self.value(init, {})
-        except Unknown:
-            pass
-        else:
-            return given if self._outermost(loop) or given is None else None
-        if not isinstance(init, BlockArgument):
-            return None
-        outer = init.block.parent_op()
-        if outer is None or outer is not self._round(loop):
-            return None
-        for inner, first, step, after in self._carried(outer):
-            if inner is init and step is result:
-                names[inner] = argument
-                names[after] = argument
-                return self._first(first, after, outer, names, argument)
-        return None
+        loops = tuple(o for o, _ in chain)
+        return Counter(loops, tuple(r.argument for _, r in chain), tuple(r.step for _, r in chain), first, tuple(outside))
 
     def _round(self, op: Operation) -> Operation | None:
+        """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
         parent = op.parent_op()
+        while isinstance(parent, s.IfOp):
+            guard = guard_of(parent.condition)
+            elected = guard is None or (guard.narrows and not guard.rest)
+            if not elected and self.constant(parent.condition) is None:
+                return parent
+            parent = parent.parent_op()
         return None if isinstance(parent, s.RoleOp) else parent
 
-    def _outermost(self, loop: Operation) -> bool:
-        return self._round(loop) is None
+    def _result_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
+        """The loop beside another whose result a value is."""
+        op = value.owner
+        if isinstance(op, Operation) and op in self.carried and op.parent_block() is beside.parent_block():
+            return next(((op, r) for r in self.carried[op] if r.result is value), None)
+        return None
 
-    def _counter(self, loop: Operation) -> tuple[SSAValue, int, int, int] | None:
-        """Induction variable, first value, step and how many turns, where the turns since the kernel's start give it."""
-        if not isinstance(loop, s.ForOp):
-            return None
-        try:
-            lower, step = self.value(loop.lower, {}), self.value(loop.step, {})
-        except Unknown:
-            return None
-        turns = self.trips(loop)
-        if turns is None:
-            return (loop.body.block.args[0], lower, step, 0) if self._outermost(loop) else None
-        return (loop.body.block.args[0], lower, step, turns) if turns else None
+    def _init_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
+        """The loop beside another that carries a value on."""
+        for use in value.uses:
+            op = use.operation
+            if op in self.carried and op.parent_block() is beside.parent_block():
+                return next(((op, r) for r in self.carried[op] if r.init is value), None)
+        return None
+
+    def _first(self, init: SSAValue, last: SSAValue, loop: Operation, outside: list[SSAValue]) -> int | None:
+        """The value at the kernel's start of what loops carry on from where they left off; None: they do not."""
+        outer = self._round(loop)
+        if outer is None:
+            try:
+                return self.value(init, {})
+            except Unknown:
+                return None
+        for row in self.carried.get(outer, ()):
+            if row.argument is init and row.step is last:
+                outside += (row.argument, row.result)
+                return self._first(row.init, row.result, outer, outside)
+        return None
 
     def trips(self, loop: Operation) -> int | None:
         """How often a loop turns, where that is a constant."""
@@ -204,7 +267,7 @@ class Values:
             return None
         return max(0, -(-(upper - lower) // step)) if step > 0 else None
 
-    def _wrap(self, loop: Operation) -> int:
+    def _wrap(self) -> int:
         """Counters that only grow are looked at modulo this: twice the product of what they are divided by."""
         divisors: set[int] = set()
         for op in self.role.walk():
@@ -218,87 +281,158 @@ class Values:
                     divisors.add(d)
         return 2 * prod(divisors)
 
-    def _run(
-        self,
-        loop: Operation,
-        state: dict[SSAValue, int],
-        steps: dict[SSAValue, SSAValue],
-        counter: tuple[SSAValue, int, int, int] | None,
-        outside: dict[SSAValue, SSAValue],
-    ) -> Orbit | None:
-        """Turns the loop until its state repeats, without the values that cannot be followed."""
-        wrap = self._wrap(loop)
-        while state:
-            seen: dict[tuple[int, ...], int] = {}
-            states: list[dict[SSAValue, int]] = []
-            now = dict(state)
-            lost: set[SSAValue] = set()
-            for turn in range(LONGEST):
-                key = tuple(now.values())
-                if key in seen:
-                    return Orbit(loop, states, seen[key], outside)
-                seen[key] = turn
-                states.append(now)
-                after: dict[SSAValue, int] = {}
-                for value in now:
-                    if counter is not None and value is counter[0]:
-                        after[value] = _turned(counter, turn + 1, wrap)
-                        continue
-                    try:
-                        after[value] = self.value(steps[value], now)
-                    except Unknown:
-                        lost.add(value)
-                        continue
-                    if after[value] >= wrap and after[value] == now[value] + 1 and _only_divided(value, steps[value]):
-                        after[value] -= wrap
-                if lost:
-                    break
-                now = after
-            if not lost:  # what grows without end, or too long a period
-                lost = {v for v in state if len({st[v] for st in states}) > LONGEST // 2}
-                if not lost:
-                    return None
-            state = {v: n for v, n in state.items() if v not in lost}
+    def _induction(self, chain: Chain) -> tuple[SSAValue, int, int, int] | None:
+        """Induction variable, first value, step and turns (0: without end), where the count of turns gives it."""
+        loop = chain[0]
+        if len(chain) > 1 or not isinstance(loop, s.ForOp):
+            return None
+        try:
+            lower, step = self.value(loop.lower, {}), self.value(loop.step, {})
+        except Unknown:
+            return None
+        turns = self.trips(loop)
+        if turns is None and self._round(loop) is not None:
+            return None
+        return (loop.body.block.args[0], lower, step, turns or 0)
+
+    def _orbit(self, chain: Chain, counters: list[Counter]) -> Orbit | None:
+        """Turns a chain until its state repeats, without the counters that cannot be followed."""
+        induction = self._induction(chain)
+        counters = list(counters)
+        while counters or induction is not None:
+            found = self._turn(chain, counters, induction)
+            if isinstance(found, Orbit):
+                return found
+            if not found:
+                return None
+            counters = [c for c in counters if c.arguments[0] not in found]
+            if induction is not None and induction[0] in found:
+                induction = None
         return None
+
+    def _turn(
+        self, chain: Chain, counters: list[Counter], induction: tuple[SSAValue, int, int, int] | None
+    ) -> Orbit | set[SSAValue]:
+        """The orbit, or the arguments that have to be left out."""
+        state = {c.arguments[0]: c.first for c in counters}
+        if induction is not None:
+            state[induction[0]] = induction[1]
+        seen: dict[tuple[int, ...], int] = {}
+        states: list[dict[SSAValue, int]] = []
+        for turn in range(LONGEST):
+            key = tuple(state.values())
+            if key in seen:
+                return Orbit(chain, states, seen[key], self._names(chain, counters, induction))
+            seen[key] = turn
+            states.append(state)
+            after: dict[SSAValue, int] = {}
+            lost: set[SSAValue] = set()
+            for counter in counters:
+                value = self._next(chain, counters, counter, state)
+                if value is None:
+                    lost.add(counter.arguments[0])
+                else:
+                    after[counter.arguments[0]] = value
+            if lost:
+                return lost
+            if induction is not None:
+                argument, first, step, turns = induction
+                count = (turn + 1) % (turns or self.wrap)
+                after[argument] = first + step * count
+            state = after
+        return {v for v in states[0] if len({st[v] for st in states}) > LONGEST // 2} or set(states[0])
+
+    def _next(self, chain: Chain, counters: list[Counter], counter: Counter, state: dict[SSAValue, int]) -> int | None:
+        """A counter's next value, which every loop of the chain has to give alike."""
+        values: set[int] = set()
+        for n, step in enumerate(counter.steps):
+            given = {c.arguments[n]: state[c.arguments[0]] for c in counters}
+            if n == 0:
+                given |= {a: v for a, v in state.items() if a not in given}
+            try:
+                values.add(self.value(step, given))
+            except Unknown:
+                return None
+        if len(values) != 1:
+            return None
+        value, argument = values.pop(), counter.arguments[0]
+        grown = value == state[argument] + 1 and value >= self.wrap
+        if grown and all(_only_divided(a, s) for a, s in zip(counter.arguments, counter.steps, strict=True)):
+            return value - self.wrap
+        return value
+
+    def _names(
+        self, chain: Chain, counters: list[Counter], induction: tuple[SSAValue, int, int, int] | None
+    ) -> dict[tuple[Operation | None, SSAValue], SSAValue]:
+        names: dict[tuple[Operation | None, SSAValue], SSAValue] = {}
+        for counter in counters:
+            for loop, argument in zip(chain, counter.arguments, strict=True):
+                names[loop, argument] = counter.arguments[0]
+            for value in counter.outside:
+                names[None, value] = counter.arguments[0]
+        if induction is not None:
+            names[chain[0], induction[0]] = induction[0]
+        return names
 
     # Questions -------------------------------------------------------------------------------------------------------
 
     def table(self, value: SSAValue, at: Operation) -> Table | None:
         """The value at an operation, as a function of the turns of one loop; None where it is not known."""
+        key = (value, at.parent_block(), tuple(self.turn.items()))
+        if key not in self.tables:
+            self.tables[key] = self._table(value, at)
+        return self.tables[key]
+
+    def _table(self, value: SSAValue, at: Operation) -> Table | None:
         try:
             return Table(None, (self.value(value, {}),))
         except Unknown:
             pass
-        for loop, orbit in self.orbits.items():
-            inside = _inside(at, loop)
-            if not inside and not self._sees(at, loop):
+        for orbit in self.orbits:
+            inside = next((loop for loop in orbit.chain if _inside(at, loop)), None)
+            if inside is None and not _beside(at, orbit.chain[0]):
                 continue
-            numbers: list[int] = []
+            names = [(v, a) for (where, v), a in orbit.names.items() if where is inside]
             try:
-                for state in orbit.states:
-                    given = state if inside else {o: state[a] for o, a in orbit.outside.items() if a in state and not _inside(at, loop)}
-                    numbers.append(self.value(value, given))
+                numbers = [self.value(value, {v: state[a] for v, a in names}) for state in orbit.states]
             except Unknown:
                 continue
-            return _table(loop, numbers, orbit.first)
+            return _shortest(orbit.chain, numbers, orbit.first)
         return None
 
-    def _sees(self, at: Operation, loop: Operation) -> bool:
-        """Whether an operation stands beside a loop: in the block of the loop, or in a condition there."""
-        block = loop.parent_block()
-        op: Operation | None = at
-        while op is not None and not isinstance(op, s.RoleOp):
-            if op.parent_block() is block:
-                return True
-            op = op.parent_op()
-            if isinstance(op, s.ForOp) or (op is not None and op.name == "stage.while"):
-                return False
-        return isinstance(op, s.RoleOp) and block is op.body.block and at.parent_block() is block
+
+@dataclass(frozen=True)
+class Carried:
+    """One value that a loop carries."""
+
+    argument: SSAValue
+    init: SSAValue
+    step: SSAValue
+    result: SSAValue
 
 
-def _turned(counter: tuple[SSAValue, int, int, int], turn: int, wrap: int) -> int:
-    _, first, step, turns = counter
-    return first + step * (turn % turns if turns else turn % wrap)
+def _carried(loop: Operation) -> list[Carried]:
+    if isinstance(loop, s.ForOp):
+        body, inits, skip = loop.body.block, list(loop.inits), 1
+    else:
+        body, inits, skip = loop.regions[1].block, list(loop.operands), 0
+    last = body.last_op
+    steps = list(last.operands) if last is not None else []
+    return [
+        Carried(*row)
+        for row in zip(list(body.args)[skip:], inits, steps, loop.results, strict=False)
+    ]
+
+
+def _beside(at: Operation, loop: Operation) -> bool:
+    """Whether an operation stands in the block of a loop or, under conditions only, within it."""
+    block = loop.parent_block()
+    op: Operation | None = at
+    while op is not None and op.parent_block() is not block:
+        op = op.parent_op()
+        if not isinstance(op, s.IfOp):
+            return False
+    return op is not None
 
 
 def _only_divided(value: SSAValue, step: SSAValue) -> bool:
@@ -322,7 +456,7 @@ def _inside(op: Operation, loop: Operation) -> bool:
     return False
 
 
-def _table(loop: Operation, numbers: list[int], first: int) -> Table:
+def _shortest(chain: Chain, numbers: list[int], first: int) -> Table:
     """The shortest repetition of a row of numbers that repeats from `first` on."""
     before, period = numbers[:first], numbers[first:]
     for n in range(1, len(period) + 1):
@@ -332,27 +466,52 @@ def _table(loop: Operation, numbers: list[int], first: int) -> Table:
     while before and before[-1] == period[-1]:
         before.pop()
         period = [period[-1], *period[:-1]]
-    return Table(loop if len(period) > 1 or before else None, tuple(period), tuple(before))
+    return Table(chain if len(period) > 1 or before else None, tuple(period), tuple(before))
 
 
 # Expressions ---------------------------------------------------------------------------------------------------------
 
 
-def expression(value: SSAValue, loops: dict[Block, Hashable], group: int = 0) -> Hashable:
-    """A value written out, equal for equal computations in different roles; `loops` names the loops round it."""
-    op = value.owner
-    if isinstance(op, Block):
-        if op in loops and isinstance(value, BlockArgument) and value.index == 0:
-            return ("index", loops[op])
-        return ("opaque", id(value))
-    if isinstance(op, ConstOp):
-        return ("const", str(op.constant))
-    if isinstance(op, SizeOp):
-        return ("size", op.symbol.data)
-    if isinstance(op, s.UnitOp):
-        return ("unit", op.which.data)
-    if isinstance(op, s.GroupOp):
-        return ("group", group)
-    if isinstance(op, ArithOp):
-        return (op.kind.data, *(expression(v, loops, group) for v in op.inputs))
-    return ("opaque", id(value))
+class Expressions:
+    """Values written out and numbered: equal numbers are equal computations, also in different roles.
+
+    `loops` names loops by their bounds, so that their counters are equal, too.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+        self.known: dict[SSAValue, int] = {}
+        self.loops: dict[Block, Hashable] = {}
+        self.parts: dict[int, frozenset[Hashable]] = {}
+
+    def __call__(self, value: SSAValue) -> int:
+        key = value
+        if key not in self.known:
+            written, uses = self._write(value)
+            number = self.numbers.setdefault(written, len(self.numbers))
+            self.known[key] = number
+            self.parts[number] = uses
+        return self.known[key]
+
+    def counters(self, number: int) -> frozenset[Hashable]:
+        """The loops whose counters an expression has, and `group` and `rank` where it has these."""
+        return self.parts[number]
+
+    def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
+        op = value.owner
+        if isinstance(op, Block):
+            if op in self.loops and isinstance(value, BlockArgument) and value.index == 0:
+                return ("index", self.loops[op]), frozenset({self.loops[op]})
+            return ("opaque", id(value)), frozenset()
+        if isinstance(op, ArithOp):
+            inputs = [self(v) for v in op.inputs]
+            return (op.kind.data, *inputs), frozenset().union(*(self.parts[i] for i in inputs))
+        if isinstance(op, ConstOp):
+            return ("const", str(op.constant)), frozenset()
+        if isinstance(op, SizeOp):
+            return ("size", op.symbol.data), frozenset()
+        if isinstance(op, s.UnitOp):
+            return ("unit", op.which.data), frozenset({"rank"} if op.which.data == "rank" else ())
+        if isinstance(op, s.GroupOp):
+            return ("group",), frozenset({"group"})
+        return ("opaque", id(value)), frozenset()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, lcm
 
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
-from tkc.analysis.happens_before.clocks import Clock
+from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.events import Access, Event, Slot
-from tkc.analysis.happens_before.graph import Graph, Node
+from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.paths import Label, Reach, distance
 from tkc.analysis.happens_before.rules import RULES
-from tkc.ir.isa.memory import Proxy, Space
+from tkc.ir.isa.memory import Space
 
 
 class Verdict(StrEnum):
@@ -72,12 +72,13 @@ class Hazard:
 
 @dataclass(eq=False, slots=True)
 class Judge:
-    """Verdicts on one graph under one set of assumptions. `without`: an event taken as absent."""
+    """Verdicts on one graph under one set of assumptions. `without`: events taken as absent."""
 
     graph: Graph
     assumed: frozenset[str]
-    without: Event | None = None
+    without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
+    alike: dict[Hashable, Hazard] = field(default_factory=dict)
     distances: dict[tuple[Place, Place, Clock], tuple[float, Label | None, str]] = field(default_factory=dict)
 
     def reach(self, place: Place) -> Reach:
@@ -88,7 +89,10 @@ class Judge:
         if found is None:
             cta = node.role.cta
             source = Source(access, place.event, node.threads, cta, home_of(access, cta, self.assumed), self.assumed)
-            found = self.reached[key] = Reach(self.graph, source, node, self.without).run()
+            targets = frozenset(a.buffer for a in place.event.accesses)
+            found = self.reached[key] = Reach(
+                self.graph, source, node, self.without, targets=targets
+            ).run()
         return found
 
     def distance(self, first: Place, second: Place, clock: Clock) -> tuple[float, Label | None, str]:
@@ -100,7 +104,35 @@ class Judge:
     # Hazards ---------------------------------------------------------------------------------------------------------
 
     def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
-        """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between."""
+        """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between.
+
+        Roles that run the same program are alike: what holds of one pair of copies holds of every pair whose slots
+        meet at the same counts.
+        """
+        key = self._alike(first, second)
+        if key is None:
+            return self._judge(first, second, others)
+        if key not in self.alike:
+            self.alike[key] = self._judge(first, second, others)
+        return self.alike[key]
+
+    def _alike(self, first: Place, second: Place) -> Hashable:
+        a, b = first.event, second.event
+        if a.op is None or b.op is None:
+            return None
+        one, other = first.node.role, second.node.role
+        same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
+        meetings: list[Hashable] = []
+        for clock in _common(first.node, second.node):
+            period, meets = self._meetings(first.access, second.access, clock)
+            meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
+        return (
+            a.op, a.name, a.accesses.index(first.access), b.op, b.name, b.accesses.index(second.access),
+            same, one.cta, other.cta, first is second,
+            *meetings,
+        )  # fmt: skip
+
+    def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         best: Hazard | None = None
         for clock in _common(first.node, second.node):
             found = self._over(first, second, clock, others)
@@ -108,19 +140,20 @@ class Judge:
                 return found
             best = best or found
         assert best is not None
-        if any(self._plainly(first, second, clock) for clock in _common(first.node, second.node)):
+        if first.access.space is not Space.TENSOR and any(self._plainly(first, second, clock) for clock in _common(first.node, second.node)):
             return replace(best, verdict=Verdict.WRONG_PROXY)
         return best
 
     def _over(self, first: Place, second: Place, clock: Clock, others: list[Place]) -> Hazard:
-        period, meets = self._meetings(first.access.slot, second.access.slot, clock)
-        if not any(meets(d) for d in range(-2 * period, 2 * period + 1) if d or first is not second):
+        period, meets = self._meetings(first.access, second.access, clock)
+        apart = first is second or exclusive(first.node, second.node, clock)
+        if not any(meets(d) for d in range(-2 * period, 2 * period + 1) if d or not apart):
             return Hazard(first, second, Verdict.ORDERED, clock, -inf, -inf, period)
         forward, there, rule = self.distance(first, second, clock)
         back, here, rule_back = (
             (forward, there, rule) if first is second else self.distance(second, first, clock)
         )
-        gap = _gap(forward, back, period, meets, first is second)
+        gap = _gap(forward, back, period, meets, apart)
         steps = _steps(there, rule, second) + (() if first is second else _steps(here, rule_back, first))
         if gap is not None and first.access.write and second.access.write:
             for read in others:
@@ -130,7 +163,7 @@ class Judge:
                 b, again = (f, more) if first is second else self._through(second, read, first, clock)
                 if min(f, b) == inf and max(forward, back) == inf:
                     continue
-                closer = _gap(min(f, forward), min(b, back), period, meets, first is second)
+                closer = _gap(min(f, forward), min(b, back), period, meets, apart)
                 if closer is None:
                     gap, steps = None, (*more, *(() if first is second else again))
                     forward, back = min(f, forward), min(b, back)
@@ -144,17 +177,31 @@ class Judge:
         """Whether the two would be ordered if there were one proxy."""
         forward = distance(self.reach(first), second.node, second.access, clock, plain=True)[0]
         back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
-        period, meets = self._meetings(first.access.slot, second.access.slot, clock)
-        return _gap(forward, back, period, meets, first is second) is None
+        period, meets = self._meetings(first.access, second.access, clock)
+        apart = first is second or exclusive(first.node, second.node, clock)
+        return _gap(forward, back, period, meets, apart) is None
 
-    def under_way(self, first: Place, second: Place) -> bool:
-        """Whether the second may come while the first is still under way."""
-        reach = self.reach(first)
-        return not any(
-            state.name not in PENDING
-            for kept in reach.labels.values()
-            for labels in kept.values()
-            for state in (x.state for x in labels)
+    def never_awaited(self, place: Place) -> bool:
+        """Whether nothing in the access's own role says that it is complete."""
+        return all(
+            state.name in PENDING
+            for node, kept in self.reach(place).labels.items()
+            if node.role is place.node.role
+            for state, _ in kept
+        )
+
+    def only_under_way(self, first: Place, second: Place) -> bool:
+        """Whether what is known of the first where the second comes is only that it is under way."""
+        kept = self.reach(first).labels.get(second.node, {})
+        return bool(kept) and all(state.name in PENDING for state, _ in kept)
+
+    def known_in_time(self, hazard: Hazard, first: Place, second: Place) -> bool:
+        """Whether some thread, though not all that have to, knows that the first is complete."""
+        reach, apart = self.reach(first), abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0])
+        return any(
+            state.name not in PENDING and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
+            for (state, _), kept in reach.labels.get(second.node, {}).items()
+            for x in kept
         )
 
     def _through(self, first: Place, read: Place, second: Place, clock: Clock) -> tuple[float, tuple[Step, ...]]:
@@ -163,7 +210,7 @@ class Judge:
         back, b, rule_b = self.distance(read, second, clock)
         if there == inf or back == inf:
             return inf, ()
-        period, meets = self._meetings(first.access.slot, read.access.slot, clock)
+        period, meets = self._meetings(first.access, read.access, clock)
         at = int(there)
         while not meets(at):
             at += 1
@@ -172,9 +219,13 @@ class Judge:
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
         return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
 
-    def _meetings(self, first: Slot | None, second: Slot | None, clock: Clock):  # noqa: ANN202
+    def _meetings(self, first: Access, second: Access, clock: Clock) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
-        one, two = self._row(first, clock), self._row(second, clock)
+        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        once = clock is self.graph.kernel
+        if once or all(any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)):
+            apart = one is not None and two is not None and one.period != two.period
+            return 1, lambda d: not d and not apart
         if one is None or two is None:
             return 1, lambda d: True
         before = max(len(one.before), len(two.before))
@@ -208,7 +259,7 @@ def _common(first: Node, second: Node) -> Iterator[Clock]:
             yield clock
 
 
-def _gap(forward: float, back: float, period: int, meets, same: bool) -> tuple[int, int] | None:  # noqa: ANN001
+def _gap(forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
     for d in sorted(range(-reach, reach + 1), key=abs):
@@ -224,17 +275,17 @@ def _steps(label: Label | None, rule: str, end: Place) -> tuple[Step, ...]:
     if label is None:
         return ()
     found: list[Step] = []
-    chain = label.chain()
-    start = chain[0][0]
-    for node, how in chain[1:]:
-        if how in ("po", "loop", "leave"):
-            continue
-        row = RULES[how]
-        found.append(Step(repr(start), repr(node), how, row.section, row.assumes, (start, node)))
-        start = node
-    row = RULES[rule]
-    found.append(Step(repr(start), str(end), rule, row.section, row.assumes, (start, end.node)))
+    last = label.node
+    for start, node, how in label.chain():
+        if how not in ("po", "loop", "leave", "choice"):
+            found.append(_step(start, node, how))
+    found.append(_step(last, end.node, rule))
     return tuple(found)
+
+
+def _step(start: Node, end: Node, rule: str) -> Step:
+    row = RULES[rule]
+    return Step(repr(start), repr(end), rule, row.section, row.assumes, (start, end))
 
 
 # All pairs -----------------------------------------------------------------------------------------------------------
@@ -256,19 +307,23 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
-            if not (a.write or b.write) or (a.atomic and b.atomic):
-                continue
-            if a.region is not None and b.region is not None and (a.region[1] <= b.region[0] or b.region[1] <= a.region[0]):
-                continue
-            if a.space is Space.GLOBAL and a.write and b.write and (first is second or a.part != b.part):
-                continue
-            yield first, second
+            if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
+                same = first is second and a.write
+                if a.space is not Space.GLOBAL or not (same or (a.write and b.write and a.part != b.part)):
+                    yield first, second
 
 
-def hazards(graph: Graph, assumed: frozenset[str], without: Event | None = None) -> list[Hazard]:
+def _apart(a: Access, b: Access) -> bool:
+    """Whether two accesses of a buffer touch different bytes of any slot."""
+    if a.share is not None and b.share is not None and a.share != b.share:
+        return True
+    if a.region is None or b.region is None:
+        return False
+    return a.region[1] <= b.region[0] or b.region[1] <= a.region[0]
+
+
+def hazards(judge: Judge) -> Iterator[Hazard]:
     """A verdict on every pair in conflict."""
-    judge = Judge(graph, assumed, without)
-    return [judge.hazard(a, b, here) for here in places(graph).values() for a, b in conflicts(here)]
-
-
-__all__ = ["Judge", "PENDING", "Proxy", "hazards"]
+    for here in places(judge.graph).values():
+        for first, second in conflicts(here):
+            yield judge.hazard(first, second, here)

@@ -107,7 +107,7 @@ class Close(NamedTuple):
 
 
 class Meet(NamedTuple):
-    """Threads meet here: the lanes of a `warp`, all of the `role`, the `cta`, or those of a `named` barrier."""
+    """Threads meet here: the lanes of a `warp`, all of the `role`, of the `cluster`, or those of a `named` barrier."""
 
     among: str
 

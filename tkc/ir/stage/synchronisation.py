@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -89,12 +90,13 @@ class MbarrierWaitOp(StageOp):
 
 @irdl_op_definition
 class MbarrierExpectOp(StageOp):
-    """One arrival that also announces `bytes` of transactions to come."""
+    """One arrival that also announces `bytes` of transactions to come, in the CTA `rank` where one is given."""
 
     name = "stage.mbarrier_expect"
     EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    rank = opt_operand_def(i32)
     bytes = prop_def(IntegerAttr)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
@@ -103,29 +105,33 @@ class MbarrierExpectOp(StageOp):
 
 @irdl_op_definition
 class MbarrierArriveOp(StageOp):
-    """One arrival, or `count`, by each executing thread, on the CTA's own barrier or on those that `to` says; releases
-    at CTA scope, or as `scope` says."""
+    """One arrival, or `count`, by each executing thread, on the CTA's own barrier, on that of the CTA `rank`, or on
+    those that `to` says; releases at CTA scope, or as `sem` and `scope` say."""
 
     name = "stage.mbarrier_arrive"
     EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    rank = opt_operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
     count = opt_prop_def(IntegerAttr)
     to = opt_prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
     scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Signal("barriers", 1)))
 
 
 @irdl_op_definition
 class Tcgen05CommitOp(StageOp):
-    """One arrival once this thread's earlier tcgen05 copies and products are done; `to` all: in every CTA."""
+    """One arrival once this thread's earlier tcgen05 copies and products are done; in every CTA where `to`
+    is all, in those of `mask` where there is one."""
 
     name = "stage.tcgen05_commit"
     BY: ClassVar[By | None] = By.ONE
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    mask = opt_operand_def(i32)
     id = prop_def(StringAttr)
     to = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("", Done.TCGEN05_COMMIT), Signal("barriers", 1)))

@@ -28,6 +28,7 @@ from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
 from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
+from tkc.ir.tile.scales import SCALED, check_scaled
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -236,7 +237,8 @@ def _check_item(op: Operation, pipes: Sequence[SSAValue]) -> None:
 
 def _slot(type: Attribute) -> tuple[object, ...]:
     if isinstance(type, SharedType | AccumType):
-        return (type.name, type.dtype.data, type.shape, type.depth.data)
+        scale = type.scale if isinstance(type, SharedType) else None
+        return (type.name, type.dtype.data, type.shape, type.depth.data, scale)
     return (type,)
 
 
@@ -287,7 +289,7 @@ class SliceOp(Operation):
         shape = tuple(i.type.size.data for i in self.indices if isinstance(i.type, BlockType))
         found = self.slice.type
         assert isinstance(found, SliceType)
-        if found.shape != shape or found.dtype != tensor.dtype:
+        if (found.shape, found.dtype, found.scale) != (shape, tensor.dtype, tensor.scale):
             raise VerifyException(f"blocks of {list(shape)} of {tensor} do not make {found}")
 
 
@@ -318,6 +320,8 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
+        if not isinstance(source, RegsType) and source.scale != destination.scale:
+            raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
         if self.multicast is not None and not isinstance(source, SliceType):
@@ -376,6 +380,7 @@ class MmaOp(Operation):
         columns = b[1] if self.pair is None else 2 * b[1]
         if a[1] != b[0] or (a[0], columns) != made.shape:
             raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(made.shape)}")
+        check_scaled(left, right, bool(self.trans_a.value.data), bool(self.trans_b.value.data))
 
 
 @irdl_op_definition
@@ -453,7 +458,8 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS, *EXPLICIT,
+        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS, *SCALED,
+        *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip
