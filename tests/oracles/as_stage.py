@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from oracles.roles import Entry, For, If, Op, Program, Role, Statement, nested, walk
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -23,7 +24,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from oracles.roles import Entry, For, If, Op, Program, Role, Statement, nested, walk
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
@@ -36,7 +36,7 @@ from tkc.ir.stage.types import (
     Home,
 )
 from tkc.ir.stage.vectors import FillOp
-from tkc.ir.syntax import construct
+from tkc.ir.syntax import SEGMENTS, construct
 from tkc.ir.tile.types import TensorType
 
 ROWS, COLUMNS = 128, 64
@@ -70,14 +70,17 @@ class _Said:
     def module(self) -> ModuleOp:
         if self.program.ctas() > 1:
             raise NotInStage("several CTAs")
-        tensor = TensorType.of("bf16", ("M", "N"))
-        body = Block(arg_types=(tensor, tensor))
+        stores = [op.site for _, op in self.program.ops() if op.name == "store"]
+        body = Block(arg_types=[TensorType.of("bf16", ("M", "N"))] * (1 + len(stores)))
         self.emit = Emitter(body)
-        self.loaded, self.stored = body.args
+        self.loaded, *stored = body.args
+        self.stored = dict(zip(stores, stored, strict=True))
         for name in self.program.symbols():
             self.values[name] = self.value(s.SizeOp, (), i32, symbol=StringAttr(name))
         for b in self.program.buffers.values():
-            self.values[b.name] = self.value(s.BufferOp, (), self.buffer_type(b.name), sym_name=StringAttr(b.name))
+            self.values[b.name] = self.value(
+                s.BufferOp, (), self.buffer_type(b.name), sym_name=StringAttr(b.name)
+            )
         for m in self.program.barriers.values():
             self.values[m.name] = self.value(
                 s.BarriersOp, (), BarriersType(), sym_name=StringAttr(m.name), depth=number(m.depth), count=number(m.count),
@@ -90,7 +93,7 @@ class _Said:
             s.KernelOp,
             properties={
                 "sym_name": StringAttr("program"),
-                "arg_names": ArrayAttr([StringAttr("X"), StringAttr("Y")]),
+                "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
                 "contract": DictionaryAttr({}),
             },
             regions=[Region(body)],
@@ -107,15 +110,21 @@ class _Said:
         raise NotInStage(f"a buffer in {b.home} memory")
 
     def value(
-        self, kind: type[Operation], operands: tuple[SSAValue, ...], result: Attribute, **properties: Attribute
+        self,
+        kind: type[Operation],
+        operands: tuple[SSAValue, ...],
+        result: Attribute,
+        **properties: Attribute,
     ) -> SSAValue:
         return self.emit.add(construct(kind, operands, (result,), dict(properties))).results[0]  # type: ignore[type-var]
 
     def act(
         self, op: Op, kind: type[Operation], operands: tuple[SSAValue, ...] = (), results: tuple[Attribute, ...] = (),
-        **properties: Attribute,
+        segments: tuple[int, ...] = (), **properties: Attribute,
     ) -> None:  # fmt: skip
-        """Appends the operation of a site."""
+        """Appends the operation of a site; `segments`: how many operands each of its groups has."""
+        if segments:
+            properties[SEGMENTS] = DenseArrayBase.from_list(i32, list(segments))
         made = self.emit.add(construct(kind, operands, results, dict(properties)))  # type: ignore[type-var]
         self.sites[made] = op.site
 
@@ -160,27 +169,29 @@ class _Said:
         else:
             trips = self.values.get(loop.trips) or self.emit.const(int(loop.trips))
         bounds = (self.emit.const(0), trips, self.emit.const(1))
-        names = list(state)
+        names = changing(loop.body, state)
         inner = Block(arg_types=[i32] * (1 + len(names)))
         with self.emit.inside(inner):
-            inside: State = dict(zip(names, inner.args[1:], strict=True))
+            inside = {**state, **dict(zip(names, inner.args[1:], strict=True))}
             self.body(role, loop.body, inside)
-            self.emit.add(construct(s.YieldOp, tuple(inside.values())))
-        made = construct(s.ForOp, (*bounds, *state.values()), [i32] * len(names), regions=[Region(inner)])
+            self.emit.add(construct(s.YieldOp, tuple(inside[n] for n in names)))
+        carried = tuple(state[n] for n in names)
+        made = construct(s.ForOp, (*bounds, *carried), [i32] * len(names), regions=[Region(inner)])
         state.update(zip(names, self.emit.add(made).results, strict=True))
 
     def condition(self, role: Role, test: If, state: State) -> None:
         rest = self.emit.arith("mod", state[f"{test.counter}.count"], self.emit.const(test.modulus))
         yes = self.emit.arith("eq", rest, self.emit.const(test.remainder))
+        names = changing([*test.then, *test.otherwise], state)
         regions: list[Region] = []
         for body in (test.then, test.otherwise):
             block, here = Block(), dict(state)
             with self.emit.inside(block):
                 self.body(role, body, here)
-                self.emit.add(construct(s.YieldOp, tuple(here.values())))
+                self.emit.add(construct(s.YieldOp, tuple(here[n] for n in names)))
             regions.append(Region(block))
-        made = self.emit.add(construct(s.IfOp, (yes,), [i32] * len(state), regions=regions))
-        state.update(zip(list(state), made.results, strict=True))
+        made = self.emit.add(construct(s.IfOp, (yes,), [i32] * len(names), regions=regions))
+        state.update(zip(names, made.results, strict=True))
 
     def step(self, counter: str, state: State) -> None:
         emit = self.emit
@@ -215,7 +226,11 @@ class _Said:
     def op(self, role: Role, op: Op, state: State, following: Statement | None) -> None:
         if op.words & {"cluster", "gpu"}:
             raise NotInStage(f"{op.name} with {' '.join(sorted(op.words))}")
-        if op.name in ("ld", "st", "tld", "sync", "warp_sync", "wgmma", "wgmma_wait", "thread_fence") and op.by != "all":
+        if (
+            op.name
+            in ("ld", "st", "tld", "sync", "warp_sync", "wgmma", "wgmma_wait", "thread_fence")
+            and op.by != "all"
+        ):
             raise NotInStage(f"{op.name} by {op.by}")
         say: Callable[..., None] | None = getattr(self, f"say_{op.name}", None)
         if say is None:
@@ -241,16 +256,18 @@ class _Said:
     def say_tma(self, op: Op, a: tuple[SSAValue, SSAValue], m: tuple[SSAValue, SSAValue]) -> None:
         zero = self.emit.const(0)
         if a[1] is m[1]:
-            segments = DenseArrayBase.from_list(i32, [1, 1, 1, 2, 1])
-            self.act(op, s.TmaLoadOp, (self.loaded, *a, zero, zero, m[0]), box=BOX, operandSegmentSizes=segments)
+            self.act(
+                op, s.TmaLoadOp, (self.loaded, *a, zero, zero, m[0]), (), (1, 1, 1, 2, 1), box=BOX
+            )
         else:
-            self.act(op, x.TmaLoadToOp, (self.loaded, *a, *m, zero, zero), box=BOX)
+            sizes = (1, 1, 1, 1, 1, 2, 0, 0)
+            self.act(op, x.TmaLoadToOp, (self.loaded, *a, *m, zero, zero), (), sizes, box=BOX)
 
     def say_store(self, op: Op, *a: tuple[SSAValue, SSAValue]) -> None:
         if len(a) != 1:
             raise NotInStage("a store to a buffer in global memory")
         zero = self.emit.const(0)
-        self.act(op, s.TmaStoreOp, (*a[0], self.stored, zero, zero), box=BOX)
+        self.act(op, s.TmaStoreOp, (*a[0], self.stored[op.site], zero, zero), box=BOX)
 
     def say_bulk_commit(self, op: Op) -> None:
         self.act(op, s.BulkCommitOp, id=self.id)
@@ -268,7 +285,9 @@ class _Said:
             raise NotInStage("products without an accumulator")
         return self.accumulator((self.values[name], self.emit.const(0)))
 
-    def product(self, op: Op, d: SSAValue, *operands: tuple[SSAValue, SSAValue], **more: Attribute) -> None:
+    def product(
+        self, op: Op, d: SSAValue, *operands: tuple[SSAValue, SSAValue], **more: Attribute
+    ) -> None:
         a, b = operands[0], operands[-1]
         for buffer, _ in (a, b):
             kind = buffer.type
@@ -276,7 +295,9 @@ class _Said:
                 raise NotInStage("an operand in tensor memory")
         self.act(op, s.MmaOp, (d, *a, *b), (ACCUMULATOR,), trans_a=ZERO, trans_b=ONE, **more)
 
-    def say_mma(self, op: Op, d: tuple[SSAValue, SSAValue], *operands: tuple[SSAValue, SSAValue]) -> None:
+    def say_mma(
+        self, op: Op, d: tuple[SSAValue, SSAValue], *operands: tuple[SSAValue, SSAValue]
+    ) -> None:
         self.product(op, self.accumulator(d), *operands)
 
     def say_commit(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
@@ -296,13 +317,26 @@ class _Said:
         self.implied = False
 
     def say_wgmma_wait(self, op: Op) -> None:
-        self.act(op, s.MmaWaitOp, (self.any_accumulator(),), (ACCUMULATOR,), pending=number(op.number), id=self.id)
+        self.act(
+            op,
+            s.MmaWaitOp,
+            (self.any_accumulator(),),
+            (ACCUMULATOR,),
+            pending=number(op.number),
+            id=self.id,
+        )
 
     def say_tld(self, op: Op, d: tuple[SSAValue, SSAValue]) -> None:
         if self.following != "wait_ld":
             raise NotInStage("tld apart from its wait_ld")
         self.implied = True
-        self.act(op, s.ReadAccumulatorOp, (self.accumulator(d), self.emit.const(0)), (WIDE,), row_block=ZERO)
+        self.act(
+            op,
+            s.ReadAccumulatorOp,
+            (self.accumulator(d), self.emit.const(0)),
+            (WIDE,),
+            row_block=ZERO,
+        )
 
     def say_wait_ld(self, op: Op) -> None:
         if not self.implied:
@@ -322,12 +356,19 @@ class _Said:
         self.act(op, s.MbarrierArriveOp, m, **self.synchronises(op))
 
     def say_expect(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(op, s.MbarrierExpectOp, m, bytes=number(op.number * BYTES), **self.synchronises(op))
+        self.act(
+            op, s.MbarrierExpectOp, m, bytes=number(op.number * BYTES), **self.synchronises(op)
+        )
 
     def say_fence(self, op: Op) -> None:
         space = {"any": "all"}.get(op.space, op.space)
         self.act(
-            op, s.ProxyFenceOp, space=StringAttr(space), guards=ArrayAttr([]), id=self.id, by=StringAttr(op.by)
+            op,
+            s.ProxyFenceOp,
+            space=StringAttr(space),
+            guards=ArrayAttr([]),
+            id=self.id,
+            by=StringAttr(op.by),
         )
 
     def say_thread_fence(self, op: Op) -> None:
@@ -339,7 +380,9 @@ class _Said:
             return
         meets = [r for r, o in self.program.ops() if o.name == "sync" and o.number == op.number]
         threads = sum(32 * r.warps for r in {r.name: r for r in meets}.values())
-        self.act(op, x.NamedBarrierOp, number=number(op.number), threads=number(threads), id=self.id)
+        self.act(
+            op, x.NamedBarrierOp, number=number(op.number), threads=number(threads), id=self.id
+        )
 
     def say_warp_sync(self, op: Op) -> None:
         self.act(op, s.WarpSyncOp, id=self.id)
@@ -351,6 +394,12 @@ def number(n: int) -> IntegerAttr:
 
 def depth_of(program: Program, e: Entry) -> int:
     return (program.buffers.get(e.name) or program.barriers[e.name]).depth
+
+
+def changing(body: list[Statement], state: State) -> list[str]:
+    """What of a state the body changes."""
+    counters = {op.counter for op in walk(body) if op.counter}
+    return [name for name in state if name.split(".")[0] in counters]
 
 
 def carried(program: Program, role: Role) -> list[str]:

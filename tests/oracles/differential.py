@@ -8,10 +8,12 @@ from oracles.as_stage import as_stage
 from oracles.async_model import Finding, judge
 from oracles.generate import trips
 from oracles.roles import For, If, Program, nested
+
 from tkc.analysis.happens_before import check
 
 RACES = {"unordered", "proxy"}
 ORDER = {"unordered", "wrong proxy"}
+WRITES = {"st", "tma", "mma", "cpasync", "tst"}
 NOT_ASKED = {"TK324", "TK311"}
 """What the oracle does not model: how a kernel may end."""
 
@@ -31,12 +33,12 @@ class Difference:
         return "\n".join([f"{self.kind} {sorted(self.pairs)}", *lines])
 
 
-def compare(program: Program, target: str, profile: str) -> Difference | None:
+def compare(program: Program, target: str, profile: str, brief: bool = False) -> Difference | None:
     """How the two differ; None where they agree.
 
     Where either says that the barriers' protocol is broken, what is ordered depends on the run, and pairs are not compared.
     """
-    oracle = judge(program, profile, trips(program))
+    oracle = judge(program, profile, trips(program, brief))
     module, sites = as_stage(program, target)
     found = [f for f in check(module, profile) if f.code not in NOT_ASKED]
 
@@ -51,14 +53,21 @@ def compare(program: Program, target: str, profile: str) -> Difference | None:
     elif any(f.kind not in RACES for f in oracle) or any(f.verdict not in ORDER for f in found):
         return None
     else:
-        kind, pairs = "pairs", mine ^ theirs
+        writes = {op.site for _, op in program.ops() if op.name in WRITES}
+        kind, pairs = "pairs", told(mine, writes) ^ told(theirs, writes)
     return Difference(kind, frozenset(pairs), frozenset(oracle), said) if pairs else None
 
 
+def told(pairs: set[tuple[int, ...]], writes: set[int]) -> set[tuple[int, ...]]:
+    """Pairs without those of two writes where a read in between is told of already: S2 proves them by it."""
+    read = {site for pair in pairs if not set(pair) <= writes for site in pair}
+    return {pair for pair in pairs if not set(pair) <= writes or not set(pair) & read}
+
+
 def uniform(program: Program) -> bool:
-    """Whether the analysis claims to be exact: no conditions, no trips that change from tile to tile."""
+    """Whether the analysis claims to be exact: no conditions, and loops that turn any number of times, but all as often."""
     return not any(
-        isinstance(s, If) or (isinstance(s, For) and s.by_counter)
+        isinstance(s, If) or (isinstance(s, For) and not s.trips.isidentifier())
         for role in program.roles
         for s in nested(role.body)
     )

@@ -32,7 +32,9 @@ def smaller_programs(program: Program) -> Iterator[Program]:
     for name in (*program.buffers, *program.barriers):
         other = copy.deepcopy(program)
         for body, _ in positions(other):
-            body[:] = [s for s in body if not isinstance(s, Op) or all(e.name != name for e in s.entries)]
+            body[:] = [
+                s for s in body if not isinstance(s, Op) or all(e.name != name for e in s.entries)
+            ]
         yield tidy(other)
     for n in range(sum(1 for _ in positions(program))):
         for change in (leave_out, unwrap):
