@@ -63,13 +63,14 @@ class Graph:
         self.time = self.reach([(a, b) for a, b, kind in run.edges if kind != "converge"] + waited)
         self.converged = self.reach([(a, b) for a, b, _ in run.edges] + waited)
         edges = [(a, b) for a, b, kind in run.edges if self.counts(kind)]
+        lanes = [(a, b) for a, b, kind in run.edges if kind == "warp"]
         strong, waived = self.synchronised()
-        self.generic = self.reach(edges + strong)
-        waived = waived if "A2" in assume else []
-        self.other = self.reach(edges + strong + waived) if waived else self.generic
-        self.same_bytes = self.other
+        self.generic = self.reach(edges + lanes + strong)
+        # What an asynchronous access may use besides, or may not.
+        edges += strong + (waived if "A2" in assume else []) + (lanes if "A13" in assume else [])
+        self.other = self.same_bytes = self.reach(edges)
         if "A5" in assume:
-            self.same_bytes = self.reach(edges + strong + waived + list(run.completions.items()))
+            self.same_bytes = self.reach(edges + list(run.completions.items()))
 
     def counts(self, kind: str) -> bool:
         return kind in ("po", "sync", "done") or (

@@ -119,7 +119,7 @@ class Stuck(Exception):
 
 @dataclass
 class Run:
-    """The graph: `after[e]` lists (event, class) with class po, done (completion), issue (ends a path), sync, exec
+    """The graph: `after[e]` lists (event, class) with class po, done (completion), issue (ends a path), sync, warp, exec
     (order in time only) or converge (the same, by a warp's convergence)."""
 
     program: Program
@@ -450,7 +450,7 @@ class _Machine:
     def warp_sync(self, t: Thread, mine: _Local, s: Step) -> bool:
         key = ("warp", t.role, t.cta, t.warp)
         whole = self.members.setdefault(key, [u for u in self.team(t) if u.warp == t.warp])
-        return self.join(key, t, mine, s, whole, "sync")
+        return self.join(key, t, mine, s, whole, "warp")
 
     def users(self, key: object, uses: Callable[[Thread, Op], object]) -> list[Thread]:
         if key not in self.members:
