@@ -13,7 +13,8 @@ from tkc.analysis.happens_before import check
 
 RACES = {"unordered", "proxy"}
 ORDER = {"unordered", "wrong proxy"}
-WRITES = {"st", "tma", "mma", "cpasync", "tst"}
+WRITES = ({"st", "tma", "cpasync"}, {"mma", "tst"})
+"""Operations that write shared memory, and tensor memory."""
 NOT_ASKED = {"TK324", "TK311"}
 """What the oracle does not model: how a kernel may end."""
 
@@ -53,15 +54,19 @@ def compare(program: Program, target: str, profile: str, brief: bool = False) ->
     elif any(f.kind not in RACES for f in oracle) or any(f.verdict not in ORDER for f in found):
         return None
     else:
-        writes = {op.site for _, op in program.ops() if op.name in WRITES}
-        kind, pairs = "pairs", told(mine, writes) ^ told(theirs, writes)
+        names = {op.site: op.name for _, op in program.ops()}
+        kind, pairs = "pairs", told(mine, names) ^ told(theirs, names)
     return Difference(kind, frozenset(pairs), frozenset(oracle), said) if pairs else None
 
 
-def told(pairs: set[tuple[int, ...]], writes: set[int]) -> set[tuple[int, ...]]:
-    """Pairs without those of two writes where a read in between is told of already: S2 proves them by it."""
-    read = {site for pair in pairs if not set(pair) <= writes for site in pair}
-    return {pair for pair in pairs if not set(pair) <= writes or not set(pair) & read}
+def told(pairs: set[tuple[int, ...]], names: dict[int, str]) -> set[tuple[int, ...]]:
+    """Pairs without those of two writes where a read of the same slot is told of already: S2 proves them by it."""
+
+    def both_write(pair: tuple[int, ...]) -> bool:
+        return any({names.get(site) for site in pair} <= kind for kind in WRITES)
+
+    with_read = {site for pair in pairs if not both_write(pair) for site in pair}
+    return {pair for pair in pairs if not both_write(pair) or not set(pair) & with_read}
 
 
 def uniform(program: Program) -> bool:
