@@ -13,7 +13,6 @@ from oracles.roles import Entry, For, If, Op, Program, Role, Statement, nested, 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
-    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     ModuleOp,
@@ -24,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
@@ -71,10 +71,14 @@ class _Said:
         if self.program.ctas() > 1:
             raise NotInStage("several CTAs")
         stores = [op.site for _, op in self.program.ops() if op.name == "store"]
-        body = Block(arg_types=[TensorType.of("bf16", ("M", "N"))] * (1 + len(stores)))
+        symbols = self.program.symbols()
+        tensors: list[Attribute] = [TensorType.of("bf16", ("M", "N"))] * (1 + len(stores))
+        if symbols:
+            tensors.append(TensorType.of("bf16", symbols))
+        body = Block(arg_types=tensors)
         self.emit = Emitter(body)
-        self.loaded, *stored = body.args
-        self.stored = dict(zip(stores, stored, strict=True))
+        self.loaded = body.args[0]
+        self.stored = dict(zip(stores, body.args[1:], strict=False))
         for name in self.program.symbols():
             self.values[name] = self.value(s.SizeOp, (), i32, symbol=StringAttr(name))
         for b in self.program.buffers.values():
@@ -86,19 +90,42 @@ class _Said:
                 s.BarriersOp, (), BarriersType(), sym_name=StringAttr(m.name), depth=number(m.depth), count=number(m.count),
             )  # fmt: skip
         first = 0
-        for role in self.program.roles:
-            self.role(role, first)
+        places: dict[str, int] = {}
+        for role in sorted(self.program.roles, key=lambda r: -r.warps):  # warpgroups begin at multiples of 4
+            places[role.name] = first
             first += role.warps
+        for role in self.program.roles:
+            self.role(role, places[role.name])
         kernel = construct(
             s.KernelOp,
             properties={
                 "sym_name": StringAttr("program"),
                 "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
-                "contract": DictionaryAttr({}),
+                "contract": self.contract(len(body.args)),
             },
             regions=[Region(body)],
         )
         return ModuleOp([kernel], {"tkc.target": StringAttr(self.target)})
+
+    def contract(self, tensors: int) -> Attribute:
+        """Enough for a launch of one CTA: tensors of M by N, and a last one whose dimensions are the trip counts."""
+        symbols = self.program.symbols()
+        names = [f"X{n}" for n in range(tensors)]
+        trips = names.pop() if symbols else ""
+        at = {"M": ("X0", 0), "N": ("X0", 1), **{s: (trips, n) for n, s in enumerate(symbols)}}
+        arguments = [
+            {"name": n, "dtype": "bf16", "dims": ["M", "N"], "access": "write" if k else "read"}
+            for k, n in enumerate(names)
+        ]
+        if symbols:
+            arguments.append({"name": trips, "dtype": "bf16", "dims": symbols, "access": "read"})
+        return to_attribute(
+            {
+                "params": {}, "arguments": arguments, "requires": [], "outputs": names[1:], "empty": [],
+                "symbols": {s: [{"argument": a, "dimension": d}] for s, (a, d) in at.items()},
+                "grid": [1, 1, 1],
+            }
+        )  # fmt: skip
 
     def buffer_type(self, name: str) -> BufferType:
         b = self.program.buffers[name]
@@ -236,6 +263,7 @@ class _Said:
         if say is None:
             raise NotInStage(op.name)
         self.following = following.name if isinstance(following, Op) else ""
+        self.state = state
         entries = [(self.values[e.name], self.slot(e, state)) for e in op.entries]
         self.parity_of = lambda: self.parity(op.entries[0], state, "lag" in op.words)
         self.id = StringAttr(f"{role.name}.{op.site}")
@@ -266,8 +294,11 @@ class _Said:
     def say_store(self, op: Op, *a: tuple[SSAValue, SSAValue]) -> None:
         if len(a) != 1:
             raise NotInStage("a store to a buffer in global memory")
-        zero = self.emit.const(0)
-        self.act(op, s.TmaStoreOp, (*a[0], self.stored[op.site], zero, zero), box=BOX)
+        # Every store goes elsewhere: what the copy engine writes to global memory is not asked about.
+        key, zero = f"store{op.site}.count", self.emit.const(0)
+        row = self.emit.arith("mul", self.state[key], self.emit.const(ROWS))
+        self.act(op, s.TmaStoreOp, (*a[0], self.stored[op.site], row, zero), box=BOX)
+        self.state[key] = self.emit.arith("add", self.state[key], self.emit.const(1))
 
     def say_bulk_commit(self, op: Op) -> None:
         self.act(op, s.BulkCommitOp, id=self.id)
@@ -398,7 +429,7 @@ def depth_of(program: Program, e: Entry) -> int:
 
 def changing(body: list[Statement], state: State) -> list[str]:
     """What of a state the body changes."""
-    counters = {op.counter for op in walk(body) if op.counter}
+    counters = {op.counter or f"{op.name}{op.site}" for op in walk(body)}
     return [name for name in state if name.split(".")[0] in counters]
 
 
@@ -406,6 +437,8 @@ def carried(program: Program, role: Role) -> list[str]:
     """What a role counts: a slot and a phase for each counter and depth, and a count where a condition or loop asks."""
     keys: dict[str, None] = {}
     for op in walk(role.body):
+        if op.name == "store":
+            keys[f"store{op.site}.count"] = None
         for e in op.entries:
             if not e.index.isdigit():
                 depth = depth_of(program, e)
