@@ -1,4 +1,4 @@
-"""Is what a kernel's memory is used for over before the memory goes: are asynchronous operations complete when roles end?
+"""Is a kernel done with its memory before the memory goes: are asynchronous operations complete when roles end?
 
 Shared memory is another CTA's as soon as this one ends, so a copy that still reads or writes it must have been awaited.
 """
@@ -51,7 +51,7 @@ def _over(judge: Judge, place: Place) -> bool:
     own = place.node.path
     return any(
         state.name not in PENDING
-        and (node.event is None or position[-1][0] in own and position[-1][1] <= 0)
+        and (node.event is None or (position[-1][0] in own and position[-1][1] <= 0))
         for node in (*judge.graph.end_of.values(), *judge.graph.waiting)
         for (state, _), labels in reach.labels.get(node, {}).items()
         for position in (x.position for x in labels)

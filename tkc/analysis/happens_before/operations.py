@@ -29,8 +29,9 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Wait,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
-from tkc.analysis.happens_before.values import Chain, Expressions, Table, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
@@ -66,7 +67,9 @@ class Operations:
             return []
         by = op.executed_by
         threads = WHO[by] if by is not None else Threads.ALL
-        if who is not Threads.ALL:  # a thread that a condition lets through acts for itself where it meets no other
+        if (
+            who is not Threads.ALL
+        ):  # a thread that a condition lets through acts for itself where it meets no other
             met = who if op.EACH else both(who, threads)
             threads = met if met is not None else Threads.SOME
         accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
@@ -187,7 +190,9 @@ class Operations:
         numbers = [self.write(v) for v in getattr(op, "coordinates", ())]
         counters = {c for n in numbers for c in self.write.counters(n)}
         named = self.write.loops
-        turns = tuple(t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters)
+        turns = tuple(
+            t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters
+        )
         loops = tuple(
             loop
             for chain, loop in self.loops.items()
@@ -195,7 +200,10 @@ class Operations:
             and isinstance(chain[0], s.ForOp)
             and named.get(chain[0].body.block) in counters
         )
-        own = (self.group if "group" in counters else None, self.rank if "rank" in counters else None)
+        own = (
+            self.group if "group" in counters else None,
+            self.rank if "rank" in counters else None,
+        )
         return (*numbers, *own, turns), loops
 
     def _slot(self, table: Table | None) -> Slot | None:
@@ -218,7 +226,9 @@ class Operations:
                     found.append(AwaitGroup(done, _number(op, "pending"), "read" in op.properties))
                 case m.Await(on=on) if on and isinstance(getattr(op, on).type, BarriersType):
                     key = (getattr(op, on), self.rank)
-                    found.append(Wait(key, self._waited(op, key), _sem(op, Sem.ACQUIRE), _scope(op)))
+                    found.append(
+                        Wait(key, self._waited(op, key), _sem(op, Sem.ACQUIRE), _scope(op))
+                    )
                 case m.Signal(barrier=name) if (barrier := getattr(op, name)) is not None:
                     if isinstance(barrier.type, BarriersType):
                         found += self._signal(op, row, barrier, rows)
@@ -240,7 +250,9 @@ class Operations:
             found.append(ThreadFence(_sem(op, Sem.ACQ_REL), _scope(op)))
         return found
 
-    def _signal(self, op: Operation, row: m.Signal, barrier: SSAValue, rows: tuple[m.Effect, ...]) -> list[Act]:
+    def _signal(
+        self, op: Operation, row: m.Signal, barrier: SSAValue, rows: tuple[m.Effect, ...]
+    ) -> list[Act]:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.slot_bytes
@@ -277,7 +289,9 @@ class Operations:
         if among == "cluster":
             return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
         if among == "named":
-            return Meet("cta", (_number(op, "number"), self.rank), count=_number(op, "threads"), does=does)
+            return Meet(
+                "cta", (_number(op, "number"), self.rank), count=_number(op, "threads"), does=does
+            )
         return Meet(among)
 
     def _closes_itself(self, op: Operation, rows: tuple[m.Effect, ...]) -> bool:
@@ -286,7 +300,9 @@ class Operations:
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
     def _proxy_fence(self, op: Operation) -> ProxyFence:
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(_word(op, "space"), Space.SHARED)
+        where = {"global": Space.GLOBAL, "all": None, "": None}.get(
+            _word(op, "space"), Space.SHARED
+        )
         return ProxyFence(where)
 
     # Items -----------------------------------------------------------------------------------------------------------
@@ -322,7 +338,9 @@ class Operations:
             loop = self._turns(key[0], op)
         if loop is None:
             return Index(None, slots.period[0]) if outside(op) else None
-        found = fit(Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop))
+        found = fit(
+            Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop)
+        )
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
