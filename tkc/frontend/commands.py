@@ -16,6 +16,7 @@ from tkc.frontend.places import alone, place
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
 from tkc.frontend.values import Values
+from tkc.frontend.writes import HINTS
 
 BARRIERS = 16
 """Named barriers of a CTA (PTX 9.7.15.1)."""
@@ -38,7 +39,6 @@ MEETINGS = ("cluster", "pdl")
 """What has no barrier that the program declares: the cluster's own, and the grids before and after this one."""
 
 SYNCS = ("role", "warp", "cta", "cluster")
-HINTS = ("evict_first", "evict_last", "evict_normal")
 REDUCTIONS = {"<-": "", "+=": "add"}
 """How a store combines with what is there."""
 
@@ -171,6 +171,7 @@ class Commands:
     def _meet(self, s: E.Command, what: str, does: str, sem: str) -> Any:
         """The cluster's barrier, or the order between grids."""
         if what == "pdl":
+            self.scope.awaits_grids = self.scope.awaits_grids or does == "wait"
             return X.Grid(does, self._by("all"), s.span)
         self._together(s)
         self._clustered(s.span, f"`{does} cluster`")
@@ -237,12 +238,22 @@ class Commands:
                 s.subject.value.span,  # type: ignore[union-attr]
             )
         self._same(place.tile, source, s)
-        found = self._options(s, s.options[1:], HINTS, ("multicast", "at"))
+        found = self._options(s, s.options[1:], (*HINTS, "bulk"), ("multicast", "at"))
         mask, rank = (
             self._mask(found.named.get("multicast")),
             self._rank(found.named.get("at")),
         )
-        return X.Load(place, source, entry, self._hint(s, found), mask, rank, s.span)
+        bulk = self._bulk(s, found, place.tile)
+        if bulk and rank is not None:
+            self._fail("TK116", "a bulk copy signals its own CTA: it takes no `at`", s.span)
+        return X.Load(place, source, entry, self._hint(s, found), bulk, mask, rank, s.span)
+
+    def _bulk(self, s: E.Command, found: Options, tile: Tile) -> bool:
+        """Whether a copy is of bytes in a row, without a tensor map: of vectors."""
+        if "bulk" in found.flags and len(tile.shape) != 1:
+            told = f"a bulk copy is of a vector, and {tile.name} is {tile.dtype} {list(tile.shape)}"
+            self._fail("TK106", told, s.span)
+        return "bulk" in found.flags
 
     def _hint(self, s: E.Command, found: Options) -> str:
         """The priority in the L2 cache that a copy may end with."""
@@ -263,7 +274,7 @@ class Commands:
             )
         place = self._place(s.subject.value, "a store copies")
         self._same(place.tile, target, s)
-        found = self._options(s, s.options, (*HINTS, "min", "max"))
+        found = self._options(s, s.options, (*HINTS, "min", "max", "bulk"))
         smaller = found.one_of(("min", "max"))
         if smaller and (reduce or len(found.flags & {"min", "max"}) > 1):
             self._fail("TK116", "a store combines in one way: `+=`, `min` or `max`", s.span)
@@ -273,7 +284,8 @@ class Commands:
                 f"the copy engine's `{reduce}` is of {listed(COMBINED[reduce])}, not {target.dtype}"
             )
             self._fail("TK105", told, s.span)
-        return X.Store(target, place, reduce, self._hint(s, found), s.span)
+        bulk = self._bulk(s, found, place.tile)
+        return X.Store(target, place, reduce, self._hint(s, found), bulk, s.span)
 
     def _prefetch(self, s: E.Command) -> Any:
         if s.subject.operator or s.subject.place is None:

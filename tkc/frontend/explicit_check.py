@@ -69,7 +69,6 @@ class Explicit:
             kept = dict(outer)
             made: list[P.Body] = []
             for block in (*(block for _, block in tests), last):
-                self._no_items(block)
                 self.scope.conditional += 1
                 made.append(self.body(block))
                 self.scope.conditional -= 1
@@ -86,8 +85,6 @@ class Explicit:
         return [*before, *made]
 
     def repeat(self, s: E.While) -> Any:
-        self._no_items(s.body)
-
         def read() -> X.While:
             x = self.values.evaluate(s.condition)
             condition = N.as_condition(self.values, x, s.condition.span)
@@ -114,7 +111,6 @@ class Explicit:
         first = s.over[0].value
         if len(s.variables) != 1:
             self._fail("TK116", "a loop over integers has one variable", s.variables[0].span)
-        self._no_items(s.body)
         if not isinstance(first, S.Call):
             values = [self.values.number(a.value, "a listed value", -(2**31)) for a in s.over]
             return self._unrolled(s, values)
@@ -156,11 +152,9 @@ class Explicit:
         return made
 
     def _no_items(self, block: S.Block) -> None:
-        """Items are numbered alike by all roles, so none stands where only some turns or threads come."""
+        """Items are a whole role's, so none stands where only some of its threads come."""
         for span in S.items_in(block):
-            self.scope.later(
-                "a put or get under a condition, in an election or in a loop over integers", span
-            )
+            self.scope.later("a put or get in an election", span)
             raise Failed
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:

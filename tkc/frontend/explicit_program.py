@@ -88,7 +88,72 @@ class ReadPlace(NamedTuple):
     span: Span
 
 
+class Spot(NamedTuple):
+    """`v[slot][i]`: an element of a shared vector."""
+
+    place: Place
+    index: Value
+    dtype: str
+    span: Span
+
+
+class Element(NamedTuple):
+    """`read(X[i, j], acquire, gpu)`, as a number."""
+
+    of: Spot | Slice
+    sem: str
+    scope: str
+    type: Scalar
+    span: Span
+
+
+class Atomic(NamedTuple):
+    """`atomic_add(X[i], 1)`: the value that was there."""
+
+    kind: str
+    of: Spot | Slice
+    given: tuple[Value, ...]
+    sem: str
+    scope: str
+    type: Scalar
+    span: Span
+
+
+class Choose(NamedTuple):
+    """`x if p else y` of numbers, where a side reads memory: it does so only where it is chosen."""
+
+    condition: Value
+    then: Value
+    otherwise: Value
+    type: Scalar
+    span: Span
+
+
+def accesses(x: object) -> bool:
+    """Whether a value reads memory, or updates it."""
+    if isinstance(x, Element | Atomic):
+        return True
+    return isinstance(x, tuple) and not isinstance(x, Span | Tile) and any(map(accesses, x))
+
+
 # --- statements ---
+
+
+class StoreElement(NamedTuple):
+    """`Y[i] <- x, release, gpu`."""
+
+    of: Spot | Slice
+    value: Value
+    sem: str
+    scope: str
+    span: Span
+
+
+class Do(NamedTuple):
+    """A value for what it does alone."""
+
+    value: Atomic
+    span: Span
 
 
 class Wait(NamedTuple):
@@ -124,6 +189,7 @@ class Load(NamedTuple):
     source: Slice
     entry: Entry
     hint: str
+    bulk: bool
     mask: Value | None
     rank: Value | None
     span: Span
@@ -134,6 +200,7 @@ class Store(NamedTuple):
     source: Place
     reduce: str
     hint: str
+    bulk: bool
     span: Span
 
 

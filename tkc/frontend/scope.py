@@ -14,14 +14,14 @@ from tkc.ir.tile.types import DTYPES
 
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "exp2": 1, "log": 1, "log2": 1, "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "abs": 1, "min": 2, "max": 2,
-    "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
+    "finite": 1, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
     "row_max": 1, "row_min": 1, "row_sum": 1, "row": 1, "column": 1, "full": 1,
 }  # fmt: skip
 """Functions and how many arguments each takes; dtypes are functions of one, too."""
 
 LATER = (
-    "col_max", "col_sum", "finite", "guard_div", "causal", "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "atomic_add", "reduce", "wait", "arrive",
+    "col_max", "col_sum", "guard_div", "causal", "copy", "transpose", "iota",
+    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
@@ -96,12 +96,13 @@ class Entry(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """A tile inside a put or get: by which word, of which pipe, and how many loops stand round the block."""
+    """A tile inside a put or get: by which word, of which pipe, and how many loops and conditions stand round it."""
 
     direction: str
     pipe: Pipe
     loops: int
     span: Span
+    conditions: int = 0
 
 
 def article(phrase: str) -> str:
@@ -128,7 +129,7 @@ class Scope:
     those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
     `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
     a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
-    or a lane of each warp.
+    or a lane of each warp; `awaits_grids`: a role waits for the grids before.
     """
 
     def __init__(self, source: Source) -> None:
@@ -145,9 +146,11 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
+        self.clustered = False
         self.conditional = 0
         self.inside = False
         self.ctas = 1
+        self.awaits_grids = False
         self.alone = ""
         self.broken = False
         self.multicast: Callable[[Span], bool] | None = None

@@ -22,6 +22,7 @@ from tkc.analysis.launch import launch_of
 from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
+from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across
@@ -30,6 +31,7 @@ from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import SharedType
+from tkc.passes.placement import scales
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
 
@@ -69,7 +71,7 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    for clause in ("cluster", "pair"):
+    for clause in ("cluster", "pair", "dependent"):
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
     if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
@@ -101,6 +103,7 @@ def _declaration(p: Placement, op: Operation) -> None:
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
             _buffer(p, op.tile, op.sym_name.data, type)
+            scales.declare(p, op, op.sym_name.data)
         case s.BarriersOp():
             from tkc.passes.placement.explicit import explicit
 
@@ -126,7 +129,9 @@ def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
 
 def _pipe(p: Placement, op: t.PipeOp) -> None:
     """A ring as deep as the shallowest of its tiles: an accumulator's depth is a capacity (R12)."""
-    types = [p.values[tile].type for tile in op.tiles]
+    buffers = [p.values[tile] for tile in op.tiles]
+    buffers += [p.scales[tile] for tile in op.tiles if tile in p.scales]
+    types = [buffer.type for buffer in buffers]
     depth = min(type.depth.data for type in types if isinstance(type, BufferType))
     properties: dict[str, Attribute] = {
         "sym_name": op.sym_name,
@@ -138,9 +143,11 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
     across = _across(p, op)
     if across is not None:
         properties["across"] = StringAttr(across)
+    if op.turns is not None:
+        properties["turns"] = op.turns
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
-            operands=[p.values[tile] for tile in op.tiles],
+            operands=buffers,
             properties=properties,
             result_types=[RingType()],
         ),
@@ -180,6 +187,7 @@ def _accum(p: Placement, op: t.AccumOp) -> None:
             "TK202",
             f"accumulator {op.sym_name.data} needs tcgen05 or wgmma; {p.target.name} has neither",
             location_of(op),
+            fix=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
         )
     _buffer(p, op.tile, op.sym_name.data, type)
 

@@ -73,7 +73,8 @@ class RestartOp(StageOp):
 class TmaLoadToOp(StageOp):
     """`stage.tma_load` that signals a barrier of its own choice: entry `entry` of `barriers`, in CTA `rank` if given.
 
-    With a `mask`, every CTA of it gets the box, in the same slot, and the signal. `hint` is a priority in the L2 cache.
+    With a `mask`, every CTA of it gets the box, in the same slot, and the signal. `hint` is a priority in the L2 cache;
+    a `bulk` copy is of bytes in a row, without a tensor map.
     """
 
     name = "stage.tma_load_to"
@@ -89,6 +90,7 @@ class TmaLoadToOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),

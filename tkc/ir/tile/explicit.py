@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -79,7 +79,7 @@ class BlockNumberOp(Operation):
 class TmaLoadOp(Operation):
     """`load a[slot] <- A[m, k], full[i]`: one thread starts the copy, which completes its bytes on entry `entry`.
 
-    `mask`, `rank` and `hint` are as in `stage.tma_load_to`.
+    `mask`, `rank`, `hint` and `bulk` are as in `stage.tma_load_to`.
     """
 
     name = "tile.tma_load"
@@ -90,6 +90,7 @@ class TmaLoadOp(Operation):
     mask = opt_operand_def(i32)
     rank = opt_operand_def(i32)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
@@ -112,14 +113,17 @@ class TmaPrefetchOp(Operation):
 
 @irdl_op_definition
 class TmaStoreOp(Operation):
-    """`store C[m, n] <- c[slot]`: one thread starts the copy, into its open group of stores. `reduce` and `hint` as
-    in `stage.tma_store`."""
+    """`store C[m, n] <- c[slot]`: one thread starts the copy, into its open group of stores.
+
+    `reduce`, `hint` and `bulk` are as in `stage.tma_store`.
+    """
 
     name = "tile.tma_store"
     source = operand_def(SharedType)
     destination = operand_def(SliceType)
     reduce = opt_prop_def(StringAttr)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "source", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
