@@ -136,9 +136,10 @@ class Program:
         c = self.result(np.broadcast_to(exact, (self.m, self.n)))
         self.text = PRODUCT.format(
             dtype=self.dtype, out=self.out, bm=rng.choice([64, 128]), bn=rng.choice([32, 64, 96, 128]),
-            bk=rng.choice([32, 64]), stages=rng.choice([1, 2, 3]), group=rng.choice([1, 2, 8]), depth=rng.choice([1, 2]),
-            a="K, M" if across_a else "M, K", b="K, N" if across_b else "N, K", ta="BK, BM" if across_a else "BM, BK",
-            tb="BK, BN" if across_b else "BN, BK", ia="k, m" if across_a else "m, k", ib="k, n" if across_b else "n, k",
+            bk=rng.choice([32, 64]), stages=rng.choice([1, 2, 3]), group=rng.choice([1, 2, 8]),
+            depth=rng.choice([1, 2]), a="K, M" if across_a else "M, K", b="K, N" if across_b else "N, K",
+            ta="BK, BM" if across_a else "BM, BK", tb="BK, BN" if across_b else "BN, BK",
+            ia="k, m" if across_a else "m, k", ib="k, n" if across_b else "n, k",
             left="a.T" if across_a else "a", right="b" if across_b else "b.T", expression=expression,
             cast="" if self.out == "f32" else self.out,
         )  # fmt: skip
