@@ -80,6 +80,8 @@ CODES: Mapping[str, str] = {
     "TK218": "layout chosen",
     "TK219": "roles and depths chosen",
     "TK220": "election kept as written",
+    "TK221": "tensor memory placed",
+    "TK222": "copies and products in one thread",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -139,6 +141,8 @@ REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
         frozenset({"TK220"}),
     ),
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
+    "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
+    "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),
 }
 """Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
 

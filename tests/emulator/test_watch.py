@@ -75,7 +75,7 @@ def test_without_a_watch_nothing_stands_in_the_way(monkeypatch: pytest.MonkeyPat
     run_scale(watch=Watch())
     for machine in seen:
         assert machine.program is load(SCALE)
-        assert machine.memory.observer is None
+        assert machine.memory.observer is machine.record
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -74,6 +74,32 @@ def test_accumulators_of_several_blocks_of_rows() -> None:
     assert error < 3e-3
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_values_that_outlive_conditions_and_loops(target: str) -> None:
+    """Half of the rows of whatever a role makes of an accumulator, through a loop, a condition and a reduction."""
+    epilogue = """\
+            total = full(0)
+            for i in range(2):
+                total = total + 1
+            get result:
+                x = read(d) * total
+                if m.index > 0:
+                    x = x + 1
+                C[m, n] <- bf16(x - row_max(x))"""
+    before = """\
+            get result:
+                C[m, n] <- bf16(read(d))"""
+    text = example(PAIR, (before, epilogue))
+    kernel = tkc.compile(text, target=target, params={"BN": 64})
+    a, b = (RNG.uniform(-1, 1, (rows, 72)).astype(BF16) for rows in (300, 64))
+    c = np.full((300, 64), np.nan, BF16)
+    report = kernel.emulate(a, b, c, sm_count=4, schedule="random")
+    assert not report.findings
+    x = 2 * a.astype(np.float64) @ b.astype(np.float64).T
+    wanted = x - x.max(axis=1, keepdims=True)
+    assert np.linalg.norm(c - wanted) < 3e-3 * np.linalg.norm(wanted)
+
+
 @pytest.mark.parametrize(
     ("name", "target", "old", "new"),
     [
@@ -102,6 +128,7 @@ PAIR = "gemm_2cta"
         ("gemm_cluster", [("a <- A[m, k]", "a <- A[m, k], multicast")], "sm_90a", "TK109", "block m differs"),
         ("gemm_cluster", [("across = m", "across = n")], "sm_90a", "TK109", "block n differs"),
         ("gemm_cluster", [("BN = 256", "BN = 24")], "sm_90a", "TK207", "must be a multiple of 16"),
+        ("gemm_bf16_level2", [("launch persistent", "launch persistent, pair")], "sm_100a", "TK110", "slots by number in a pair"),
         (PAIR, [("BM = 256", "BM = 128")], "sm_100a", "TK203", "a multiple of 256"),
         (PAIR, [("BM = 256", "BM = 192")], "sm_90a", "TK203", "has 96 rows"),
         (PAIR, [("C[m, n] <- bf16(read(d))", "C[m, n] <- 0")], "sm_90a", "TK110", "both CTAs of a pair would store"),
@@ -121,3 +148,31 @@ def test_what_is_refused(
     assert (first.code, message in first.message) == (code, True), first.message
     assert first.location is not None
     assert first.location.line
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_copy_for_all_that_not_all_come_to(target: str) -> None:
+    text = (EXAMPLES.parent / "lit_tests" / "run" / "conditional-gemm.tk").read_text()
+    for old, new in (
+        ("launch persistent", "launch persistent, cluster(2)"),
+        ("b <- B[n, k]", "b <- B[n, k], multicast"),
+    ):
+        text = text.replace(old, new)
+    with pytest.raises(TkcError, match="not all of its CTAs come to it"):
+        tkc.compile(text, target=target)
+    tkc.compile(text.replace("m.index", "n.index"), target=target)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_copies_with_priorities(target: str) -> None:
+    text = example(
+        "gemm_cluster",
+        ("b <- B[n, k], multicast", "b <- B[n, k], multicast, evict_last"),
+        ("C[m, n] <- bf16(read(d))", "C[m, n] <- bf16(read(d)), evict_first"),
+    )
+    kernel = tkc.compile(text, target=target, params=SMALL)
+    assert kernel.ptx.count("multicast::cluster.L2::cache_hint") == 1
+    assert kernel.ptx.count("bulk_group.L2::cache_hint") > 0
+    error, report = product(kernel, 300, 72, 136, sm_count=4)
+    assert not report.findings  # type: ignore[attr-defined]
+    assert error < 3e-3

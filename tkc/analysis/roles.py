@@ -13,6 +13,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp
 
@@ -123,9 +124,12 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     accumulator: AccumOp | None = None
     for op in role.walk():
         match op:
-            case MmaOp():
-                products = True
+            case CopyScalesOp():
                 leads = leads or op.pair is not None
+            case MmaOp() | ScaledMmaOp():
+                products = True
+                alone = isinstance(op, MmaOp) and op.alone is not None
+                leads = leads or (op.pair is not None and not alone)
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():

@@ -48,6 +48,8 @@ def map_at(w: Any, address: int, ins: Instruction) -> TiledMap:
     else:
         region, offset = global_place(w, address, ins, MAP_BYTES)
     aligned(address, MAP_ALIGN, "the address of the tensor map", ins, w)
+    if w.machine.record is not None:
+        w.machine.record.mapped = (region, offset)
     raw = region.data[offset : offset + MAP_BYTES].tobytes()
     try:
         return decode_map(raw)
@@ -275,7 +277,7 @@ def _load(i: Instruction) -> Step:
             size = sum(b.data_bytes for b in boxes)
             w.machine.report.count("bytes.tma.load", size * len(ctas))
             steps = _load_steps(w, i, origin, boxes, ctas, offset, bars, size)
-            w.machine.issue("tensor load", steps, i, w.cta.cluster)
+            w.machine.issue("tensor load", steps, i, w, lane)
 
     return run
 
@@ -338,7 +340,7 @@ def _store(kind: str) -> Builder:
                     token,
                     i.mod("op") if kind == "reduce" else "",
                 )
-                w.machine.issue("tensor store", steps, i, w.cta.cluster)
+                w.machine.issue("tensor store", steps, i, w, lane, Done.BULK_GROUP, token=token)
 
         return run
 

@@ -76,7 +76,7 @@ class Watch:
 
     def interrupted(self, machine: Machine) -> Finding:
         """The finding for a launch that the user has stopped: where every warp is."""
-        from tkc.emulator.machine import blocked_paths
+        from tkc.emulator.hangs import blocked_paths
 
         places = [
             f"{p.warp.describe(p.mask)} can go on at line {self._line(p)}" for p in machine.ready
@@ -164,10 +164,17 @@ class Counter(Watch):
     # Accesses of memory
 
     def access(
-        self, agent: Any, origin: Origin, kind: Kind, region: Region, offsets: Any, size: int
+        self,
+        agent: Any,
+        origin: Origin,
+        kind: Kind,
+        region: Region,
+        offsets: Any,
+        size: int,
+        where: Any = None,
     ) -> None:
         if self._before is not None:
-            self._before.access(agent, origin, kind, region, offsets, size)
+            self._before.access(agent, origin, kind, region, offsets, size, where)
         family = origin.ins.family
         if family in COUNTED_AT_ISSUE:
             return

@@ -105,8 +105,8 @@ class Builder:
         last = settings[-1].value.span if settings else span_of(name)
         return S.Role(word(name), copies, tuple(settings), body, _from(keyword, last))
 
-    def copies(self, c: list[Any]) -> Word:
-        return word(c[0])
+    def copies(self, c: list[Any]) -> S.Copies:
+        return S.Copies(word(c[0]), tuple(c[1:]))
 
     def setting(self, c: list[Any]) -> S.Setting:
         return S.Setting(word(c[0]), c[1])

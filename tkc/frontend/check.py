@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.explicit_syntax as E
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
@@ -41,6 +42,8 @@ from tkc.frontend.writes import Writes
 if TYPE_CHECKING:
     from tkc.frontend.explicit_check import Explicit
 
+MANY = 2**31
+"""Slots of a pipe whose tiles were wrong, which is reported."""
 SETTINGS = ("warps", "registers")
 STATEMENTS = (
     "assert",
@@ -84,6 +87,7 @@ def check_kernel(
     declared = Declarations(scope, kernel, overrides)
     declared.read()
     scope.multicast = declared.clauses.multicast
+    scope.ctas = declared.clauses.ctas
     roles: list[P.Role] = []
     whole = True
     for statement in kernel.body:
@@ -102,6 +106,13 @@ def check_kernel(
     if not roles:
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
+        )
+    if "dependent" in declared.clauses.said and not scope.awaits_grids and whole:
+        scope.error(
+            "TK106",
+            "`launch dependent` starts the kernel before the one ahead of it has ended: a role that reads what that "
+            "one wrote begins with `wait pdl`, and none does",
+            declared.clauses.said["dependent"],
         )
     if whole and declared.whole:
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
@@ -144,6 +155,16 @@ def _misspelt(scope: Scope, s: S.Words) -> None:
     scope.error("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
 
 
+class _Opened(NamedTuple):
+    """A pipe that a put or get opens; `tiles` by the names that its block knows them by."""
+
+    direction: str
+    pipe: P.Pipe
+    tiles: tuple[Tile, ...]
+    span: Span
+    turn: tuple[int, int] | None = None
+
+
 class _Role:
     """Walks a role's body. `whole`: every loop and block header was understood, so that trips can be compared."""
 
@@ -178,10 +199,6 @@ class _Role:
 
     def check(self, role: S.Role) -> P.Role:
         self.name = role.name.text
-        if role.copies is not None:
-            self.scope.later("a role in several copies", role.copies.span)
-            self.whole = False
-            return P.Role(self.name, None, None, (), role.span)
         settings: dict[str, int] = {}
         for setting in role.settings:
             self._setting(setting, settings)
@@ -347,60 +364,134 @@ class _Role:
 
     # puts and gets
 
-    def _transfer(self, s: S.Transfer) -> P.Statement | None:
+    def _transfer(self, s: S.Transfer) -> Any:
         scope = self.scope
-        opened: list[tuple[str, P.Pipe, Span]] = []
+        opened: list[_Opened] = []
         wrong = 0
+        outer = dict(scope.names)
         for item in s.items:
             try:
-                opened.append((item.direction, self._open(item), item.span))
+                opened.append(self._open(item))
             except Failed:
                 wrong += 1
         self.whole = self.whole and not wrong
         mine: dict[str, tuple[Tile, Owned]] = {}
-        for direction, pipe, span in opened:
-            for tile in pipe.tiles:
+        for direction, pipe, tiles, span, _ in opened:
+            for tile in tiles:
                 if tile.name in scope.owned:
-                    scope.later(f"`{tile.name}` in two puts or gets at once", span)
+                    self._twice(tile, scope.owned[tile.name], span)
                 else:
-                    scope.owned[tile.name] = Owned(direction, pipe, len(scope.loops), span)
+                    scope.owned[tile.name] = Owned(
+                        direction, pipe, len(scope.loops), span, scope.conditional
+                    )
                     mine[tile.name] = (tile, scope.owned[tile.name])
+            self._check_held(pipe, span)
         cleared, written, failed = scope.cleared, scope.written, scope.failed
         scope.cleared = cleared - mine.keys()
         scope.written = written - mine.keys()
         scope.lenient += wrong
-        body = self._body(s.body)
+        before: list[P.Statement] = []
+        if any(item.turn is not None for item in opened):
+            if len(s.items) > 1:
+                scope.later("a get of several pipes of which one goes by turns", s.span)
+            before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
+        else:
+            body = self._body(s.body)
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
-            written_here = scope.cleared if tile.accumulator else scope.written
+            cleared_here = tile.accumulator and tile.scale is None
+            written_here = scope.cleared if cleared_here else scope.written
             if owned.direction == "put" and name not in written_here and quiet:
                 self._unwritten(tile, owned)
             del scope.owned[name]
+            if name not in outer:
+                del scope.names[name]
         scope.cleared = cleared | (scope.cleared - mine.keys())
         scope.written = written | (scope.written - mine.keys())
-        return self._nest(opened, body, s.span)
+        nested = self._nest(opened, body, s.span)
+        return [*before, nested] if nested is not None else before
 
-    def _nest(
-        self, opened: list[tuple[str, P.Pipe, Span]], body: P.Body, span: Span
-    ) -> P.Transfer | None:
+    def _own_turn(self, block: S.Block) -> P.Body:
+        """A body that the role runs for its own items, and skips for others: as under a condition."""
+        scope = self.scope
+        outer = dict(scope.names)
+        scope.conditional += 1
+        body = self._body(block)
+        scope.conditional -= 1
+        inner, scope.names = scope.names, dict(outer)
+        leave(scope, outer, inner, "condition")
+        set_here = {n: e for n, e in inner.items() if n in outer and e.what == REGISTER}
+        scope.names = outer | set_here
+        return body
+
+    def _nest(self, opened: list[_Opened], body: P.Body, span: Span) -> P.Transfer | None:
         """One block for each run of puts or of gets, inside one another in written order."""
         made: P.Transfer | None = None
         at = len(opened)
         while at:
-            end, direction = at, opened[at - 1][0]
-            while at and opened[at - 1][0] == direction:
+            end, direction = at, opened[at - 1].direction
+            while at and opened[at - 1].direction == direction:
                 at -= 1
-            made = P.Transfer(direction, tuple(pipe for _, pipe, _ in opened[at:end]), body, span)
+            run = opened[at:end]
+            names = tuple(tile.name for item in run for tile in item.tiles)
+            pipes = tuple(x.pipe for x in run)
+            made = P.Transfer(direction, pipes, names, body, span, run[0].turn)
             body = (made,)
         return made
 
-    def _open(self, item: S.Item) -> P.Pipe:
+    def _twice(self, tile: Tile, owned: Owned, span: Span) -> None:
+        before = self.scope.note(f"`{tile.name}` is taken here", owned.span)
+        self.scope.error(
+            "TK103",
+            f"`{tile.name}` would be in two puts or gets at once: another name tells the items apart, "
+            f"as in `{owned.direction} {owned.pipe.name} as x`",
+            span,
+            before,
+        )
+
+    def _check_held(self, pipe: P.Pipe, span: Span) -> None:
+        """R9: no more items are held at once than there are slots; an accumulator's slots may be fewer than said."""
+        depths = [1 if t.accumulator else t.depth for t in pipe.tiles]
+        slots = min(depths, default=MANY)
+        held = dict.fromkeys(o.span for o in self.scope.owned.values() if o.pipe is pipe)
+        if len(held) > slots:
+            notes = [self.scope.note("one is held from here", at) for at in held if at != span]
+            has = f"{plural(slots, 'slot')}" + (
+                " for certain" if slots < pipe.tiles[0].depth else ""
+            )
+            self.scope.error(
+                "TK314",
+                f"{len(held)} items of pipe {pipe.name} are held at once, which has {has}: "
+                "the last would never come",
+                span,
+                *notes,
+            )
+
+    def _open(self, item: S.Item) -> _Opened:
+        pipe = self._pipe_of(item)
+        turn: tuple[int, int] | None = None
+        if pipe.turns and item.direction == "get":
+            turn = pipe.consumers.index(self.name), len(pipe.consumers)
+        if item.alias is None:
+            return _Opened(item.direction, pipe, pipe.tiles, item.span, turn)
+        if len(pipe.tiles) != 1:
+            self._fail(
+                "TK116",
+                f"`as {item.alias.text}` names one tile, and pipe {pipe.name} carries {len(pipe.tiles)}",
+                item.alias.span,
+            )
+        tile = pipe.tiles[0]._replace(name=item.alias.text)
+        what = "accumulator" if tile.accumulator else "shared tile"
+        if not self.scope.define(item.alias, what, tile):
+            raise Failed
+        self.scope.pipe_of[tile.name] = pipe
+        return _Opened(item.direction, pipe, (tile,), item.span, turn)
+
+    def _pipe_of(self, item: S.Item) -> P.Pipe:
         word = item.pipe.name
-        if item.alias is not None:
-            self._later(f"`{item.direction} ... as {item.alias.text}`", item.alias.span)
         if item.pipe.part is not None:
-            self._later("one of several pipes of a name", item.pipe.span)
+            self._fail("TK106", f"`{word.text}` is no family: it has no index", item.pipe.span)
         pipe = self.scope.find(word.text, word.span, ("pipe",))
         if isinstance(pipe, Unknown):
             raise Failed
@@ -427,7 +518,8 @@ class _Role:
         return pipe
 
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
-        how = f"`{tile.name} = 0`" if tile.accumulator else f"`{tile.name} <- ...`"
+        cleared = tile.accumulator and tile.scale is None
+        how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
         maybe = tile.name in self.scope.written
         told = (
             f"writes `{tile.name}` only in a loop, which may run no times"
@@ -443,7 +535,7 @@ class _Role:
 
     # the rest
 
-    def _evaluate(self, s: S.Evaluate) -> None:
+    def _evaluate(self, s: S.Evaluate) -> X.Do:
         e = s.value
         if (
             isinstance(e, S.Name)
@@ -454,7 +546,10 @@ class _Role:
         if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
             meant = "=" if e.operator == "==" else "<-"
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
-        value = describe(self.values.evaluate(e))
+        found = self.values.evaluate(e)
+        if isinstance(found, X.Atomic):
+            return X.Do(found, s.span)
+        value = describe(found)
         self._fail(
             "TK106",
             f"{value} is used for nothing: expected a copy `<-` or an assignment `=`",

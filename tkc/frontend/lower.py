@@ -34,17 +34,20 @@ from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Span
 from tkc.ir.contract import to_attribute
+from tkc.ir.emit import as_hint
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
 from tkc.ir.tile import loops as L
 from tkc.ir.tile import ops as T
 from tkc.ir.tile import vectors as V
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
     PipeType,
     RegsType,
+    ScaleAttr,
     ScheduleType,
     SharedType,
     SliceType,
@@ -115,7 +118,7 @@ class _Kernel:
         regions = () if region is None else (region,) if isinstance(region, Region) else region
         op = construct(kind, operands, types, properties or {}, self.at(span), regions)
         if name is not None and types:
-            op.results[0].name_hint = name
+            op.results[0].name_hint = as_hint(name)
         self.block.append(op)
         return op
 
@@ -137,7 +140,7 @@ class _Kernel:
         """A region of one block with those arguments, whose operations `fill` emits."""
         block = Block(arg_types=[type for _, type, _ in arguments])
         for argument, (name, _, span) in zip(block.args, arguments, strict=True):
-            argument.name_hint = name
+            argument.name_hint = as_hint(name)
             argument.location = self.at(span)
         outer, self.block = self.block, []
         fill(block.args)
@@ -219,6 +222,8 @@ class _Kernel:
             case P.Tile():
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
+                if d.scale is not None and not d.accumulator:
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
                 made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
             case X.Barrier():
                 made = _explicit().barrier(self, d)
@@ -232,6 +237,7 @@ class _Kernel:
                         "sym_name": name,
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
                         "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
+                        **({"turns": UnitAttr()} if d.turns else {}),
                     },
                     name=d.name,
                 )
@@ -269,17 +275,22 @@ class _Kernel:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
                     if not isinstance(s.value, P.Variable | P.Given | X.Number):
-                        value.name_hint = s.name
+                        value.name_hint = as_hint(s.name)
                 case P.Move():
                     source = self.place(s.source)
                     properties: dict[str, Attribute] = {"add": UnitAttr()} if s.add else {}
                     if s.multicast:
                         properties["multicast"] = UnitAttr()
+                    if s.hint:
+                        properties["hint"] = StringAttr(s.hint)
                     self.emit(
                         T.CopyOp, s.span, [source, self.place(s.destination)], properties=properties
                     )
                 case P.Clear():
                     self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
+                case P.CopyScales():
+                    operands = [self.values[s.source], self.values[s.destination]]
+                    self.emit(CopyScalesOp, s.span, operands)
                 case P.Multiply():
                     self.multiply(s)
                 case P.Each():
@@ -304,6 +315,10 @@ class _Kernel:
             "trans_a": _integer(int(s.transpose_a)),
             "trans_b": _integer(int(s.transpose_b)),
         }
+        if s.scales is not None:
+            names = (s.a, s.scales[0], s.b, s.scales[1])
+            self.emit(ScaledMmaOp, s.span, [d, *(self.values[n] for n in names)])
+            return
         self.emit(T.MmaOp, s.span, [d, self.values[s.a], self.values[s.b]], properties=properties)
 
     def loop(
@@ -339,26 +354,32 @@ class _Kernel:
 
     def transfer(self, s: P.Transfer) -> None:
         names = self.flow.names(s)
-        tiles = [tile.name for pipe in s.pipes for tile in pipe.tiles]
+        declared = [self.values[tile.name] for pipe in s.pipes for tile in pipe.tiles]
         outer = dict(self.values)
         types: list[Attribute] = []
 
         def fill(slots: Sequence[SSAValue]) -> None:
-            self.values.update(zip(tiles, slots, strict=True))
+            self.values.update(zip(s.tiles, slots, strict=True))
             self.body(s.body)
             handed = [self.values[n] for n in names]
             types.extend(v.type for v in handed)
             self.emit(T.YieldOp, s.span, handed)
 
-        region = self.region([(n, outer[n].type, s.span) for n in tiles], fill)
+        arguments = [(n, d.type, s.span) for n, d in zip(s.tiles, declared, strict=True)]
+        region = self.region(arguments, fill)
         self.values = outer
         kind = T.PutOp if s.direction == "put" else T.GetOp
-        op = self.emit(kind, s.span, [self.values[p.name] for p in s.pipes], types, region=region)
+        pipes = [self.values[p.name] for p in s.pipes]
+        if s.turn is not None:
+            make = (kind, pipes, types, region)
+            op = _explicit().turn(self, s, names, make)
+        else:
+            op = self.emit(kind, s.span, pipes, types, region=region)
         self.bind(names, op)
 
     def bind(self, names: Sequence[str], op: Operation) -> None:
         for name, result in zip(names, op.results, strict=True):
-            result.name_hint = name
+            result.name_hint = as_hint(name)
             self.values[name] = result
 
     def index(self, i: Any, span: Span) -> SSAValue:
@@ -383,7 +404,7 @@ class _Kernel:
             return self.expression(x)
         indices = [self.index(i, x.span) for i in x.indices]
         operands = [self.values[x.tensor], *indices]
-        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
+        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape, _scale(x)))
 
     # expressions
 
@@ -461,8 +482,12 @@ def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
 
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
-        return TensorType.of(argument.dtype, argument.dims)
+        return TensorType.of(argument.dtype, argument.dims, _scale(argument))
     return _SCALARS[argument.type.dtype]
+
+
+def _scale(x: P.Tensor | P.Slice) -> ScaleAttr | None:
+    return None if x.scale is None else ScaleAttr.of(*x.scale)
 
 
 def _block(axis: P.Axis) -> Attribute:

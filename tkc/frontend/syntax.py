@@ -186,11 +186,18 @@ class Setting(NamedTuple):
     value: Expression
 
 
+class Copies(NamedTuple):
+    """`[i in 0, 1]` of a role."""
+
+    variable: Word
+    values: tuple[Expression, ...]
+
+
 class Role(NamedTuple):
     """`role soft[i in 0, 1], warps 4:`; `span` is the header's."""
 
     name: Word
-    copies: Word | None
+    copies: Copies | None
     settings: tuple[Setting, ...]
     body: Block
     span: Span
@@ -322,6 +329,16 @@ class File(NamedTuple):
     kernels: tuple[Kernel, ...]
     functions: tuple[Define, ...] = ()
     imports: tuple[Import, ...] = ()
+
+
+def has_families(kernel: Kernel) -> bool:
+    """Whether several tiles, pipes or roles have one name, as in `shared q[2]`."""
+    return any(
+        (isinstance(s, Declare) and any(r.part is not None for r in s.names))
+        or (isinstance(s, Pipe) and s.name.part is not None)
+        or (isinstance(s, Role) and s.copies is not None)
+        for s in kernel.body
+    )
 
 
 def _bodies(s: Any) -> tuple[Block, ...]:

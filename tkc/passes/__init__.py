@@ -25,6 +25,7 @@ _ORDER = (
     "select-swizzle",
     "place-tiles",
     "fuse-roles",
+    "cothread-copies",
     "lower-schedules",
     "lower-pipes",
     "insert-fences",

@@ -12,7 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, UnitAttr, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    NoneAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -21,11 +30,15 @@ from tkc.analysis.roles import accumulator_home, slot_owner, slots_of
 from tkc.diagnostics import Note, TargetError, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
+from tkc.ir.stage.explicit import WhileOp
+from tkc.ir.stage.structure import ForOp, IfOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.explicit import SlotOp
 from tkc.ir.tile.loops import ForPartsOp, ShareOp
-from tkc.ir.tile.types import AccumType, BlockType, RegsType, SharedType, SliceType
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
 from tkc.ir.tile.vectors import LoadOp, ReduceOp, ReshapeOp, TransposeOp
 
 PAIR = 2
@@ -129,6 +142,17 @@ def _check_equal(copy: t.CopyOp) -> None:
                 "a copy without `multicast` fits",
                 location_of(copy),
             )
+    around = copy.parent_op()
+    while around is not None and not isinstance(around, t.RoleOp):
+        tests = [v for v in around.operands if v.type in (i1, i32)]
+        if isinstance(around, IfOp | ForOp | ForPartsOp) and any(map(_by_rank, tests)):
+            raise TkcError.at(
+                "TK109",
+                "this copy is for the whole cluster, and not all of its CTAs come to it",
+                location_of(copy),
+                Note("this differs between the CTAs", location_of(around)),
+            )
+        around = around.parent_op()
 
 
 # A pair: both CTAs work on one item ----------------------------------------------------------------------------------
@@ -137,8 +161,16 @@ def _check_equal(copy: t.CopyOp) -> None:
 def split_pair(kernel: t.KernelOp, target: Target) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
+    for op in kernel.walk():
+        if isinstance(op, SlotOp):
+            raise TkcError.at(
+                "TK110",
+                "slots by number in a pair, whose tiles are split over its CTAs, are not supported yet; "
+                "`launch cluster(2)` with tiles of one CTA, and `mma ..., pair`, fit",
+                location_of(op),
+            )
     split = Split(kernel, accumulator_home(target) is Home.TENSOR)
-    for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp)]:
+    for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp | ScaledMmaOp)]:
         split.product(mma)
     split.spread()
     split.check()
@@ -165,14 +197,24 @@ class Split:
     joint: bool
     axes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     whole: list[SSAValue] = field(default_factory=list[SSAValue])
+    scaled_whole: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Tiles of which each CTA has half of the rows but all of the scales, where they have scales."""
+    scaled_half: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Tiles of which each CTA has half of both."""
     todo: list[SSAValue] = field(default_factory=list[SSAValue])
 
-    def product(self, mma: t.MmaOp) -> None:
-        """Rows of d and a are split; columns of b where the product takes both CTAs' halves, else b is in both."""
+    def product(self, mma: t.MmaOp | ScaledMmaOp) -> None:
+        """Rows of d and a are split; columns of b where the product takes both CTAs' halves, else b is in both.
+
+        Scales lie along K, and each CTA has all of b's (PTX 9.7.18.10.7): so has its tile of b.
+        """
+        plain = isinstance(mma, t.MmaOp)
         self.mark(mma.d, 0, mma)
-        self.mark(mma.a, mma.trans_a.value.data, mma)
+        self.mark(mma.a, mma.trans_a.value.data if plain else 0, mma)
         if self.joint:
-            self.mark(mma.b, 1 - mma.trans_b.value.data, mma)
+            self.mark(mma.b, 1 - mma.trans_b.value.data if plain else 0, mma)
+            self.scaled_whole += slots_of(slot_owner(mma.b))
+            self.scaled_half.append(mma.a)
             mma.pair = UnitAttr()
         else:
             self.whole += slots_of(slot_owner(mma.b))
@@ -214,6 +256,8 @@ class Split:
         match op:
             case t.CopyOp():
                 self.mark(op.destination if value is op.source else op.source, axis, op)
+            case CopyScalesOp():
+                self._scales(op, value)
             case t.ReadOp():
                 self.mark(op.value if value is op.tile else op.tile, axis, op)
             case LoadOp():
@@ -241,6 +285,14 @@ class Split:
             case _:
                 pass
 
+    def _scales(self, copy: CopyScalesOp, value: SSAValue) -> None:
+        """Scales of a tile that is split by rows are split so, too, unless each CTA has all of them."""
+        copy.pair = UnitAttr() if self.joint else None
+        if value is copy.destination:
+            return
+        if value not in self.scaled_whole:
+            self.mark(copy.destination, 0, copy)
+
     def check(self) -> None:
         """Extents that two CTAs can share, and stores that only one of them makes."""
         for accum in [o for o in self.kernel.body.block.ops if isinstance(o, t.AccumOp)]:
@@ -251,6 +303,15 @@ class Split:
                     f"accumulator {accum.sym_name.data} has {rows} rows; a pair's product takes a multiple of "
                     f"{PAIR_ROWS}",
                     location_of(accum),
+                )
+        for value in self.scaled_half:
+            scale = value.type.scale if isinstance(value.type, SharedType) else NoneAttr()
+            if isinstance(scale, ScaleAttr) and value in self.scaled_whole:
+                raise TkcError.at(
+                    "TK110",
+                    "a block-scaled tile that is an operand of products on both sides, of whose scales a CTA of a pair "
+                    "has half for one side and all for the other, is not supported yet",
+                    location_of(slot_owner(value).owner),  # type: ignore[arg-type]
                 )
         for value in self.whole:
             if value in self.axes:
@@ -281,7 +342,8 @@ class Split:
         for value, axis in self.axes.items():
             if isinstance(value.owner, t.SliceOp):
                 _take_share(value.owner, axis)
-            Rewriter.replace_value_with_new_type(value, _halved(value.type, axis))
+            half = _halved(value.type, axis, value in self.scaled_whole)
+            Rewriter.replace_value_with_new_type(value, half)
         for slot in self.whole:
             for use in slot.uses:
                 if isinstance(use.operation, t.CopyOp) and isinstance(
@@ -294,27 +356,33 @@ def _carried_with(value: SSAValue) -> list[SSAValue]:
     """The values that a loop or block makes of this one, or it of them: initial, carried, yielded, resulting."""
     found: list[SSAValue] = []
 
-    def of_loop(op: Operation, index: int) -> None:
-        body = op.regions[0].block
-        last = body.last_op
-        assert isinstance(last, t.YieldOp)
-        found.extend((op.results[index], last.values[index]))
-        if not isinstance(op, t.PutOp | t.GetOp):
-            carried = len(op.results)
+    def of(op: Operation, index: int) -> None:
+        """What value number `index` of an operation with regions is, in all its places."""
+        carried = len(op.results)
+        found.append(op.results[index])
+        for number, region in enumerate(op.regions):
+            args, last = region.block.args, region.block.last_op
+            assert last is not None
+            if not (isinstance(op, WhileOp) and number == 0):  # which yields its condition
+                found.append(last.operands[index])
+            if not isinstance(op, t.PutOp | t.GetOp | IfOp):
+                found.append(args[len(args) - carried + index])
+        if not isinstance(op, t.PutOp | t.GetOp | IfOp):
             found.append(op.operands[len(op.operands) - carried + index])
-            found.append(body.args[len(body.args) - carried + index])
 
+    if not isinstance(value.type, RegsType):
+        return found
     if isinstance(value.owner, Operation):
         if value.owner.regions:
-            of_loop(value.owner, value.index)  # type: ignore[attr-defined]
-    elif isinstance(value.type, RegsType) and (op := value.owner.parent_op()) is not None:
-        of_loop(op, value.index - len(value.owner.args) + len(op.results))  # type: ignore[attr-defined]
+            of(value.owner, value.index)  # type: ignore[attr-defined]
+    elif (op := value.owner.parent_op()) is not None:
+        of(op, value.index - len(value.owner.args) + len(op.results))  # type: ignore[attr-defined]
     for use in value.uses:
         op = use.operation
-        if isinstance(op, t.YieldOp) and (outer := op.parent_op()) is not None:
-            of_loop(outer, use.index)
-        elif op.regions and isinstance(value.type, RegsType):
-            of_loop(op, use.index - len(op.operands) + len(op.results))
+        if isinstance(op, t.YieldOp | YieldOp) and (outer := op.parent_op()) is not None:
+            of(outer, use.index)
+        elif op.regions:
+            of(op, use.index - len(op.operands) + len(op.results))
     return found
 
 
@@ -333,15 +401,18 @@ def _take_share(slice: t.SliceOp, axis: int) -> None:
     slice.operands[1 + blocks[axis]] = share.part
 
 
-def _halved(type: Attribute, axis: int) -> Attribute:
+def _halved(type: Attribute, axis: int, all_scales: bool) -> Attribute:
     assert isinstance(type, Shaped)
     shape = [int(n) // PAIR if i == axis else int(n) for i, n in enumerate(type.shape)]
+    scale = type.scale if isinstance(type, SharedType | SliceType) else NoneAttr()
+    if all_scales and isinstance(scale, ScaleAttr):
+        scale = ScaleAttr.of(*scale.kind, int(type.shape[0]))
     match type:
         case SharedType():
-            return SharedType.of(type.dtype.data, shape, type.depth.data, type.swizzle.data)
+            return SharedType.of(type.dtype.data, shape, type.depth.data, type.swizzle.data, scale)
         case AccumType():
             return AccumType.of(type.dtype.data, shape, type.depth.data)
         case RegsType():
             return RegsType.of(type.dtype.data, shape)
         case SliceType():
-            return SliceType.of(type.dtype.data, shape)
+            return SliceType.of(type.dtype.data, shape, scale)

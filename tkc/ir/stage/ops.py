@@ -25,8 +25,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.scales import SCALED
+from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
+from tkc.ir.stage.scales import ScaledMmaOp as ScaledMmaOp
 from tkc.ir.stage.structure import (
     Across as Across,
 )
@@ -63,8 +67,10 @@ from tkc.ir.stage.synchronisation import (
     ProxyFenceOp,
     ReleaseOp,
     RoleBarrierOp,
+    SkipOp,
     Tcgen05CommitOp,
     Tcgen05FenceOp,
+    TurnOp,
     WaitOp,
     WarpSyncOp,
 )
@@ -85,7 +91,7 @@ class TmaLoadOp(StageOp):
 
     `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have. With
     `multicast` it goes to every CTA of the cluster, and each loads its share along that axis of the tensor for all. The
-    barrier is the filled CTA's own, or, `to` the leader, that of the pair's first.
+    barrier is the CTA's own, or, `to` the leader, that of the pair's first. `hint` is a priority in the L2 cache.
     """
 
     name = "stage.tma_load"
@@ -98,6 +104,7 @@ class TmaLoadOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     multicast = opt_prop_def(IntegerAttr)
     to = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
@@ -112,7 +119,8 @@ class TmaLoadOp(StageOp):
 class TmaStoreOp(StageOp):
     """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
 
-    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache.
+    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache; `bulk` as in
+    `stage.tma_load_to`.
     """
 
     name = "stage.tma_store"
@@ -124,6 +132,7 @@ class TmaStoreOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     reduce = opt_prop_def(StringAttr)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -159,8 +168,8 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products round
-    it are operations of their own."""
+    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products
+    round it are operations of their own."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -286,12 +295,12 @@ STAGE = Dialect(
     [
         SizeOp, ConstOp, ArithOp,
         KernelOp, RoleOp, YieldOp, ForOp, WorkLoopOp, IfOp, BufferOp, BarriersOp, PipeOp,
-        AcquireOp, CommitOp, WaitOp, ReleaseOp,
+        AcquireOp, CommitOp, WaitOp, ReleaseOp, TurnOp, SkipOp,
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
-        *EXPLICIT,
+        *SCALED, *EXPLICIT, *ELEMENTS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

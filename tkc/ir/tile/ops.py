@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
@@ -28,6 +37,7 @@ from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
 from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
+from tkc.ir.tile.scales import SCALED, check_scaled
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -37,6 +47,7 @@ from tkc.ir.tile.types import (
     SharedType,
     SliceType,
     TensorType,
+    kind_of,
 )
 from tkc.ir.tile.vectors import VECTORS, joined
 
@@ -147,13 +158,17 @@ class AccumOp(Operation):
 
 @irdl_op_definition
 class PipeOp(Operation):
-    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends."""
+    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends.
+
+    Each consumer gets every item, or, with `turns`, one after another one item each.
+    """
 
     name = "tile.pipe"
     tiles = var_operand_def(SharedType | AccumType)
     sym_name = prop_def(StringAttr)
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
+    turns = opt_prop_def(UnitAttr)
     pipe = result_def(PipeType)
     traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
 
@@ -236,7 +251,8 @@ def _check_item(op: Operation, pipes: Sequence[SSAValue]) -> None:
 
 def _slot(type: Attribute) -> tuple[object, ...]:
     if isinstance(type, SharedType | AccumType):
-        return (type.name, type.dtype.data, type.shape, type.depth.data)
+        scale = type.scale if isinstance(type, SharedType) else None
+        return (type.name, type.dtype.data, type.shape, type.depth.data, scale)
     return (type,)
 
 
@@ -267,6 +283,27 @@ class GetOp(Operation):
 
 
 @irdl_op_definition
+class TurnOp(Operation):
+    """Whether the pipe's next item is for this role: item i goes to role i mod `count`."""
+
+    name = "tile.turn"
+    pipe = operand_def(PipeType)
+    index = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    mine = result_def(i1)
+    traits = traits_def(Effects(Touch(READ, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
+class SkipOp(Operation):
+    """The pipe's next item passes, which is for another role."""
+
+    name = "tile.skip"
+    pipe = operand_def(PipeType)
+    traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
 class SliceOp(Operation):
     """`A[m, k]`: an index is a block or an integer, and an integer drops its axis."""
 
@@ -287,7 +324,7 @@ class SliceOp(Operation):
         shape = tuple(i.type.size.data for i in self.indices if isinstance(i.type, BlockType))
         found = self.slice.type
         assert isinstance(found, SliceType)
-        if found.shape != shape or found.dtype != tensor.dtype:
+        if (found.shape, found.dtype, found.scale) != (shape, tensor.dtype, tensor.scale):
             raise VerifyException(f"blocks of {list(shape)} of {tensor} do not make {found}")
 
 
@@ -296,7 +333,8 @@ class CopyOp(Operation):
     """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
 
     With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
-    the slice is the same in every CTA of the cluster: each loads a part of it for all.
+    the slice is the same in every CTA of the cluster: each loads a part of it for all. `hint` is a priority in the L2
+    cache.
     """
 
     name = "tile.copy"
@@ -304,6 +342,7 @@ class CopyOp(Operation):
     destination = operand_def(SliceType | SharedType)
     add = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
     )
@@ -318,6 +357,9 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
+        scale = NoneAttr() if isinstance(source, RegsType) else source.scale
+        if kind_of(scale) != kind_of(destination.scale):
+            raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
         if self.multicast is not None and not isinstance(source, SliceType):
@@ -376,6 +418,7 @@ class MmaOp(Operation):
         columns = b[1] if self.pair is None else 2 * b[1]
         if a[1] != b[0] or (a[0], columns) != made.shape:
             raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(made.shape)}")
+        check_scaled(left, right, bool(self.trans_a.value.data), bool(self.trans_b.value.data))
 
 
 @irdl_op_definition
@@ -453,7 +496,8 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS, *EXPLICIT,
+        PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+        *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory.
 
-Sums are in f32, of 8-bit integers in i32 without saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
+Sums are in f32, or in f16 where the accumulator is; of 8-bit integers in i32 without
+saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
 than f32 has, so that long sums lose more than their rounding explains.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -36,8 +38,9 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     groups = k.current_role().groups.value.data
     rows, columns = type.shape
     pieces = rows // groups // 64
-    kind = "b32" if type.dtype.data == "i32" else "f32"
-    registers = tuple(k.emit.undef(kind, columns // 2) for _ in range(pieces))
+    kind = "f32" if type.dtype.data == "f32" else "b32"
+    each = columns * DTYPES[type.dtype.data].bits // 64
+    registers = tuple(k.emit.undef(kind, each) for _ in range(pieces))
     k.values[op.value] = Accumulator(registers, 0, True)
 
 
@@ -87,7 +90,17 @@ class Product:
     b_dtype: str
 
 
-def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
+class Scaling(NamedTuple):
+    """Block scales of both operands of a product; no blocks where it has none."""
+
+    dtype: str = ""
+    block: int = 0
+
+
+UNSCALED = Scaling()
+
+
+def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
     group = 1 if op.pair is None else 2
     a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
@@ -95,12 +108,14 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     assert isinstance(b_type, BufferType)
     assert isinstance(d_type, AccumulatorType)
     n = d_type.shape[1]
-    depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
+    a_major, b_major = _majors(op)
+    depth = a_type.shape[1 if a_major is Major.K else 0]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    rows = [r for r in select(k.target.features, a, b, d, group) if not r.block]
+    rows = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
+    rows = [r for r in rows if {a_type.bits, b_type.bits} == {r.slot}]
     place = location_of(op)
     if not rows:
-        raise TkcError.at("TK203", _no_product(k, a, b, d), place)
+        raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
     row = rows[0]
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
@@ -119,8 +134,6 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
             f"a product of depth {depth} is no whole number of steps; {a} takes a multiple of {row.k}",
             place,
         )
-    a_major = Major.MN if op.trans_a.value.data else Major.K
-    b_major = Major.K if op.trans_b.value.data else Major.MN
     for name, dtype, major in (("a", a, a_major), ("b", b, b_major)):
         if major is Major.MN and dtype not in row.mn_major:
             raise TkcError.at(
@@ -135,8 +148,20 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     )  # fmt: skip
 
 
-def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
+def _majors(op: s.MmaOp | s.ScaledMmaOp) -> tuple[Major, Major]:
+    """Which index of each operand is contiguous; block scales lie along K."""
+    if isinstance(op, s.ScaledMmaOp):
+        return Major.K, Major.K
+    return (
+        Major.MN if op.trans_a.value.data else Major.K,
+        Major.K if op.trans_b.value.data else Major.MN,
+    )
+
+
+def _no_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> str:
     """What the target has instead, and which feature would bring this product."""
+    if scaling.block:
+        return _no_scaled_product(k, a, b, d, scaling)
     rows = [r for r in MMAS if r.takes(a, b, d) and not r.block]
     unit = {Feature.TCGEN05} if k.target.has({Feature.TCGEN05}) else {Feature.WGMMA}
     missing = sorted({n for r in rows if unit <= r.needs for n in r.needs - k.target.features})
@@ -147,6 +172,20 @@ def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
     )  # fmt: skip
     fits = f"; into {d} it takes {', '.join(has)}" if has else ""
     return f"{k.target.name} has no product of {a} and {b} into {d}{needs}{fits}"
+
+
+def _no_scaled_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> str:
+    """Which scales the operands go with on the target."""
+    told = f"{k.target.name} has no product of {a} and {b} with scales of {scaling.dtype} / {scaling.block}"
+    fits = dict.fromkeys(
+        f"{scale} / {r.block}"
+        for r in MMAS if r.block and not r.sparse and r.needs <= k.target.features and r.takes(a, b, d)
+        for scale in r.scales
+    )  # fmt: skip
+    if fits:
+        return f"{told}; they go with {', '.join(fits)}"
+    taken = dict.fromkeys(t for r in MMAS if r.block and r.needs <= k.target.features for t in r.a)
+    return f"{told}; block-scaled operands are {', '.join(taken) or 'not to be had'}"
 
 
 @lowers(s.MmaOp, Feature.TCGEN05)
@@ -166,7 +205,7 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     )  # fmt: skip
     a, b = p.a.at(k), p.b.at(k)
     for block in range(type.shape[0] // rows):
-        into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
+        into = k.add(source.address, block * p.n)
         for step in range(p.k // p.row.k):
             first = step == 0
             enable = source.started if first else True

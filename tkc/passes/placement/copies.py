@@ -14,7 +14,7 @@ from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -22,7 +22,15 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import BlockType, RegsType, SharedType, SliceType
+from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.types import (
+    BlockType,
+    RegsType,
+    ScaleAttr,
+    SharedType,
+    SliceType,
+    scale_shape,
+)
 from tkc.ir.tile.vectors import ReshapeOp, TransposeOp
 from tkc.passes.placement.fragments import (
     Piece,
@@ -41,7 +49,8 @@ STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
 
 TURNED = 64
-"""Columns of a register tile that become rows of one slot, where it is stored transposed."""
+"""Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
+in one slice, which are held as 32-bit values before."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -56,18 +65,14 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
-            slot.touch(How.TMA, slot.type.slot_bytes)
-            p.emit.add(
-                s.TmaLoadOp.create(
-                    operands=[box.tensor, slot.buffer, slot.slot, *box.starts],
-                    properties={
-                        "box": box.extents,
-                        **segments(1, 1, 1, len(box.starts), 0),
-                        **_multicast(p, op, box, slot.type),
-                    },
-                )
-            )
+            _load(p, slot, slot.buffer, box, {**_multicast(p, op, box, slot.type), **_hinted(op)})
+            if slot.tile in p.scales:
+                _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
+            if isinstance(source.type.scale, ScaleAttr):
+                raise TkcError.at(
+                    "TK110", "storing a block-scaled tile is not supported yet", location_of(op)
+                )
             if op.add is not None:
                 _check_once(p, op, "adds")
             slot = p.role.slots[source]
@@ -128,6 +133,39 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
         )
 
 
+def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
+    type = buffer.type
+    assert isinstance(type, BufferType)
+    slot.touch(How.TMA, type.copied_bytes)
+    p.emit.add(
+        s.TmaLoadOp.create(
+            operands=[box.tensor, buffer, slot.slot, *box.starts],
+            properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0), **how},
+        )
+    )
+
+
+def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
+    """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
+    buffer = p.scales[slot.tile]
+    tile = slot.tile.type
+    assert isinstance(tile, SharedType)
+    assert isinstance(tile.scale, ScaleAttr)
+    unit = (SCALE_ATOM_ROWS, SCALE_ATOM_SCALES * tile.scale.block.data)
+    rows, scales = scale_shape(tile.shape, tile.scale)
+    atoms = [rows // SCALE_ATOM_ROWS, scales // SCALE_ATOM_SCALES]
+    for extent in atoms:
+        if extent > MAX_BOX:
+            raise TkcError.at(
+                "TK207",
+                f"the scales of a tile of shape {list(tile.shape)} are a box of {atoms} atoms; the tensor copy "
+                f"engine takes boxes of at most {MAX_BOX} on each axis",
+                location_of(op),
+            )
+    box = box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
+    _load(p, slot, buffer, box, _hinted(op))
+
+
 # Boxes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -142,19 +180,31 @@ class Box:
     """The tensor's axes that the piece has, in order."""
 
 
-def box_of(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
-    """The box of a piece of `shape` at the start of a slice."""
+def box_of(
+    p: Placement,
+    slice: SSAValue,
+    shape: Sequence[int],
+    unit: Sequence[int] = (),
+    whole: bool = False,
+) -> Box:
+    """The box of a piece of `shape` at the start of a slice, both in units of so many elements an axis (1).
+
+    `whole`: of all CTAs' shares of the first block, not of this one's alone.
+    """
     op = slice.owner
     assert isinstance(op, t.SliceOp)
     starts: list[SSAValue] = []
     box: list[int] = []
     axes: list[int] = []
-    extents = list(shape)
+    extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
+        if whole and not axes and isinstance(index.owner, ShareOp):
+            index = index.owner.whole
         value = p.values[index]
         if isinstance(index.type, BlockType):
-            if index.type.size.data != 1:
-                value = p.emit.arith("mul", value, p.emit.const(index.type.size.data))
+            size = index.type.size.data // (units.pop(0) if units else 1)
+            if size != 1:
+                value = p.emit.arith("mul", value, p.emit.const(size))
             box.append(extents.pop(0))
             axes.append(axis)
         else:
@@ -186,7 +236,7 @@ def check_box(buffer: BufferType, op: Operation) -> None:
             f"{ATOM_ROWS}",
             location_of(op),
         )
-    span = SWIZZLES[buffer.swizzle.data].span
+    span = SWIZZLES[swizzle_of(buffer.swizzle.data)].span
     rows = buffer.elements // buffer.shape[-1]
     if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
         raise TkcError.at(
@@ -209,6 +259,12 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         column = one_a_row(op.source)
         if column is None:
             _store_vector(p, op, tile)
+        elif op.hint is not None:
+            raise TkcError.at(
+                "TK110",
+                f"`{op.hint.data}` at a store of one value a row is not supported yet",
+                location_of(op),
+            )
         else:
             store(p, op, column)
         return
@@ -218,6 +274,8 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
     across = rows.unit if turned is not None else width
+    if turned is None and DTYPES[tile.dtype.data].bits == 8:
+        across = math.gcd(width, TURNED)
     choice = choose(tile.dtype.data, (height, across), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
@@ -338,11 +396,12 @@ def _store_slice(
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
     """What a store of the box says of itself."""
-    return (
-        {"box": box.extents}
-        if op.add is None
-        else {"box": box.extents, "reduce": StringAttr("add")}
-    )
+    added: dict[str, Attribute] = {} if op.add is None else {"reduce": StringAttr("add")}
+    return {"box": box.extents, **added, **_hinted(op)}
+
+
+def _hinted(op: t.CopyOp) -> dict[str, Attribute]:
+    return {} if op.hint is None else {"hint": op.hint}
 
 
 def _send(

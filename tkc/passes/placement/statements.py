@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.dialects.builtin import StringAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.diagnostics import TkcError
@@ -17,8 +17,9 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp, ShareOp
-from tkc.ir.tile.types import AccumType, BlockType
-from tkc.passes.placement import vectors
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr
+from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, integer, names
@@ -57,6 +58,14 @@ def _statement(p: Placement, op: Operation) -> None:
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
             _item(p, op)
+        case t.TurnOp():
+            properties = {"index": op.index, "count": op.count}
+            made = s.TurnOp.create(
+                operands=[p.rings[op.pipe]], properties=properties, result_types=[i1]
+            )
+            p.values[op.mine] = p.emit.value(made, "turn")
+        case t.SkipOp():
+            p.emit.add(s.SkipOp.create(operands=[p.rings[op.pipe]]))
         case t.ZeroOp():
             key = p.role.key(op.accum)
             source = p.role.accumulators[key]
@@ -70,8 +79,14 @@ def _statement(p: Placement, op: Operation) -> None:
             p.role.accumulators[key] = p.emit.value(
                 s.ZeroOp.create(operands=[source], result_types=[source.type])
             )
+        case t.MmaOp() if isinstance(op.a.type.scale, ScaleAttr):  # type: ignore[union-attr]
+            scales.product(p, op)
         case t.MmaOp():
             _mma(p, op)
+        case ScaledMmaOp():
+            scales.product(p, op)
+        case CopyScalesOp():
+            scales.copy_scales(p, op)
         case t.CopyOp():
             copy(p, op)
         case (
@@ -194,7 +209,7 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
 def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
     """One tile's slot; an accumulator's contents flow on as a value."""
     opened = p.role.slots[arg] = Slot(tile, p.values[tile], slot)
-    if isinstance(tile.type, AccumType):
+    if isinstance(tile.type, AccumType) and not opened.type.holds_scales:
         type = AccumulatorType.of(opened.type.dtype.data, opened.type.shape)
         p.role.accumulators[arg] = p.emit.value(
             s.OpenOp.create(operands=[opened.buffer, slot], result_types=[type])
