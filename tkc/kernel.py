@@ -54,7 +54,9 @@ class Kernel:
         job = compiled.job
 
         def module(after: str | None) -> ModuleOp:
-            return compiled.module if after is None else compiled.again(after)
+            if after is None and compiled.module is not None:
+                return compiled.module
+            return compiled.again(after)
 
         kernels = compiled.contract["kernels"]
         return cls(choose(kernels, job.kernel, job.file), compiled.ptx, module=module)
@@ -153,12 +155,14 @@ class Kernel:
         model: str = "practice",
         sm_count: int = EMULATED_SMS,
         max_steps: int | None = None,
+        races: bool = True,
+        runs: int = 1,
         **symbols: Any,
     ) -> Any:
         """Runs on the CPU, on NumPy arrays, and returns the emulator's Report.
 
         An array wrapped in `tkc.emulator.Poisoned` counts as never written. `sm_count` is what the launch grid is made
-        for. Raises TkcError TK401..TK407, TK414.
+        for. Without `races` no happens-before record is kept. `runs` launches with as many seeds. Raises TkcError TK401..TK407, TK414.
         """
         launch = self.emulation(*arrays, sm_count=sm_count, **symbols)
         if launch is None:
@@ -166,7 +170,14 @@ class Kernel:
 
             return Report(ended=True)
         return _public().emulate(
-            self.ptx, **launch, schedule=schedule, seed=seed, model=model, max_steps=max_steps
+            self.ptx,
+            **launch,
+            schedule=schedule,
+            seed=seed,
+            model=model,
+            max_steps=max_steps,
+            races=races,
+            runs=runs,
         )
 
     def emulation(

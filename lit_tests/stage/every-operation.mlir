@@ -16,6 +16,8 @@
 // CHECK-NEXT: %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
 // CHECK-NEXT: %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
 // CHECK-NEXT: %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
+// CHECK-NEXT: %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
+// CHECK-NEXT: %v0 = stage.alloc {sym_name = "v"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">)
 // CHECK-NEXT: %full = stage.barriers {sym_name = "p.full", depth = 4 : i32, count = 5 : i32, offset = 8 : i32} : () -> (!stage.mbarriers)
 // CHECK-NEXT: %p = stage.pipe %a {sym_name = "p", kind = "full_empty", depth = 4 : i32, producers = ["r"], consumers = []} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
 // CHECK-NEXT: stage.role {sym_name = "r", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32, registers = 40 : i32} do {
@@ -43,6 +45,8 @@
 // CHECK-NEXT: %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
 // CHECK-NEXT: }
+// CHECK-NEXT: stage.copy_scales %u, %zero, %v0, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32)
+// CHECK-NEXT: %scaled = stage.scaled_mma %sum, %a, %zero, %a, %zero, %v0, %zero, %v0, %zero : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, {{.*}}) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
 // CHECK-NEXT: %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
 // CHECK-NEXT: %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
@@ -100,6 +104,8 @@ builtin.module {
     %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
     %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
     %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
+    %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
+    %v0 = stage.alloc {sym_name = "v"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">)
     %full = stage.barriers {sym_name = "p.full", depth = 4 : i32, count = 5 : i32, offset = 8 : i32} : () -> (!stage.mbarriers)
     %p = stage.pipe %a {sym_name = "p", kind = "full_empty", depth = 4 : i32, producers = ["r"], consumers = []} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
     stage.role {sym_name = "r", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32, registers = 40 : i32} do {
@@ -127,6 +133,8 @@ builtin.module {
         %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
         stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
       }
+      stage.copy_scales %u, %zero, %v0, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32)
+      %scaled = stage.scaled_mma %sum, %a, %zero, %a, %zero, %v0, %zero, %v0, %zero : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32) -> (!stage.accumulator<f32, [128, 64]>)
       stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
       %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
       %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)

@@ -15,7 +15,7 @@ from tkc.emulator import Report
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 LEVEL2 = {"sm_100a": "gemm_bf16_level2", "sm_90a": "gemm_bf16_level2_sm90"}
-SMALL = {"BN": 64, "STAGES": 2}
+SMALL = {"BN": 128, "STAGES": 2}
 BOTH = pytest.mark.parametrize("target", LEVEL2)
 
 

@@ -172,7 +172,7 @@ LATER = [
     ("launch persistent", "launch cluster(2, preferred = 4)", "`launch cluster`"),
     ("launch persistent", "maps A, C: edited * 2", "`maps`"),
     ("A: global", "A: const global", "`const` tensors"),
-    ("A: global[bf16, M, K]", "A: global[e2m1, M, K, scale = ue4m3 / 16]", "`scale = ...` in a"),
+    ("A: global[bf16, M, K]", "A: global[bf16, M, K, major = 0]", "`major = ...` in a"),
     ("A: global[bf16, M, K]", "A: list[G, global[bf16, M, K]]", "`list[...]`"),
     ("A: global[bf16, M, K]", "A: global[e2m1, M, K]", "smaller than a byte"),
     ("A: global[bf16, M, K]", "A: global[bf16]", "a tensor of 0 axes"),

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp, WhileOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp
 
@@ -52,6 +53,10 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
             return Varies.BY_LANE
         case s.GroupOp():
             return Varies.BY_WARP
+        case AtomicOp():
+            return Varies.BY_LANE
+        case LoadElementOp():
+            return max(varies(v, seen) for v in owner.indices)
         case ArithOp():
             found = _numbered(value)
             if found is not None:

@@ -13,6 +13,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp
 
@@ -99,7 +100,7 @@ def slot_owner(slot: SSAValue) -> SSAValue:
 
 
 def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
-    """The tile itself and every slot of it that a put or get opens."""
+    """The tile itself and every slot of it that a put or get opens, or that the program numbers."""
     yield tile
     for use in list(tile.uses):
         if isinstance(use.operation, SlotOp):
@@ -123,9 +124,12 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     accumulator: AccumOp | None = None
     for op in role.walk():
         match op:
-            case MmaOp():
-                products = True
+            case CopyScalesOp():
                 leads = leads or op.pair is not None
+            case MmaOp() | ScaledMmaOp():
+                products = True
+                alone = isinstance(op, MmaOp) and op.alone is not None
+                leads = leads or (op.pair is not None and not alone)
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():

@@ -22,6 +22,7 @@ class Use(StrEnum):
     OPERAND = "matrix operand"
     ACROSS = "matrix operand, contiguous across the contracted axis"
     THREADS = "loads and stores of threads"
+    ELEMENTS = "loads and stores of single elements"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice |
             return None
         return Choice(ATOMS_32, 128, f"rows of {row} bytes; a 32-bit operand that is not K-major")
     if len(shape) == 1:
+        if uses == {Use.ELEMENTS}:
+            return Choice("none", DTYPES[dtype].bits // 8, f"a vector of {row} bytes, by elements")
         return None if row % 16 else Choice("none", 16, f"a vector of {row} bytes, in a row")
     for swizzle, span in SPANS.items():
         if row % span == 0 and (span > 16 or not uses & {Use.OPERAND, Use.ACROSS}):

@@ -9,6 +9,8 @@ COMMANDS = {
     ),
     "run": ("tkc.commands.run", "run a kernel on the GPU here"),
     "opt": ("tkc.commands.opt", "run passes on IR text (also tkc-opt)"),
+    "fmt": ("tkc.commands.fmt", "put programs into the one style"),
+    "completion": ("tkc.commands.completion", "print a script that completes words in a shell"),
     "facts": ("tkc.commands.facts", "print what is known of a target or an instruction"),
 }
 """Command name → the module that holds its click command, and a line for the list of commands."""

@@ -65,10 +65,18 @@ def _dims(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     default="eager",
     show_default=True,
     metavar="NAME",
-    help="When asynchronous work completes: eager (at once), lazy (last) or random.",
+    help="When asynchronous work completes: eager (at once), lazy (last), random, or pct (random priorities).",
 )
 @click.option(
     "--seed", type=int, default=0, show_default=True, metavar="N", help="Of random choices."
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Launch with N seeds, from --seed on, and report what any of them finds.",
 )
 @click.option(
     "--model",
@@ -104,6 +112,7 @@ def command(
     more: tuple[str, ...],
     schedule: str,
     seed: int,
+    runs: int,
     model: str,
     sm_count: int | None,
     max_steps: int | None,
@@ -111,7 +120,7 @@ def command(
     trace: Path | None,
     format: str,
     werror: bool,
-    remarks: bool,
+    remarks: frozenset[str],
     **options: Any,
 ) -> None:
     """Run a kernel on the CPU and report what is wrong with it: ours, or any PTX for sm_90a and later.
@@ -130,7 +139,7 @@ def command(
     plain = {name: options.pop(name) for name in NUMBERS}
     plain["array"] = more or None
     with reporter.failing():
-        settings = Settings(schedule, seed, model, max_steps)
+        settings = Settings(schedule, seed, model, max_steps, runs)
         _check_settings(settings)
         saved, expected = parse_files(out, "--out"), parse_files(expect, "--expect")
         emulation = prepare(source, words, launch, sm_count, plain, options, reporter)
@@ -142,7 +151,8 @@ def command(
 
 def _check_settings(settings: Settings) -> None:
     """A wrong word is said before anything is compiled."""
-    from tkc.emulator.machine import MODELS, SCHEDULES
+    from tkc.emulator.machine import SCHEDULES
+    from tkc.ir.isa.assumptions import MODELS
 
     if settings.schedule not in SCHEDULES:
         raise no_such("TK120", "schedule", settings.schedule, SCHEDULES)

@@ -31,6 +31,7 @@ class Settings:
     seed: int
     model: str
     max_steps: int | None
+    runs: int = 1
 
 
 @dataclass
@@ -80,6 +81,7 @@ def run(
             seed=settings.seed,
             model=settings.model,
             max_steps=settings.max_steps,
+            runs=settings.runs,
             file=emulation.file,
             watch=watch,
         )

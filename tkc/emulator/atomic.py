@@ -73,10 +73,10 @@ def _apply(
         if unwritten is not None:
             bad |= lanes_where(w, where, unwritten)
         for turn in _rounds(offsets):
-            here = offsets[turn]
-            before = memory.read(w, origin, region, here, bits, count)
-            old[positions[turn]] = before
-            memory.write(w, origin, region, here, fn(before, new[positions[turn]]), bits, count)
+            here, lanes = offsets[turn], positions[turn]
+            before = memory.read(w, origin, region, here, bits, count, lanes)
+            old[lanes] = before
+            memory.write(w, origin, region, here, fn(before, new[lanes]), bits, count, lanes)
     return old, bad
 
 
@@ -131,9 +131,8 @@ def _contended(
     region, offsets, first = place
     memory = w.machine.memory
     here = offsets[first]
-    current = dict(
-        zip(here.tolist(), memory.read(w, origin, region, here, bits).tolist(), strict=True)
-    )
+    values = memory.read(w, origin, region, here, bits, 1, first)
+    current = dict(zip(here.tolist(), values.tolist(), strict=True))
     old: list[int] = []
     changed: set[int] = set()
     for at, wanted, value in zip(offsets.tolist(), expected.tolist(), new.tolist(), strict=True):
@@ -145,7 +144,7 @@ def _contended(
     if changed:
         kept = np.array([at in changed for at in here.tolist()])
         values = np.array([current[at] for at in here[kept].tolist()], new.dtype)
-        memory.write(w, origin, region, here[kept], values, bits)
+        memory.write(w, origin, region, here[kept], values, bits, 1, first[kept])
     return np.array(old, new.dtype)
 
 
@@ -179,12 +178,12 @@ def _cas(i: Instruction) -> Step:
                 continue
             for turn in turns:
                 here, at = offsets[turn], positions[turn]
-                before = memory.read(w, origin, region, here, bits, count)
+                before = memory.read(w, origin, region, here, bits, count, at)
                 old[at] = before
                 same = before == expected[at]
                 hit = same.all(axis=1) if count > 1 else same
                 if hit.any():
-                    memory.write(w, origin, region, here[hit], new[at][hit], bits, count)
+                    memory.write(w, origin, region, here[hit], new[at][hit], bits, count, at[hit])
         w.put(d, w.spread(old))
 
     return run

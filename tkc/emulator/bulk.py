@@ -24,10 +24,11 @@ class Token:
     `awaited` says that a wait of its thread has covered it; `line` is that of its instruction.
     """
 
-    __slots__ = ("awaited", "done", "line", "read", "waiting")
+    __slots__ = ("awaited", "done", "line", "operation", "read", "waiting")
 
     def __init__(self, line: int = 0) -> None:
         self.line = line
+        self.operation: Any = None
         self.awaited = False
         self.read = False
         self.done = False
@@ -45,9 +46,12 @@ class Token:
 class Groups:
     """The bulk groups of one thread: the open one, and those that were committed, oldest first."""
 
-    __slots__ = ("committed", "open")
+    __slots__ = ("committed", "open", "used", "waited")
 
     def __init__(self) -> None:
+        self.used = False
+        self.waited = False
+        """Whether the thread has ever issued a bulk store, and ever waited for one."""
         self.open: list[Token] = []
         self.committed: list[list[Token]] = []
 
@@ -90,14 +94,18 @@ def _wait_group(reads: bool) -> Builder:
         newest = i.immediate("count")
 
         def unfinished(w: Any) -> Token | None:
+            record = w.machine.record
             for lane in w.lanes():
                 groups = groups_of(w, lane)
                 kept = len(groups.committed) - newest
+                groups.waited = True
                 for group in groups.committed[: max(kept, 0)]:
                     for token in group:
                         if not (token.read if reads else token.done):
                             return token
                         token.awaited = True
+                        if record is not None:
+                            record.stored(w, lane, token.operation, reads)
                 if not reads and kept > 0:
                     del groups.committed[:kept]
             return None
@@ -222,7 +230,8 @@ def _load(i: Instruction) -> Step:
                 "bulk load",
                 _load_steps(w, i, origin, start, size, ctas, place, bars, (skipped[0], skipped[1])),
                 i,
-                w.cta.cluster,
+                w,
+                lane,
             )
 
     return run
@@ -294,7 +303,7 @@ def _to_cluster(reduces: bool) -> Builder:
                 size = int(view(w.R[size_slot], U32)[lane])
                 # The registers are read now: the operation itself may run later.
                 taken = steps(w, src(w, lane), dst(w, lane), bar(w, lane), size)
-                w.machine.issue("bulk copy", taken, i, w.cta.cluster)
+                w.machine.issue("bulk copy", taken, i, w, lane)
 
         return run
 
@@ -363,7 +372,9 @@ def _keep_payload(result: Vec, old: Vec, new: Vec) -> Vec:
 
 def store_token(w: Any, lane: int, ins: Instruction) -> Token:
     token = Token(ins.line)
-    groups_of(w, lane).open.append(token)
+    groups = groups_of(w, lane)
+    groups.used = True
+    groups.open.append(token)
     return token
 
 
@@ -417,8 +428,9 @@ def _store(reduces: bool) -> Builder:
                 w.machine.report.count("bytes.bulk.store", size)
                 bits = int(view(w.R[byte_mask], U16)[lane]) if byte_mask >= 0 else 0
                 # The registers are read now: the operation itself may run later.
-                taken = steps(w, src(w, lane), dst(w, lane), bits, size, store_token(w, lane, i))
-                w.machine.issue("bulk store", taken, i, w.cta.cluster)
+                token = store_token(w, lane, i)
+                taken = steps(w, src(w, lane), dst(w, lane), bits, size, token)
+                w.machine.issue("bulk store", taken, i, w, lane, Done.BULK_GROUP, token=token)
 
         return run
 

@@ -119,7 +119,7 @@ def _try_cancel(i: Instruction) -> Step:
             aligned(place, ANSWER_BYTES, "the address of the answer", i, w)
             _, bar_place = shared_place(w, bar(w, lane), i)
             ctas = w.cta.cluster.ctas if everybody else receivers(w, None, to, i)
-            w.machine.issue("try_cancel", steps(w, place, bar_place, list(ctas)), i, w.cta.cluster)
+            w.machine.issue("try_cancel", steps(w, place, bar_place, list(ctas)), i, w, lane)
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tkc.emulator.instruction import (
@@ -97,7 +98,43 @@ def _nothing(i: Instruction) -> Semantic:
 
 
 def _warp_sync(i: Instruction) -> Semantic:
-    return Collective(lambda w: None, i.src("mask", U32))
+    def run(w: Any) -> None:
+        if w.machine.record is not None:
+            w.machine.record.meet(w, w.mask)
+
+    return Collective(run, i.src("mask", U32))
+
+
+Fence = Callable[[Any, Any, Instruction], None]
+"""What a fence does to the happens-before record, for the active lanes of a warp."""
+
+
+def _thread_fence(record: Any, w: Any, i: Instruction) -> None:
+    sem = i.mod("sem", "sc")
+    record.fence(w, sem != "release", sem != "acquire")
+
+
+_FENCES: dict[str, Fence] = {
+    "fence.proxy.async": lambda r, w, i: r.fence_proxy(w, i.mod("space")),
+    "fence.proxy.async::generic": lambda r, w, i: r.fence_half(w, i.mod("sem") == "acquire"),
+    "fence.proxy.tensormap.acquire": lambda r, w, i: r.fence_map(w, True),
+    "fence.proxy.tensormap.release": lambda r, w, i: r.fence_map(w, False),
+    "fence.mbarrier_init": lambda r, w, i: r.fence_init(w),
+    "fence": _thread_fence,
+    "fence.restricted": _thread_fence,
+    "membar": _thread_fence,
+}
+
+
+def _fence(i: Instruction) -> Semantic:
+    """Nothing that values could show; the record hears of it."""
+    tell = _FENCES[i.row.name]
+
+    def run(w: Any) -> None:
+        if w.machine.record is not None:
+            tell(w.machine.record, w, i)
+
+    return run
 
 
 def _elect(i: Instruction) -> Semantic:
@@ -162,15 +199,7 @@ SEMANTICS: dict[str, Builder] = {
     "barrier.cluster.wait": _cluster_wait,
     **dict.fromkeys(
         (
-            "fence.proxy.async",
-            "fence.proxy.async::generic",
             "fence.proxy.alias",
-            "fence.proxy.tensormap.acquire",
-            "fence.proxy.tensormap.release",
-            "fence.mbarrier_init",
-            "fence",
-            "fence.restricted",
-            "membar",
             "membar.proxy.alias",
             "griddepcontrol.launch_dependents",
             "griddepcontrol.wait",
@@ -190,5 +219,6 @@ SEMANTICS: dict[str, Builder] = {
         ),
         _nothing,
     ),
+    **dict.fromkeys(_FENCES, _fence),
     "nanosleep": _nanosleep,
 }

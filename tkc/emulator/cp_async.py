@@ -70,7 +70,7 @@ def _copy(i: Instruction) -> Step:
         token = Token()
         _groups(w).open.append(token)
         steps = _steps(w, i, origin, where, source.astype(U64), take, size, token)
-        w.machine.issue("cp.async", steps, i, w.cta.cluster)
+        w.machine.issue("cp.async", steps, i, w, done=Done.CP_ASYNC_GROUP, token=token)
 
     return run
 
@@ -142,6 +142,10 @@ def _wait(everything: bool) -> Builder:
                 for token in group:
                     if not token.done:
                         return token
+            if w.machine.record is not None:
+                done = [t.operation.time for g in waited for t in g if t.operation is not None]
+                if done:
+                    w.machine.record.copied(w, max(done))
             del groups.committed[:kept]
             if everything:
                 groups.open = []
@@ -157,11 +161,13 @@ def _arrive(i: Instruction) -> Step:
     bar = scalar_reader(i, "bar")
     noinc = i.has("noinc")
 
-    def steps(w: Any, addresses: list[int], tokens: list[Token]) -> Iterator[None]:
+    def steps(w: Any, addresses: list[int], tokens: list[Token], number: int) -> Iterator[None]:
         while not all(t.done for t in tokens):
             yield
         for address in addresses:
             target = barrier_of(w, address, i)
+            if w.machine.record is not None:
+                w.machine.record.copies_arrive(w, target, number, i)
             target.arrive(1, i, w)
 
     def run(w: Any) -> None:
@@ -172,7 +178,9 @@ def _arrive(i: Instruction) -> Step:
             target = barrier_of(w, address, i)
             if not noinc:
                 target.pending += 1
-        w.machine.issue("cp.async.mbarrier.arrive", steps(w, addresses, tokens), i, w.cta.cluster)
+        # The copies are numbered as they are issued.
+        number = w.clock.copies if w.clock is not None else 0
+        w.machine.issue("cp.async.mbarrier.arrive", steps(w, addresses, tokens, number), i, w)
 
     return run
 
@@ -188,7 +196,8 @@ def _store_async(i: Instruction) -> Step:
     slots = [s for s, _ in i.srcs("a", np.dtype(f"float{bits}") if i.type[0] == "f" else dtype)]
     address, bar = scalar_reader(i, "addr"), scalar_reader(i, "bar")
     combine = reduction(i.mod("op"), i.type, "shared") if i.row.name == "red.async" else None
-    origin = Origin(i, Proxy.ASYNC, Done.MBARRIER_TX)
+    # PTX 8.6: where nothing else is said, an access is one of the generic proxy.
+    origin = Origin(i, Proxy.GENERIC, Done.MBARRIER_TX)
     size = bits // 8 * len(slots)
 
     def steps(w: Any, place: int, bar_address: int, values: Vec) -> Iterator[None]:
@@ -209,9 +218,8 @@ def _store_async(i: Instruction) -> Step:
     def run(w: Any) -> None:
         for lane in w.lanes():
             values = np.array([view(w.R[s], dtype)[lane] for s in slots], dtype)
-            w.machine.issue(
-                "st.async", steps(w, address(w, lane), bar(w, lane), values), i, w.cta.cluster
-            )
+            taken = steps(w, address(w, lane), bar(w, lane), values)
+            w.machine.issue("st.async", taken, i, w, lane)
 
     return run
 

@@ -29,9 +29,10 @@ class NamedBarrier:
     `votes` are (threads whose predicate holds, threads, warp, lanes) of a reduction; `results` its sums for each path.
     """
 
-    __slots__ = ("arrived", "expected", "results", "votes", "waiting")
+    __slots__ = ("arrived", "clock", "expected", "results", "votes", "waiting")
 
     def __init__(self) -> None:
+        self.clock: Any = None
         self.votes: list[tuple[int, int, int, int]] = []
         self.results: dict[tuple[int, int], tuple[int, int]] = {}
         self.arrived = 0
@@ -71,6 +72,10 @@ class Cta:
         self.engines: dict[Any, Any] = {}
         self.tensor: Any = None
         self.live = machine.threads
+        self.left: Any = None
+        self.visitors: dict[int, Any] = {}
+        self.visits: list[int] = []
+        """For the record: what the threads that have ended knew, and who else has been in its memory."""
         self.warps = [Warp(machine, self, i) for i in range(-(-machine.threads // LANES))]
         for warp in self.warps:
             machine.fill_registers(warp)
@@ -81,6 +86,8 @@ class Cta:
         self.machine.activity += 1
         if warp.groups:
             check_exit(warp, mask)
+        if self.machine.record is not None:
+            self.machine.record.ended(warp, mask)
         if self.live:
             for barrier in self.named:
                 if barrier.waiting:
@@ -100,10 +107,13 @@ class Cta:
             for _, _, warp, mask in barrier.votes:
                 barrier.results[warp, mask] = total
             barrier.votes = []
+        record = self.machine.record
         for path, following in barrier.waiting:
             path.pc = following
             path.waits = ""
             self.machine.wake(path)
+            if record is not None:
+                record.barrier_leave(path.warp, path.mask, barrier)
         barrier.waiting = []
         barrier.arrived = 0
         barrier.expected = None
@@ -142,6 +152,8 @@ class Cta:
                 ins=ins,
                 warp=warp,
             )
+        if self.machine.record is not None:
+            self.machine.record.barrier_arrive(warp, barrier)
         return barrier
 
     def barrier_sync(
@@ -183,6 +195,10 @@ class Cluster:
         self.waiting: list[tuple[Path, int, int]] = []
         self.pending = 0
         """Asynchronous operations in flight that touch memory of the cluster."""
+        self.components: Any = None
+        self.clock: Any = None
+        self.released: Any = None
+        """For the record: its clocks' components, and what arrivals on the cluster barrier have released."""
         self.pair_allocations: dict[tuple[int, int], dict[int, int]] = {}
         self.ctas: list[Cta] = []
         for z in range(cz):
@@ -206,6 +222,8 @@ class Cluster:
                     "TK305", "barrier.cluster.arrive twice without a wait", ins=ins, warp=warp
                 )
             marks[lane] = self.phase
+        if self.machine.record is not None:
+            self.machine.record.cluster_arrive(warp, ins.mod("sem") == "relaxed")
         self.arrived += warp.mask.bit_count()
         self._release()
 
@@ -215,10 +233,15 @@ class Cluster:
         self.arrived = 0
         self.phase += 1
         self.machine.activity += 1
+        record = self.machine.record
+        if record is not None:
+            record.cluster_release(self)
         for path, following, _ in self.waiting:
             path.pc = following
             path.waits = ""
             self.machine.wake(path)
+            if record is not None:
+                record.cluster_leave(path.warp, path.mask)
         self.waiting = []
 
     def wait(self, warp: Warp, path: Path, ins: Instruction, following: int) -> int:
@@ -228,6 +251,8 @@ class Cluster:
                 raise Stop("TK305", "barrier.cluster.wait without an arrive", ins=ins, warp=warp)
         phase = max(marks[lane] for lane in warp.lanes())
         if phase < self.phase:
+            if self.machine.record is not None:
+                self.machine.record.cluster_leave(warp, warp.mask)
             return following
         path.pc = following
         path.waits = f"the cluster barrier ({self.arrived} of {self.live} threads there)"

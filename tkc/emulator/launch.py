@@ -11,14 +11,17 @@ import numpy as np
 from tkc.diagnostics import Location, TkcError, nearest
 from tkc.emulator.functions import address_of
 from tkc.emulator.lanes import U8
-from tkc.emulator.machine import MODELS, SCHEDULES, Machine
+from tkc.emulator.machine import SCHEDULES, Machine
 from tkc.emulator.parameters import Buffers, arrays_in, check_maps, parameters
 from tkc.emulator.program import Program
 from tkc.emulator.reader import read
+from tkc.emulator.record import Record
+from tkc.emulator.repeats import repeated
 from tkc.emulator.report import Report
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.syntax import Module, Variable
 from tkc.emulator.watch import Watch
+from tkc.ir.isa.assumptions import MODELS, PRACTICE
 from tkc.ir.isa.targets import TARGETS, Target
 
 Dim = Sequence[int] | int
@@ -120,13 +123,16 @@ def emulate(
     file: str = "<ptx>",
     sm_count: int | None = None,
     watch: Watch | None = None,
+    races: bool = True,
+    runs: int = 1,
 ) -> Report:
     """Runs a kernel of a PTX text on the CPU and reports what it found.
 
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, bytes, or `Struct`s.
     `shared_bytes` is dynamic shared memory; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on and
-    turns Ctrl-C into a finding. Raises TkcError where the text, the launch or an argument is wrong; what the kernel
+    turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches with as many seeds, from
+    `seed` on, each on the arguments as they were given, and reports what any of them found. Raises TkcError where the text, the launch or an argument is wrong; what the kernel
     does wrong is in the report.
     """
     if schedule not in SCHEDULES:
@@ -145,10 +151,42 @@ def emulate(
     required = program.function.directives.get("reqnctapercluster")
     if required and cluster_size == (1, 1, 1):
         cluster_size = _three(required, "cluster")
+    if runs < 1:
+        raise TkcError.at("TK120", f"{runs} runs: expected at least one")
     if shared_bytes < 0:
         raise TkcError.at("TK418", f"{shared_bytes} bytes of shared memory")
     grid3, block3 = _three(grid, "grid"), _three(block, "block")
     _check_launch(program, target, block3, grid3, cluster_size)
+    check_maps(args, target)
+    dims = (grid3, block3, cluster_size)
+
+    def once(seed: int, model: str) -> Machine:
+        machine = _machine(program, target, dims, int(shared_bytes), args, schedule, seed, model)
+        machine.max_steps = max_steps
+        machine.watch = watch
+        if races:
+            machine.record = machine.memory.observer = Record(machine, model)
+        if sm_count is not None:
+            machine.sm_count = sm_count
+        machine.run()
+        return machine
+
+    if runs == 1 and model == PRACTICE:
+        return once(seed, model).report
+    return repeated(once, args, range(seed, seed + runs), model)
+
+
+def _machine(
+    program: Program,
+    target: Target,
+    dims: tuple[tuple[int, int, int], tuple[int, int, int], tuple[int, int, int]],
+    dynamic_shared: int,
+    args: Sequence[Any],
+    schedule: str,
+    seed: int,
+    model: str,
+) -> Machine:
+    """A machine with the launch's memory and parameters in place; `dims` are grid, block and cluster."""
     memory = Memory()
     buffers = Buffers(memory)
     function = program.function
@@ -159,22 +197,20 @@ def emulate(
             for array, poisoned in arrays_in(argument)
         ]
     )
-    check_maps(args, target)
     params, offsets = parameters(function, args, buffers)
     variables = _place_variables(program, memory, offsets)
     machine = Machine(
         program,
         target,
-        grid=grid3,
-        block=block3,
-        cluster=cluster_size,
-        dynamic_shared=int(shared_bytes),
+        grid=dims[0],
+        block=dims[1],
+        cluster=dims[2],
+        dynamic_shared=dynamic_shared,
         memory=memory,
         params=params,
         schedule=schedule,
         seed=seed,
         model=model,
-        max_steps=max_steps,
     )
     machine.variables.update(variables)
     machine.variables.update(program.local_offsets)
@@ -185,10 +221,7 @@ def emulate(
             "TK204",
             f"{total} bytes of shared memory in a CTA, {target.name} has {target.shared_per_cta}",
         )
-    machine.watch = watch
-    if sm_count is not None:
-        machine.sm_count = sm_count
-    return machine.run()
+    return machine
 
 
 def _place_variables(program: Program, memory: Memory, params: Mapping[int, int]) -> dict[int, int]:

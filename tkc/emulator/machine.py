@@ -2,7 +2,9 @@
 
 A path runs until it waits, parts, ends, or has used its share of steps. Asynchronous operations are generators: each
 `yield` is a point at which something else may happen first. Schedule "eager" completes them where they are issued,
-"lazy" when nothing else can go on, "random" at random; all choices follow from the seed.
+"lazy" when nothing else can go on, "random" at random. "pct" gives every warp and operation a random priority, always
+steps the highest, and lowers it at a few random steps (probabilistic concurrency testing). All choices follow from the
+seed.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,23 +20,27 @@ import numpy as np
 from tkc.diagnostics import Severity
 from tkc.emulator.blas import one_thread
 from tkc.emulator.cta import Cluster, Cta
+from tkc.emulator.events import Who
 from tkc.emulator.follow import spread
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import constant
 from tkc.emulator.program import Program
+from tkc.emulator.races import name_of, sentence
+from tkc.emulator.record import Record
 from tkc.emulator.report import Finding, Report, Stop
 from tkc.emulator.spaces import Memory, Region
 from tkc.emulator.special import CLOCKS, special_value
 from tkc.emulator.statistics import count_instructions
 from tkc.emulator.syntax import Variable
 from tkc.emulator.warp import Path, Warp
+from tkc.ir.isa.memory import Done
 from tkc.ir.isa.targets import Target
 
 if TYPE_CHECKING:
     from tkc.emulator.watch import Watch
 
-SCHEDULES = ("eager", "lazy", "random")
-MODELS = ("strict", "practice")
+SCHEDULES = ("eager", "lazy", "random", "pct")
+PREEMPTIVE = ("random", "pct")
 QUANTUM = 2000
 """Steps that a path may do before others get their turn."""
 
@@ -42,10 +48,13 @@ PATIENCE = 400
 """How often a path that has used its turn without any effect gets another one while nobody else can go on."""
 
 IDLE_STEPS = 1_000_000
-"""Steps of the whole launch without any effect after which it counts as hung, in the random schedule."""
+"""Steps of the whole launch without any effect after which it counts as hung, where warps are interleaved."""
+
+PCT_CHANGE = 0.01
+"""How likely the pct schedule lowers the priority of what has just stepped."""
 
 STALLED_STEPS = 20_000
-"""Steps without any effect after which the random schedule lets more lanes or another cluster start."""
+"""Steps without any effect after which more lanes or another cluster may start, where warps are interleaved."""
 
 RESERVED_SHARED = 1024
 """Bytes at the start of the shared window that the system keeps."""
@@ -112,6 +121,7 @@ class Machine:
         self.variables: dict[int, int] = {}
         self.local_size = 0
         self.watch: Watch | None = None
+        self.record: Record | None = None
         self.running: Path | None = None
         self.done_ctas = 0
         self._seen: set[tuple[str, int]] = set()
@@ -120,6 +130,7 @@ class Machine:
         self._next: tuple[int, int, int] | None = None
         self._changed = (-1, 0)
         self._live: list[Cluster] = []
+        self._priorities: dict[Any, float] = {}
         self.lay_out_shared()
 
     # Variables
@@ -181,6 +192,15 @@ class Machine:
         finding = self.finding(code, message, ins, agent, warning, accesses, notes)
         (self.report.warnings if warning else self.report.faults).append(finding)
 
+    def raced(
+        self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]
+    ) -> None:
+        """Adds a race: both accesses, and what would order them."""
+        found = self.finding(code, message, new.ins, None, False, (), notes)
+        sentences = tuple(sentence(who, place, self.program) for who in (new, old))
+        agents = (name_of(new), name_of(old))
+        self.report.races.append(replace(found, agents=agents, accesses=sentences))
+
     def finding(
         self,
         code: str,
@@ -199,6 +219,17 @@ class Machine:
         severity = Severity.WARNING if warning else Severity.ERROR
         line = ins.line if ins is not None else 0
         return Finding(code, message, line, location, agents, accesses, notes, severity)
+
+    def waits_of(self, op: Any) -> str:
+        """How the bulk groups of an operation's thread were awaited: "short" of it, by an "other" thread, or ""."""
+        own = op.warp.groups.get(("bulk", op.lane))
+        if own is not None and own.waited:
+            return "short"
+        for warp in op.warp.cta.warps:
+            for key, groups in warp.groups.items():
+                if key[0] == "bulk" and groups.waited and not groups.used:
+                    return "other"
+        return ""
 
     def instruction_at(self, line: int) -> Instruction | None:
         """The instruction of a line of the text."""
@@ -235,9 +266,31 @@ class Machine:
         return PARKED
 
     def issue(
-        self, name: str, steps: Iterator[None], ins: Instruction, cluster: Cluster, pipe: Any = None
+        self,
+        name: str,
+        steps: Iterator[None],
+        ins: Instruction,
+        w: Warp,
+        lane: int | None = None,
+        done: Done = Done.MBARRIER_TX,
+        pipe: Any = None,
+        token: Any = None,
     ) -> None:
-        """Starts an asynchronous operation; those of one `pipe` keep their order."""
+        """Starts an asynchronous operation of a lane (None: of the active ones); those of one `pipe` keep their order.
+
+        `done` is the event after which it is complete, `token` what its thread waits for.
+        """
+        if self.record is not None:
+            op = self.record.issued(name, w, lane, ins, done)
+            if token is not None:
+                token.operation = op
+            steps = self.record.follow(op, steps)
+        self.start(name, steps, ins, w.cta.cluster, pipe)
+
+    def start(
+        self, name: str, steps: Iterator[None], ins: Instruction, cluster: Cluster, pipe: Any
+    ) -> None:
+        """Runs an operation, now or later."""
         if self.watch is not None and self.running is not None:
             steps = self.watch.issued(steps, ins, self.running.warp)
         if self.schedule == "eager":
@@ -248,8 +301,8 @@ class Machine:
         cluster.pending += 1
         self.operations.append(Operation(name, steps, pipe, ins, cluster))
 
-    def _advance(self) -> None:
-        """One step of one operation in flight: the oldest, or a random one."""
+    def _heads(self) -> list[Operation]:
+        """The operations in flight that may step: of those in one pipe, the oldest."""
         heads: list[Operation] = []
         pipes: list[Any] = []
         for operation in self.operations:
@@ -258,7 +311,13 @@ class Machine:
                     continue
                 pipes.append(operation.pipe)
             heads.append(operation)
-        operation = self.random.choice(heads) if self.schedule == "random" else heads[0]
+        return heads
+
+    def _advance(self, operation: Operation | None = None) -> None:
+        """One step of an operation in flight: the oldest if none is given, or a random one."""
+        if operation is None:
+            heads = self._heads()
+            operation = self.random.choice(heads) if self.schedule == "random" else heads[0]
         self.activity += 1
         try:
             next(operation.steps)
@@ -338,7 +397,7 @@ class Machine:
 
     def _turn(self) -> bool:
         """Lets somebody step; false where nothing has changed for so long that nothing will."""
-        if self.schedule != "random":
+        if self.schedule not in PREEMPTIVE:
             self._run(self.ready.popleft(), QUANTUM)
             return True
         now = self.activity + self.memory.writes
@@ -348,6 +407,9 @@ class Machine:
             self._changed = (now, self.steps)
         elif self.steps - self._changed[1] > IDLE_STEPS:
             return False
+        if self.schedule == "pct":
+            self._highest()
+            return True
         chance = self.random.random
         if self.operations and chance() < 0.3:
             self._advance()
@@ -355,6 +417,29 @@ class Machine:
         self.ready.rotate(-self.random.randrange(len(self.ready)))
         self._run(self.ready.popleft(), 1 + int(64 * chance()))
         return True
+
+    def _highest(self) -> None:
+        """Steps what has the highest priority, which is sometimes lowered below all others."""
+        draw, given = self.random.random, self._priorities
+
+        def priority(of: Any) -> float:
+            found = given.get(of)
+            if found is None:
+                found = given[of] = draw()
+            return found
+
+        path = max(self.ready, key=lambda p: priority(p.warp))
+        best: Any = path.warp
+        if self.operations:
+            operation = max(self._heads(), key=lambda o: priority(id(o)))
+            if priority(id(operation)) > priority(best):
+                best = id(operation)
+                self._advance(operation)
+        if best is path.warp:
+            self.ready.remove(path)
+            self._run(path, 1 + int(64 * draw()))
+        if draw() < PCT_CHANGE:
+            given[best] = -float(self.steps)
 
     def _unstick(self) -> bool:
         """Lets lanes go on that wait for their siblings at a join, or else starts another cluster."""

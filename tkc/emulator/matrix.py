@@ -30,7 +30,7 @@ class _Rows:
     """The rows that the first lanes of a warp name."""
 
     def __init__(self, i: Instruction, count: int) -> None:
-        self.origin = Origin(i)
+        self.origin = Origin(i, collective=True)
         self.resolve = resolver(i, "addr", i.mod("space", "shared"), self.origin, _ROW)
         self.count = count
 

@@ -34,6 +34,7 @@ class MBarrier:
     __slots__ = (
         "address",
         "bytes",
+        "clock",
         "conditional",
         "cta",
         "expected",
@@ -50,6 +51,8 @@ class MBarrier:
         self.bytes = 0
         self.phase = 0
         self.waiting: list[Any] = []
+        self.clock: Any = None
+        """For the happens-before record: what its arrivals released."""
         self.conditional = False
         """Whether it has the layout that counts reports of copies (v1)."""
 
@@ -83,6 +86,8 @@ class MBarrier:
         """`count` bytes have come."""
         self.bytes -= count
         self._check(ins, agent)
+        if self.clock is not None:
+            self.cta.machine.record.complete(self, ins)
         self._settle()
 
     def _check(self, ins: Instruction, agent: Any) -> None:
@@ -100,6 +105,8 @@ class MBarrier:
         machine.activity += 1
         if self.pending or self.bytes:
             return
+        if self.clock is not None:
+            machine.record.phase_over(self)
         self.phase += 1
         self.pending = self.expected
         waiting, self.waiting = self.waiting, []
@@ -179,6 +186,8 @@ def _init(i: Instruction) -> Step:
                 w.machine.memory.write(w, origin, region, offsets, np.zeros(1, U64), 64)
             made = w.cta.barriers[offset] = MBarrier(w.cta, address, expected)
             made.conditional = i.mod("layout").endswith("v1")
+            if w.machine.record is not None:
+                w.machine.record.barrier_init(w, made)
             w.machine.activity += 1
 
     return run
@@ -218,6 +227,8 @@ def _arrive(i: Instruction) -> Step:
         if mask >= 0:
             _multicast(w, addresses)
             return
+        if w.machine.record is not None:
+            _tell(w, i, addresses)
         phases: list[int] = []
         counts = view(R[count], U32)[SELECT[w.mask]].tolist() if count >= 0 else None
         sizes = view(R[size], U32)[SELECT[w.mask]].tolist() if expects else None
@@ -247,12 +258,29 @@ def _arrive(i: Instruction) -> Step:
             for cta in w.cta.cluster.ctas:
                 if ranks >> cta.rank & 1:
                     bar = find(cta, address & 0xFFFFFF, i, w)
+                    if w.machine.record is not None and "arrive" in i.row.mnemonic:
+                        w.machine.record.arrive(w, bar, 1 << lane, i)
                     if expects:
                         bar.expect(int(view(R[size], U32)[lane]), i, w)
                     if "arrive" in i.row.mnemonic:
                         bar.arrive(int(view(R[count], U32)[lane]) if count >= 0 else 1, i, w)
 
     return run
+
+
+def _by_barrier(w: Any, i: Instruction, addresses: list[int]) -> list[tuple[MBarrier, int]]:
+    """The objects that the active lanes name, each with the mask of its lanes."""
+    if addresses.count(addresses[0]) == len(addresses):
+        return [(barrier_at(w, addresses[0], i), w.mask)]
+    masks: dict[int, int] = {}
+    for lane, address in zip(SELECT[w.mask].tolist(), addresses, strict=True):
+        masks[address] = masks.get(address, 0) | 1 << lane
+    return [(barrier_at(w, address, i), mask) for address, mask in masks.items()]
+
+
+def _tell(w: Any, i: Instruction, addresses: list[int]) -> None:
+    for bar, mask in _by_barrier(w, i, addresses):
+        w.machine.record.arrive(w, bar, mask, i)
 
 
 def _pending(i: Instruction) -> Step:
@@ -341,6 +369,10 @@ def _wait(i: Instruction) -> Semantic:
                 w.put_predicate(q, 0)
             if w.taint:
                 w.taint_result(p, 0)
+            if done and w.machine.record is not None:
+                for bar, mask in _by_barrier(w, i, read(w)):
+                    if mask & done:
+                        w.machine.record.waited(w, bar, mask & done, i)
             if missing and not suspends:
                 return w.machine.spin(path, following)
             return following

@@ -63,7 +63,7 @@ def read_parts(
     shape = (active, count) if count > 1 else (active,)
     values = np.zeros(shape, UNSIGNED[width])
     for region, offsets, where in parts:
-        values[where] = memory.read(w, origin, region, offsets, width, count)
+        values[where] = memory.read(w, origin, region, offsets, width, count, where)
         unwritten = memory.unwritten(region, offsets, unit)
         if unwritten is not None:
             bad |= lanes_where(w, where, unwritten)
@@ -77,7 +77,14 @@ def write_parts(
     memory = w.machine.memory
     for region, offsets, where in parts:
         memory.write(
-            w, origin, region, offsets, values if where is None else values[where], width, count
+            w,
+            origin,
+            region,
+            offsets,
+            values if where is None else values[where],
+            width,
+            count,
+            where,
         )
         if bad:
             lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]

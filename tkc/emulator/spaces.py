@@ -37,13 +37,25 @@ class Origin:
     ins: Instruction
     proxy: Proxy = Proxy.GENERIC
     done: Done = Done.NOW
+    collective: bool = False
+    """Whether the lanes of a warp make the access together, so that no place belongs to one of them."""
 
 
 class Observer(Protocol):
-    """Sees every access before it happens: `offsets` are byte offsets into the region, each of `size` bytes."""
+    """Sees every access before it happens: `offsets` are byte offsets into the region, each of `size` bytes.
+
+    `where` says which of the active lanes they belong to, where they are not one for each.
+    """
 
     def access(
-        self, agent: Any, origin: Origin, kind: Kind, region: Region, offsets: Vec, size: int
+        self,
+        agent: Any,
+        origin: Origin,
+        kind: Kind,
+        region: Region,
+        offsets: Vec,
+        size: int,
+        where: Vec | None = None,
     ) -> None: ...
 
     def tensor_access(
@@ -68,6 +80,7 @@ class Region:
         "_views",
         "base",
         "base_vec",
+        "cells",
         "data",
         "name",
         "owner",
@@ -93,6 +106,8 @@ class Region:
         self.size = len(data)
         self.shadow = shadow
         self.owner = owner
+        self.cells: Any = None
+        """What the happens-before record keeps of it."""
         self._views: dict[int, Vec] = {}
         self._shadows: dict[int, Vec] = {}
 
@@ -141,6 +156,8 @@ class Memory:
         self.regions: list[Region] = []
         self._bases: list[int] = []
         self._next = GLOBAL_START
+        self.values: Vec | None = None
+        """What the write at hand is about to write, for the observer."""
         self.writes = 0
         """Counts writes, so that the scheduler can tell whether anything has changed."""
 
@@ -167,7 +184,14 @@ class Memory:
     # The one place of access
 
     def read(
-        self, agent: Any, origin: Origin, region: Region, offsets: Vec, width: int, count: int = 1
+        self,
+        agent: Any,
+        origin: Origin,
+        region: Region,
+        offsets: Vec,
+        width: int,
+        count: int = 1,
+        where: Vec | None = None,
     ) -> Vec:
         """Items of `count` words of `width` bits at byte offsets; shape (n,) or (n, count). Faults stop the launch."""
         unit = width // 8 * count
@@ -175,7 +199,7 @@ class Memory:
         if unit > 1 and np.count_nonzero(offsets & low):
             raise misaligned(agent, origin, region, offsets, unit)
         if self.observer is not None:
-            self.observer.access(agent, origin, Kind.READ, region, offsets, unit)
+            self.observer.access(agent, origin, Kind.READ, region, offsets, unit, where)
         try:
             return region.view(width, count).take(offsets >> shift, axis=0)
         except IndexError:
@@ -192,6 +216,7 @@ class Memory:
         values: Vec,
         width: int,
         count: int = 1,
+        where: Vec | None = None,
     ) -> None:
         """Writes items; of two at one place the later wins. Faults stop the launch."""
         unit = width // 8 * count
@@ -199,7 +224,8 @@ class Memory:
         if unit > 1 and np.count_nonzero(offsets & low):
             raise misaligned(agent, origin, region, offsets, unit)
         if self.observer is not None:
-            self.observer.access(agent, origin, Kind.WRITE, region, offsets, unit)
+            self.values = values
+            self.observer.access(agent, origin, Kind.WRITE, region, offsets, unit, where)
         self.writes += 1
         index = offsets >> shift
         try:

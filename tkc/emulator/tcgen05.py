@@ -120,7 +120,8 @@ class Multiply:
             masks = [int(view(R[s], U32)[lane]) for s in self.disabled]
             w.machine.report.count("mma.tcgen05")
             steps = self._steps(w, ctas, what, enabled, values, scales, masks)
-            w.machine.issue("tcgen05.mma", steps, i, w.cta.cluster, pipe_of(w, ctas))
+            done = Done.TCGEN05_COMMIT
+            w.machine.issue("tcgen05.mma", steps, i, w, lane, done, pipe_of(w, ctas))
 
     def _steps(
         self,
@@ -368,6 +369,8 @@ def _commit(i: Instruction) -> Step:
     def steps(w: Any, bars: list[MBarrier]) -> Iterator[None]:
         yield
         for bar in bars:
+            if w.machine.record is not None:
+                w.machine.record.commit(bar, i)
             bar.arrive(1, i, f"tensor core of {w.cta.name}")
 
     def run(w: Any) -> None:
@@ -376,7 +379,8 @@ def _commit(i: Instruction) -> Step:
             to, place = shared_place(w, int(w.R[slot][lane]) + offset, i)
             bars = [find(cta, place, i, w) for cta in receivers(w, mask, to, i)]
             ctas = ctas_of(w, i, size)
-            w.machine.issue("tcgen05.commit", steps(w, bars), i, w.cta.cluster, pipe_of(w, ctas))
+            done = Done.TCGEN05_COMMIT
+            w.machine.issue("tcgen05.commit", steps(w, bars), i, w, lane, done, pipe_of(w, ctas))
 
     return run
 
@@ -454,9 +458,8 @@ def _cp(i: Instruction) -> Step:
             word = int(view(w.R[desc], U64)[lane])
             address = int(view(w.R[taddr], U32)[lane]) + t_offset
             ctas = ctas_of(w, i, size)
-            w.machine.issue(
-                "tcgen05.cp", steps(w, ctas, word, address), i, w.cta.cluster, pipe_of(w, ctas)
-            )
+            taken, done = steps(w, ctas, word, address), Done.TCGEN05_COMMIT
+            w.machine.issue("tcgen05.cp", taken, i, w, lane, done, pipe_of(w, ctas))
 
     return run
 
@@ -483,9 +486,16 @@ def _shift(i: Instruction) -> Step:
         for lane in w.lanes():
             address = int(view(w.R[taddr], U32)[lane]) + t_offset
             ctas = ctas_of(w, i, size)
-            w.machine.issue(
-                "tcgen05.shift", steps(w, ctas, address), i, w.cta.cluster, pipe_of(w, ctas)
-            )
+            taken, done = steps(w, ctas, address), Done.TCGEN05_COMMIT
+            w.machine.issue("tcgen05.shift", taken, i, w, lane, done, pipe_of(w, ctas))
+
+    return run
+
+
+def _fence(before: bool) -> Step:
+    def run(w: Any) -> None:
+        if w.machine.record is not None:
+            w.machine.record.fence_tensor(w, before)
 
     return run
 
@@ -499,6 +509,6 @@ SEMANTICS: dict[str, Builder] = {
     "tcgen05.shift": _shift,
     "tcgen05.commit": _commit,
     "tcgen05.commit.wide": _commit,
-    "tcgen05.fence::before_thread_sync": lambda i: lambda w: None,
-    "tcgen05.fence::after_thread_sync": lambda i: lambda w: None,
+    "tcgen05.fence::before_thread_sync": lambda i: _fence(True),
+    "tcgen05.fence::after_thread_sync": lambda i: _fence(False),
 }

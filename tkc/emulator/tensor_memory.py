@@ -25,6 +25,8 @@ class TensorMemory:
 
     def __init__(self, cta: Cta, columns: int) -> None:
         self.cta = cta
+        self.cells: Any = None
+        """What the happens-before record keeps of it."""
         self.name = f"tensor memory of {cta.name}"
         self.columns = columns
         self.data = np.zeros((TENSOR_LANES, columns), U32)

@@ -74,6 +74,10 @@ def _alloc(i: Instruction) -> Semantic:
             address -= SHARED_WINDOW
         for region, offsets, _ in shared_parts(w, origin, np.array([address], U32), False):
             w.machine.memory.write(w, origin, region, offsets, np.array([start], U32), 32)
+        if w.machine.record is not None:
+            tensor = tensor_of(w.cta)
+            count = w.uniform(columns)
+            w.machine.record.lifetime(w, origin, tensor, start, count, [])
 
     def make(following: int) -> Ending:
         def run(w: Any, path: Any) -> int:
@@ -126,11 +130,15 @@ def _wait_for_room(w: Any, path: Any, following: int, tensor: TensorMemory, coun
 def _dealloc(i: Instruction) -> Semantic:
     taddr, columns = i.src("taddr", U32), i.src("columns", U32)
     size = group_size(i)
+    origin = Origin(i, Proxy.TENSOR)
 
     def run(w: Any) -> None:
         tensor = tensor_of(w.cta)
         _use_group(tensor, size, i, w)
         _, start = split_address(w.uniform(taddr))
+        if w.machine.record is not None:
+            pair = [] if size == 1 else [tensor_of(c) for c in pair_of(w, i)]
+            w.machine.record.lifetime(w, origin, tensor, start, w.uniform(columns), pair)
         tensor.free(start, w.uniform(columns), i, w)
         for path in tensor.waiting:
             w.machine.wake(path)
@@ -287,7 +295,13 @@ def _st(i: Instruction) -> Semantic:
 
 
 def _wait(i: Instruction) -> Semantic:
-    return Collective(lambda w: None)
+    what = "ld" if i.row.name.endswith("ld") else "st"
+
+    def run(w: Any) -> None:
+        if w.machine.record is not None:
+            w.machine.record.moved(w, what)
+
+    return Collective(run)
 
 
 SEMANTICS: dict[str, Builder] = {

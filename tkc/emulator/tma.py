@@ -275,7 +275,7 @@ def _load(i: Instruction) -> Step:
             size = sum(b.data_bytes for b in boxes)
             w.machine.report.count("bytes.tma.load", size * len(ctas))
             steps = _load_steps(w, i, origin, boxes, ctas, offset, bars, size)
-            w.machine.issue("tensor load", steps, i, w.cta.cluster)
+            w.machine.issue("tensor load", steps, i, w, lane)
 
     return run
 
@@ -338,7 +338,7 @@ def _store(kind: str) -> Builder:
                     token,
                     i.mod("op") if kind == "reduce" else "",
                 )
-                w.machine.issue("tensor store", steps, i, w.cta.cluster)
+                w.machine.issue("tensor store", steps, i, w, lane, Done.BULK_GROUP, token=token)
 
         return run
 

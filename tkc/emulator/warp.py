@@ -86,6 +86,7 @@ class Warp:
     __slots__ = (
         "R",
         "alive",
+        "clock",
         "cta",
         "full",
         "groups",
@@ -116,6 +117,7 @@ class Warp:
         self.mask = self.alive
         self.full = self.mask == FULL
         self.taint: dict[int, int] = {}
+        self.clock: Any = None
         self.parked: dict[int, list[tuple[Path, int, Step, Step, int]]] = {}
         self.groups: dict[Any, Any] = {}
         self.joins: dict[Join, None] = {}

@@ -153,7 +153,13 @@ class Operation:
                 "TK316", "the warps of a warpgroup issue different wgmma", ins=self.i, warp=w
             )
         w.machine.report.count("mma.wgmma")
-        w.machine.issue("wgmma", self._steps(w, group, came), self.i, w.cta.cluster, group)
+        machine = w.machine
+        steps = self._steps(w, group, came)
+        if machine.record is not None:
+            warps = [warp for warp, *_ in came.values()]
+            op = machine.record.issued_together("wgmma", warps, self.i, number)
+            steps = machine.record.follow(op, steps)
+        machine.start("wgmma", steps, self.i, w.cta.cluster, group)
 
     def _steps(self, w: Any, group: Warpgroup, came: dict[int, tuple[Any, ...]]) -> Iterator[None]:
         yield
@@ -323,6 +329,8 @@ def _wait(i: Instruction) -> Semantic:
             kept = len(mine.commits) - newest
             if kept <= 0 or group.done >= mine.commits[kept - 1]:
                 if kept > 0:
+                    if w.machine.record is not None:
+                        w.machine.record.multiplied(w, mine.commits[kept - 1])
                     del mine.commits[: kept - 1]
                 return following
             path.pc = following - 1

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.explicit_syntax as E
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
@@ -86,6 +87,7 @@ def check_kernel(
     declared = Declarations(scope, kernel, overrides)
     declared.read()
     scope.multicast = declared.clauses.multicast
+    scope.ctas = declared.clauses.ctas
     roles: list[P.Role] = []
     whole = True
     for statement in kernel.body:
@@ -104,6 +106,13 @@ def check_kernel(
     if not roles:
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
+        )
+    if "dependent" in declared.clauses.said and not scope.awaits_grids and whole:
+        scope.error(
+            "TK106",
+            "`launch dependent` starts the kernel before the one ahead of it has ended: a role that reads what that "
+            "one wrote begins with `wait pdl`, and none does",
+            declared.clauses.said["dependent"],
         )
     if whole and declared.whole:
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
@@ -391,7 +400,8 @@ class _Role:
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
-            written_here = scope.cleared if tile.accumulator else scope.written
+            cleared_here = tile.accumulator and tile.scale is None
+            written_here = scope.cleared if cleared_here else scope.written
             if owned.direction == "put" and name not in written_here and quiet:
                 self._unwritten(tile, owned)
             del scope.owned[name]
@@ -508,7 +518,8 @@ class _Role:
         return pipe
 
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
-        how = f"`{tile.name} = 0`" if tile.accumulator else f"`{tile.name} <- ...`"
+        cleared = tile.accumulator and tile.scale is None
+        how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
         maybe = tile.name in self.scope.written
         told = (
             f"writes `{tile.name}` only in a loop, which may run no times"
@@ -524,7 +535,7 @@ class _Role:
 
     # the rest
 
-    def _evaluate(self, s: S.Evaluate) -> None:
+    def _evaluate(self, s: S.Evaluate) -> X.Do:
         e = s.value
         if (
             isinstance(e, S.Name)
@@ -535,7 +546,10 @@ class _Role:
         if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
             meant = "=" if e.operator == "==" else "<-"
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
-        value = describe(self.values.evaluate(e))
+        found = self.values.evaluate(e)
+        if isinstance(found, X.Atomic):
+            return X.Do(found, s.span)
+        value = describe(found)
         self._fail(
             "TK106",
             f"{value} is used for nothing: expected a copy `<-` or an assignment `=`",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
-COMPILED = ("persistent", "pair", "cluster")
+COMPILED = ("persistent", "pair", "cluster", "dependent")
 MOST_CTAS = 8
 """CTAs of a cluster that every GPU takes (PTX: cluster dimensions)."""
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.clauses import Clauses
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
@@ -89,8 +90,12 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
-        self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
+        for tile in self.made:
+            if isinstance(tile, Tile) and tile.scale and tile.name not in self.scope.pipe_of:
+                self.scope.later(f"block scales in no pipe, here of `{tile.name}`", tile.span)
+                self.whole = False
         self.scope.broken = not self.whole
+        self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 
     def _give_up(self, statement: Any) -> None:
         """The names of a wrong declaration exist, so that their uses are not reported as well."""
@@ -171,7 +176,9 @@ class Declarations:
             self.arguments.append(given)
 
     def _tensor(self, word: Word, type_: S.Expression) -> None:
-        dtype, axes = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
+        dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
+        if scale is not None and len(axes) < 2:
+            self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
         if not 1 <= len(axes) <= MAX_RANK:
             self._later(
                 f"a tensor of {plural(len(axes), 'axis', 'axes')}: it has 1 to {MAX_RANK}",
@@ -200,14 +207,14 @@ class Declarations:
                     axis.span,
                 )
             dims.append(size)
-        tensor = Tensor(word.text, dtype, tuple(dims), word.span)
+        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale)
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
 
     def _shaped(
         self, type_: S.Expression, head: str, example: str
-    ) -> tuple[str, list[S.Expression]]:
-        """dtype and axes of `head[dtype, axes]`."""
+    ) -> tuple[str, list[S.Expression], scaling.Scale | None]:
+        """dtype, axes and block scales of `head[dtype, axes, scale = ...]`."""
         base = (
             type_.base
             if isinstance(type_, S.Index)
@@ -226,18 +233,17 @@ class Declarations:
             near = nearest(name, [head]) if name else None
             hint = f"; did you mean `{near}`" if near else ""
             self._fail("TK106", f"expected {example}{hint}", type_.span)
-        for argument in type_.arguments:
-            if argument.name is not None:
-                self._later(f"`{argument.name.text} = ...` in a type", argument.name.span)
-        first, *axes = [a.value for a in type_.arguments] or [type_]
+        first, *axes = [a.value for a in type_.arguments if a.name is None] or [type_]
         dtype = first.text if isinstance(first, S.Name) else ""
         if dtype not in DTYPES:
             near = nearest(dtype, list(DTYPES)) if dtype else None
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
-        if DTYPES[dtype].bits < 8:
-            self._later(f"{dtype}, whose elements are smaller than a byte", first.span)
-        return dtype, axes
+        scale = scaling.scale_of(self.values, type_, dtype)
+        if DTYPES[dtype].bits < 8 and (scale is None or DTYPES[dtype].bits != 4):
+            without = ", without block scales" if DTYPES[dtype].bits == 4 else ""
+            self._later(f"{dtype}, whose elements are smaller than a byte{without}", first.span)
+        return dtype, axes, scale
 
     # declarations
 
@@ -369,7 +375,15 @@ class Declarations:
         if isinstance(type_, S.Binary) and type_.operator == "*":
             depth = self.values.number(type_.right, "the number of slots")
             type_ = type_.left
-        dtype, axes = self._shaped(
+        if accumulator and isinstance(type_, S.Index) and _head(type_) == "scales":
+            scale, shape = scaling.scales_tile(self.values, type_)
+            for reference in s.names:
+                name = reference.name
+                tile = Tile(name.text, True, scale[0], shape, depth, name.span, scale)
+                if self.scope.define(name, what, tile):
+                    self.made.append(tile)
+            return
+        dtype, axes, scale = self._shaped(
             type_, "tile", f"`{s.kind} {s.names[0].name.text}: tile[dtype, rows, columns] * slots`"
         )
         vector = _head(type_) == "vector"
@@ -385,12 +399,14 @@ class Declarations:
                 f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {dtype}",
                 type_.span,
             )
-        shape: list[int] = []
-        for axis in axes:
-            shape.append(self.values.number(axis, "an extent of a tile"))
+        shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
+        if scale is not None:
+            if accumulator or vector:
+                self._fail("TK106", "block scales belong to shared tiles", type_.span)
+            scaling.check_tile(self.scope, scale, shape, type_.span)
         for reference in s.names:
             name = reference.name
-            tile = Tile(name.text, accumulator, dtype, tuple(shape), depth, name.span)
+            tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
 
@@ -456,6 +472,8 @@ class Declarations:
                 self._carry(pipe, tile, reference)
         if len({t.accumulator for t in kept}) > 1:
             self._later("a pipe of shared tiles and accumulators", s.span)
+        if len({scaling.holds_scales(t) for t in kept}) > 1:
+            self._later("a pipe of accumulators and scales", s.span)
         if len({t.depth for t in kept}) > 1:
             told = ", ".join(f"{t.name} * {t.depth}" for t in kept)
             notes = [

@@ -30,8 +30,18 @@ def describe(x: Any) -> str:
             return f"the integer {show(x.size)}"
         case Constant():
             return f"the number {x.value:g}"
+        case X.Spot():
+            return f"an element of {x.place.tile.name}"
+        case Slice() if not x.shape:
+            return f"an element of {x.tensor}, {x.dtype}"
         case Slice():
             return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
+        case Tile() if x.accumulator and x.scale is not None:
+            return f"the scales {x.name}"
+        case P.Scales():
+            return f"the scales of {x.tile.name}"
+        case P.Scaled():
+            return f"the scaled tile {x.tile.name}"
         case Tile():
             return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
         case X.Place():
@@ -44,9 +54,17 @@ def describe(x: Any) -> str:
             return f"a part of the block {x.block}"
         case X.Identity():
             return f"the {x.which}'s number"
-        case P.Variable() | P.Apply() | X.Number() | X.BlockNumber() if x.type == X.I32:
+        case (
+            P.Variable()
+            | P.Apply()
+            | X.Number()
+            | X.BlockNumber()
+            | X.Element()
+            | X.Atomic()
+            | X.Choose()
+        ) if x.type == X.I32:
             return "an integer of the kernel"
-        case P.Apply() if x.type == X.I1:
+        case P.Apply() | X.Choose() if x.type == X.I1:
             return "a condition"
         case Transposed():
             return f"the transpose of {x.tile.name}"

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, f32, i1, i32
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.explicit import (
+    ClusterBarrierOp,
     FenceOp,
+    GridLaunchOp,
+    GridWaitOp,
     IdentityOp,
     MmaCommitOp,
     MmaFenceOp,
@@ -23,12 +27,17 @@ from tkc.ir.stage.explicit import (
     WhileOp,
 )
 from tkc.ir.stage.types import BarriersType
+from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as T
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import BlockType, RegsType
 
 if TYPE_CHECKING:
     from tkc.frontend.lower import _Kernel as Kernel
+
+
+UNITS = {"rank": "rank", "unit": "index", "units": "count"}
+"""What a CTA is, as `stage.unit` calls it."""
 
 
 def integer(value: int) -> IntegerAttr:
@@ -67,13 +76,64 @@ def value(k: Kernel, x: Any) -> SSAValue:
     match x:
         case X.Number():
             return k.size(x.size, x.span)
+        case X.Identity() if x.which in UNITS:
+            of: dict[str, Attribute] = {"which": StringAttr(UNITS[x.which])}
+            return k.value(s.UnitOp, x.span, (), i32, of, name=x.which)
         case X.Identity():
             which: dict[str, Attribute] = {"which": StringAttr(x.which)}
             return k.value(IdentityOp, x.span, (), i32, which, name=x.which)
         case X.BlockNumber():
             return k.value(T.BlockNumberOp, x.span, [k.values[x.block]], i32)
+        case X.Element():
+            return k.value(LoadElementOp, x.span, _element(k, x.of), scalar(x.type), _ordered(x))
+        case X.Atomic():
+            return _atomic(k, x)
+        case X.Choose():
+            return _choose(k, x)
         case _:
             return _read(k, x)
+
+
+def scalar(type: P.Scalar) -> Attribute:
+    return i1 if type == X.I1 else i32 if type == X.I32 else f32
+
+
+def _choose(k: Kernel, x: X.Choose) -> SSAValue:
+    def side(value: P.Value) -> Region:
+        def fill(_: Sequence[SSAValue]) -> None:
+            outer, k.made = k.made, dict(k.made)
+            k.emit(s.YieldOp, x.span, [k.expression(value)])
+            k.made = outer
+
+        return k.region((), fill)
+
+    condition = k.expression(x.condition)
+    regions = [side(x.then), side(x.otherwise)]
+    return k.emit(s.IfOp, x.span, [condition], [scalar(x.type)], region=regions).results[0]
+
+
+def _element(k: Kernel, x: X.Spot | P.Slice) -> list[SSAValue]:
+    """A tensor and its indices, or a slot and its index."""
+    if isinstance(x, X.Spot):
+        return [place(k, x.place), k.expression(x.index)]
+    return [k.values[x.tensor], *(k.index(i, x.span) for i in x.indices)]
+
+
+def _ordered(x: X.Element | X.Atomic | X.StoreElement) -> dict[str, Attribute]:
+    """The order and scope of an access, which each thread that comes to it makes."""
+    return _named(sem=x.sem, scope=x.scope)
+
+
+def _atomic(k: Kernel, x: X.Atomic) -> SSAValue:
+    of, *indices = _element(k, x.of)
+    given = [k.expression(v) for v in x.given]
+    properties = {
+        "kind": StringAttr(x.kind),
+        **_ordered(x),
+        **segments(1, len(given), len(indices)),
+    }
+    operands = [of, *given, *indices]
+    return k.value(AtomicOp, x.span, operands, scalar(x.type), properties)
 
 
 def _read(k: Kernel, x: X.ReadPlace) -> SSAValue:
@@ -116,7 +176,14 @@ def _arrive(k: Kernel, x: X.Arrive) -> None:
     }
     if x.count != 1:
         properties["count"] = integer(x.count)
-    k.emit(s.MbarrierArriveOp, x.span, _entry(k, x.entry), properties=properties)
+    if (x.sem, x.scope) != ("release", "cta"):
+        properties |= {"sem": StringAttr(x.sem), "scope": StringAttr(x.scope)}
+    operands = [*_entry(k, x.entry), *_some(k, x.rank)]
+    k.emit(s.MbarrierArriveOp, x.span, operands, properties=properties)
+
+
+def _some(k: Kernel, x: P.Value | None) -> list[SSAValue]:
+    return [] if x is None else [k.expression(x)]
 
 
 def _expect(k: Kernel, x: X.Expect) -> None:
@@ -125,13 +192,22 @@ def _expect(k: Kernel, x: X.Expect) -> None:
         "by": StringAttr("one"),
         "id": k.site(f"expect.{x.entry.barrier.name}"),
     }
-    k.emit(s.MbarrierExpectOp, x.span, _entry(k, x.entry), properties=properties)
+    operands = [*_entry(k, x.entry), *_some(k, x.rank)]
+    k.emit(s.MbarrierExpectOp, x.span, operands, properties=properties)
 
 
 def _load(k: Kernel, x: X.Load) -> None:
     source = k.place(x.source)
-    operands = [source, place(k, x.destination), *_entry(k, x.entry)]
-    k.emit(T.TmaLoadOp, x.span, operands, properties=_named(hint=x.hint))
+    mask, rank = _some(k, x.mask), _some(k, x.rank)
+    operands = [source, place(k, x.destination), *_entry(k, x.entry), *mask, *rank]
+    properties = {**_named(hint=x.hint), **segments(1, 1, 1, 1, len(mask), len(rank))}
+    if x.bulk:
+        properties["bulk"] = UnitAttr()
+    k.emit(T.TmaLoadOp, x.span, operands, properties=properties)
+
+
+def _prefetch(k: Kernel, x: X.Prefetch) -> None:
+    k.emit(T.TmaPrefetchOp, x.span, [k.place(x.source)], properties=_named(hint=x.hint))
 
 
 def _named(**texts: str) -> dict[str, Attribute]:
@@ -141,6 +217,8 @@ def _named(**texts: str) -> dict[str, Attribute]:
 def _store(k: Kernel, x: X.Store) -> None:
     destination = k.place(x.destination)
     properties = _named(reduce=x.reduce, hint=x.hint)
+    if x.bulk:
+        properties["bulk"] = UnitAttr()
     k.emit(T.TmaStoreOp, x.span, [place(k, x.source), destination], properties=properties)
 
 
@@ -149,9 +227,19 @@ def _fill(k: Kernel, x: X.Fill) -> None:
     k.emit(t.CopyOp, x.span, [source, place(k, x.destination)])
 
 
+def _store_element(k: Kernel, x: X.StoreElement) -> None:
+    operands = [k.expression(x.value), *_element(k, x.of)]
+    k.emit(StoreElementOp, x.span, operands, properties=_ordered(x))
+
+
+def _do(k: Kernel, x: X.Do) -> None:
+    k.expression(x.value)
+
+
 def _commit(k: Kernel, x: X.CommitEntry) -> None:
     properties: dict[str, Attribute] = {"id": k.site(f"commit.{x.entry.barrier.name}")}
-    k.emit(s.Tcgen05CommitOp, x.span, _entry(k, x.entry), properties=properties)
+    operands = [*_entry(k, x.entry), *_some(k, x.mask)]
+    k.emit(s.Tcgen05CommitOp, x.span, operands, properties=properties)
 
 
 _GROUPS: dict[str, type[Any]] = {
@@ -174,7 +262,7 @@ def _group(k: Kernel, x: X.Group) -> None:
 
 def _fence(k: Kernel, x: X.Fence) -> None:
     properties: dict[str, Attribute] = {"id": k.site("fence")}
-    if x.kind == "proxy":
+    if x.kind == "proxy" and x.of != "alias":
         properties |= {"space": StringAttr(x.of), "guards": ArrayAttr([]), "by": StringAttr(x.by)}
         k.emit(s.ProxyFenceOp, x.span, properties=properties)
     elif x.kind == "tcgen05":
@@ -195,7 +283,19 @@ def _sync(k: Kernel, x: X.Sync) -> None:
         properties["number"] = integer(x.number)
         if x.threads:
             properties["threads"] = integer(x.threads)
+        if not x.waits:
+            properties["arrives"] = UnitAttr()
         k.emit(NamedBarrierOp, x.span, properties=properties)
+
+
+def _cluster(k: Kernel, x: X.ClusterBarrier) -> None:
+    properties: dict[str, Attribute] = {"does": StringAttr(x.does), "id": k.site("cluster")}
+    k.emit(ClusterBarrierOp, x.span, properties={**properties, **_named(sem=x.sem)})
+
+
+def _grid(k: Kernel, x: X.Grid) -> None:
+    properties: dict[str, Attribute] = {"id": k.site(f"pdl.{x.does}"), "by": StringAttr(x.by)}
+    k.emit(GridWaitOp if x.does == "wait" else GridLaunchOp, x.span, properties=properties)
 
 
 def _product(k: Kernel, x: X.Product) -> None:
@@ -208,6 +308,8 @@ def _product(k: Kernel, x: X.Product) -> None:
         "trans_b": integer(int(x.b.transposed)),
         "alone": UnitAttr(),
     }
+    if x.pair:
+        properties["pair"] = UnitAttr()
     k.emit(t.MmaOp, x.span, [d, a, b], properties=properties)
 
 
@@ -322,5 +424,7 @@ def turn(k: Kernel, x: P.Transfer, names: Sequence[str], make: Any) -> Operation
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
+    X.ClusterBarrier: _cluster, X.Grid: _grid, X.Prefetch: _prefetch,
+    X.StoreElement: _store_element, X.Do: _do,
     X.Registers: _registers, X.Elect: _elect, X.If: _if, X.While: _while, X.Range: _range,
 }  # fmt: skip

@@ -8,8 +8,8 @@ from tkc.frontend.syntax import Span
 
 I32, I1 = Scalar("i32"), Scalar("i1")
 
-IDENTITIES = ("lane", "warp", "thread")
-"""Names of what a thread is; plain names, which a program may give another meaning."""
+IDENTITIES = ("lane", "warp", "thread", "rank", "unit", "units")
+"""Names of what a thread and its CTA are; plain names, which a program may give another meaning."""
 
 # --- declarations and places ---
 
@@ -63,7 +63,7 @@ class Number(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """`lane`, `warp` or `thread`."""
+    """`lane`, `warp`, `thread`, and the CTA's `rank`, `unit` and `units`."""
 
     which: str
     span: Span
@@ -88,7 +88,72 @@ class ReadPlace(NamedTuple):
     span: Span
 
 
+class Spot(NamedTuple):
+    """`v[slot][i]`: an element of a shared vector."""
+
+    place: Place
+    index: Value
+    dtype: str
+    span: Span
+
+
+class Element(NamedTuple):
+    """`read(X[i, j], acquire, gpu)`, as a number."""
+
+    of: Spot | Slice
+    sem: str
+    scope: str
+    type: Scalar
+    span: Span
+
+
+class Atomic(NamedTuple):
+    """`atomic_add(X[i], 1)`: the value that was there."""
+
+    kind: str
+    of: Spot | Slice
+    given: tuple[Value, ...]
+    sem: str
+    scope: str
+    type: Scalar
+    span: Span
+
+
+class Choose(NamedTuple):
+    """`x if p else y` of numbers, where a side reads memory: it does so only where it is chosen."""
+
+    condition: Value
+    then: Value
+    otherwise: Value
+    type: Scalar
+    span: Span
+
+
+def accesses(x: object) -> bool:
+    """Whether a value reads memory, or updates it."""
+    if isinstance(x, Element | Atomic):
+        return True
+    return isinstance(x, tuple) and not isinstance(x, Span | Tile) and any(map(accesses, x))
+
+
 # --- statements ---
+
+
+class StoreElement(NamedTuple):
+    """`Y[i] <- x, release, gpu`."""
+
+    of: Spot | Slice
+    value: Value
+    sem: str
+    scope: str
+    span: Span
+
+
+class Do(NamedTuple):
+    """A value for what it does alone."""
+
+    value: Atomic
+    span: Span
 
 
 class Wait(NamedTuple):
@@ -101,15 +166,21 @@ class Wait(NamedTuple):
 
 
 class Arrive(NamedTuple):
+    """`arrive full[slot], count, at = rank`; of a barrier of this CTA where there is no rank."""
+
     entry: Entry
     count: int
     by: str
+    rank: Value | None
+    sem: str
+    scope: str
     span: Span
 
 
 class Expect(NamedTuple):
     entry: Entry
     bytes: int
+    rank: Value | None
     span: Span
 
 
@@ -118,6 +189,9 @@ class Load(NamedTuple):
     source: Slice
     entry: Entry
     hint: str
+    bulk: bool
+    mask: Value | None
+    rank: Value | None
     span: Span
 
 
@@ -125,6 +199,13 @@ class Store(NamedTuple):
     destination: Slice
     source: Place
     reduce: str
+    hint: str
+    bulk: bool
+    span: Span
+
+
+class Prefetch(NamedTuple):
+    source: Slice
     hint: str
     span: Span
 
@@ -138,9 +219,10 @@ class Fill(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """`commit full[slot]`."""
+    """`commit full[slot]`, of every CTA of a mask where there is one."""
 
     entry: Entry
+    mask: Value | None
     span: Span
 
 
@@ -163,11 +245,28 @@ class Fence(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """`sync role`, `sync warp`, `sync cta`, `sync 3, 128`."""
+    """`sync role`, `sync warp`, `sync cta`, `sync 3, 128`, and, which `waits` for nobody, `arrive 3, 128`."""
 
     what: str
     number: int
     threads: int
+    waits: bool
+    span: Span
+
+
+class ClusterBarrier(NamedTuple):
+    """`sync cluster`, `arrive cluster`, `wait cluster`, as `does` says."""
+
+    does: str
+    sem: str
+    span: Span
+
+
+class Grid(NamedTuple):
+    """`wait pdl` for the grids before this one, `arrive pdl` for those after it."""
+
+    does: str
+    by: str
     span: Span
 
 
@@ -178,6 +277,7 @@ class Product(NamedTuple):
     a: Place
     b: Place
     keep: Value | None
+    pair: bool
     span: Span
 
 

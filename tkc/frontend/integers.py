@@ -11,7 +11,7 @@ import tkc.frontend.syntax as S
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I1, I32, Number
-from tkc.frontend.scope import Block, Failed, Int
+from tkc.frontend.scope import Block, Failed, Index, Int
 from tkc.frontend.sizes import NoValue, combine
 from tkc.frontend.syntax import Span
 
@@ -27,7 +27,10 @@ COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "
 JOINS = ("and", "or")
 F32 = P.Scalar("f32")
 
-VALUES = (P.Given, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber)
+VALUES = (
+    P.Given, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber, X.Element, X.Atomic,
+    X.Choose,
+)  # fmt: skip
 
 
 def of_type(x: Any, type: P.Scalar) -> bool:
@@ -36,13 +39,15 @@ def of_type(x: Any, type: P.Scalar) -> bool:
 
 def is_integer(x: Any) -> bool:
     """An integer, whether known before the kernel runs or not."""
-    return isinstance(x, Int) or of_type(x, I32)
+    return isinstance(x, Int | Index) or of_type(x, I32)
 
 
 def as_integer(values: Values, x: Any, span: Span, what: str = "an integer") -> P.Value:
     """The register value of an integer."""
     if isinstance(x, Int):
         return Number(x.size, span)
+    if isinstance(x, Index):
+        return P.Variable(x.name, I32, span)
     if of_type(x, I32):
         return x
     _fail(values, x, span, what)
@@ -82,7 +87,8 @@ def operate(
 ) -> P.Value | Int | None:
     """`left sign right` where it is of integers, one of which only the kernel knows; None where it is not."""
     bits = sign in ("^", "&", "<<", ">>")
-    if not (bits or of_type(left, I32) or of_type(right, I32)):
+    known = isinstance(left, Int) and isinstance(right, Int)
+    if not (bits or (not known and is_integer(left) and is_integer(right))):
         return None
     a, b = (
         as_integer(values, x, at, f"integers beside `{sign}`")
@@ -114,6 +120,10 @@ def join(values: Values, e: S.Binary) -> Condition | P.Value:
     if isinstance(left, Condition) and isinstance(right, Condition):
         return Condition(C.join(e.operator, left.test, right.test), e.span)
     sides = (as_condition(values, left, e.left.span), as_condition(values, right, e.right.span))
+    if X.accesses(sides[1]):
+        known = _tested(e.operator == "or", e.span)
+        rest = (sides[1], known) if e.operator == "and" else (known, sides[1])
+        return X.Choose(sides[0], *rest, I1, e.span)
     return P.Apply(e.operator, sides, I1, e.span)
 
 
@@ -138,11 +148,18 @@ def choose(values: Values, e: S.Choice) -> Any:
         a, b = (
             as_integer(values, x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise))
         )
-        return P.Apply("select", (condition, a, b), I32, e.span)
+        return _either(condition, a, b, e.span)
     a, b = (values.as_value(x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise)))
     if a.type == b.type == F32:
-        return P.Apply("select", (condition, a, b), F32, e.span)
+        return _either(condition, a, b, e.span)
     return None
+
+
+def _either(condition: P.Value, then: P.Value, otherwise: P.Value, span: Span) -> P.Value:
+    """One of two numbers; both are made where that does nothing else."""
+    if X.accesses((then, otherwise)):
+        return X.Choose(condition, then, otherwise, then.type, span)
+    return P.Apply("select", (condition, then, otherwise), then.type, span)
 
 
 def of_block(values: Values, block: Block, name: str, span: Span) -> P.Value | None:

@@ -41,11 +41,13 @@ from tkc.ir.syntax import construct, segments
 from tkc.ir.tile import loops as L
 from tkc.ir.tile import ops as T
 from tkc.ir.tile import vectors as V
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
     PipeType,
     RegsType,
+    ScaleAttr,
     ScheduleType,
     SharedType,
     SliceType,
@@ -220,6 +222,8 @@ class _Kernel:
             case P.Tile():
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
+                if d.scale is not None and not d.accumulator:
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
                 made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
             case X.Barrier():
                 made = _explicit().barrier(self, d)
@@ -284,6 +288,9 @@ class _Kernel:
                     )
                 case P.Clear():
                     self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
+                case P.CopyScales():
+                    operands = [self.values[s.source], self.values[s.destination]]
+                    self.emit(CopyScalesOp, s.span, operands)
                 case P.Multiply():
                     self.multiply(s)
                 case P.Each():
@@ -308,6 +315,10 @@ class _Kernel:
             "trans_a": _integer(int(s.transpose_a)),
             "trans_b": _integer(int(s.transpose_b)),
         }
+        if s.scales is not None:
+            names = (s.a, s.scales[0], s.b, s.scales[1])
+            self.emit(ScaledMmaOp, s.span, [d, *(self.values[n] for n in names)])
+            return
         self.emit(T.MmaOp, s.span, [d, self.values[s.a], self.values[s.b]], properties=properties)
 
     def loop(
@@ -393,7 +404,7 @@ class _Kernel:
             return self.expression(x)
         indices = [self.index(i, x.span) for i in x.indices]
         operands = [self.values[x.tensor], *indices]
-        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
+        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape, _scale(x)))
 
     # expressions
 
@@ -471,8 +482,12 @@ def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
 
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
-        return TensorType.of(argument.dtype, argument.dims)
+        return TensorType.of(argument.dtype, argument.dims, _scale(argument))
     return _SCALARS[argument.type.dtype]
+
+
+def _scale(x: P.Tensor | P.Slice) -> ScaleAttr | None:
+    return None if x.scale is None else ScaleAttr.of(*x.scale)
 
 
 def _block(axis: P.Axis) -> Attribute:

@@ -103,10 +103,9 @@ def slot_bytes(values: Values, e: S.Call) -> Int:
     return Int(total, e.span)
 
 
-def read_columns(values: Values, e: S.Call) -> X.ReadPlace:
+def read_columns(values: Values, place: Any, e: S.Call) -> X.ReadPlace:
     """`read(d[i], first, count)`."""
     whole, first, many = (a.value for a in e.arguments)
-    place = alone(values, values.evaluate(whole), whole.span)
     if not isinstance(place, X.Place):
         told = f"columns are read of a slot such as `d[i]`, not of {describe(place)}"
         values.fail("TK106", told, whole.span)

@@ -40,10 +40,13 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
+    """`scale`: the dtype of its block scales, and the elements of a block."""
+
     name: str
     dtype: str
     dims: tuple[int | str, ...]
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 class Given(NamedTuple):
@@ -71,7 +74,7 @@ class Schedule(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A ring of shared tiles, or of accumulators."""
+    """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales."""
 
     name: str
     accumulator: bool
@@ -79,6 +82,7 @@ class Tile(NamedTuple):
     shape: tuple[int, ...]
     depth: int
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 class Pipe(NamedTuple):
@@ -187,6 +191,7 @@ class Slice(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 # --- statements ---
@@ -214,6 +219,15 @@ class Multiply(NamedTuple):
     b: str
     transpose_b: bool
     fresh: bool
+    span: Span
+    scales: tuple[str, str] | None = None
+
+
+class CopyScales(NamedTuple):
+    """`sa <- a.scales`: block scales from a shared tile to tensor memory."""
+
+    destination: str
+    source: str
     span: Span
 
 
@@ -290,7 +304,7 @@ class Kernel(NamedTuple):
 
 
 class Product(NamedTuple):
-    """`a @ b`, each tile with whether it is transposed."""
+    """`a @ b`, each tile with whether it is transposed; `scales` where the program says where those are."""
 
     a: Tile
     transpose_a: bool
@@ -298,10 +312,26 @@ class Product(NamedTuple):
     transpose_b: bool
     shape: tuple[int, int]
     span: Span
+    scales: tuple[Tile, Tile] | None = None
+
+
+class Scales(NamedTuple):
+    """`a.scales`: the block scales in a slot of a shared tile."""
+
+    tile: Tile
+    span: Span
+
+
+class Scaled(NamedTuple):
+    """`a.scaled(sa)`: a tile whose block scales are in a slot of tensor memory."""
+
+    tile: Tile
+    scales: Tile
+    span: Span
 
 
 class Transposed(NamedTuple):
-    tile: Tile
+    tile: Tile | Scaled
     span: Span
 
 

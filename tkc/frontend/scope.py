@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, int] = {
 
 LATER = (
     "col_max", "col_sum", "finite", "guard_div", "causal", "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "atomic_add", "reduce", "wait", "arrive",
+    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
@@ -128,7 +128,8 @@ class Scope:
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
     those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
     `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
-    a whole cluster.
+    a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
+    or a lane of each warp; `awaits_grids`: a role waits for the grids before.
     """
 
     def __init__(self, source: Source) -> None:
@@ -145,11 +146,13 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
-        self.multicast: Callable[[Span], bool] | None = None
-        self.clustered = False
         self.conditional = 0
         self.inside = False
+        self.ctas = 1
+        self.awaits_grids = False
+        self.alone = ""
         self.broken = False
+        self.multicast: Callable[[Span], bool] | None = None
 
     # reporting
 

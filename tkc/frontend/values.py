@@ -7,12 +7,14 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import tkc.frontend.elements as elements
 import tkc.frontend.explicit_program as X
 import tkc.frontend.integers as N
 import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
@@ -54,7 +56,7 @@ MAX_F32 = 3.4028235677973366e38
 _RUNTIME = (
     P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose
-    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace
+    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
 )  # fmt: skip
 
 CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
@@ -291,8 +293,12 @@ class Values:
 
     def _product(self, left: Any, right: Any, span: Span) -> Product:
         sides: list[tuple[Tile, bool]] = []
+        scales: list[Tile] = []
         for x in (left, right):
             tile, transposed = (x.tile, True) if isinstance(x, Transposed) else (x, False)
+            if isinstance(tile, P.Scaled):
+                scales.append(tile.scales)
+                tile = tile.tile
             if isinstance(tile, _RUNTIME):
                 self.later("a matrix product with an operand in registers", x.span)
             if not isinstance(tile, Tile) or tile.accumulator:
@@ -310,7 +316,8 @@ class Values:
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        if a.dtype != b.dtype:
+        scaling.multiply(self.scope, sides, span)
+        if a.dtype != b.dtype and a.scale is None:
             self.fail(
                 "TK105",
                 f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
@@ -318,13 +325,20 @@ class Values:
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        return Product(a, ta, b, tb, (rows, columns), span)
+        if len(scales) == 1:
+            self.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
+        pair = (scales[0], scales[1]) if scales else None
+        return Product(a, ta, b, tb, (rows, columns), span, pair)
 
     # postfix
 
     def _attribute(self, e: S.Attribute) -> Any:
         x = self.evaluate(e.base)
         name = e.name.text
+        if isinstance(x, P.Scaled) and name == "T":
+            return Transposed(x, e.span)
+        if isinstance(x, Tile) and name == "scales" and not x.accumulator and x.scale is not None:
+            return P.Scales(x, e.span)
         if isinstance(x, Tile) and name == "T" and not x.accumulator:
             return Transposed(x, e.span)
         if isinstance(x, Transposed) and name == "T":
@@ -351,12 +365,14 @@ class Values:
             self.later("`x if condition else y` of register tiles", e.span)
         return found
 
-    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry:
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
             self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
         tensor = self.evaluate(e.base)
         if isinstance(tensor, Tile | X.Barrier):
             return places.slot(self, tensor, e)
+        if isinstance(tensor, X.Place):
+            return elements.spot(self, tensor, e)
         if not isinstance(tensor, Tensor):
             self.fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
         given, rank = len(e.arguments), len(tensor.dims)
@@ -396,7 +412,7 @@ class Values:
                     f"an index is a block or an integer, not {describe(x)}",
                     argument.value.span,
                 )
-        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span)
+        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
 
     def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
         extent, dim = block.axis.extent, tensor.dims[axis]
@@ -427,6 +443,8 @@ class Values:
             if isinstance(e.function, S.Attribute):
                 if e.function.name.text == "part":
                     return places.part(self, e, e.function)
+                if e.function.name.text == "scaled":
+                    return scaling.scaled(self, e, e.function)
                 self._attribute(e.function)
             self.fail("TK106", "only a function is called", e.span)
         name = e.function.text
@@ -446,8 +464,10 @@ class Values:
             return call(self, function, e.arguments, e.span)
         if name == "bytes":
             return places.slot_bytes(self, e)
-        if name == "read" and len(e.arguments) == 3:
-            return places.read_columns(self, e)
+        if name in elements.ATOMICS:
+            return elements.atomic(self, name, e)
+        if name == "read" and e.arguments:
+            return self._read(e)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self.later(f"`{name}(...)`", e.span)
@@ -460,8 +480,6 @@ class Values:
                 "TK116", f"`{name}` takes {plural(arity, 'value')}, not {len(e.arguments)}", e.span
             )
         arguments = [a.value for a in e.arguments]
-        if name == "read":
-            return self._read(arguments[0], e.span)
         if name in VECTOR_FUNCTIONS:
             return vector(self, name, self.value(arguments[0]), e.span)
         if arity == 2:
@@ -498,8 +516,16 @@ class Values:
             x = Cast(x, Regs("f32", of.shape), span)
         return Cast(x, Regs(dtype, of.shape), span)
 
-    def _read(self, e: S.Expression, span: Span) -> P.Read | P.Load | X.ReadPlace:
+    def _read(self, call: S.Call) -> P.Read | P.Load | X.ReadPlace | X.Element:
+        """`read(d)`, `read(d[i], first, count)`, `read(X[i], acquire)`."""
+        e, span = call.arguments[0].value, call.span
         tile = places.alone(self, self.evaluate(e), e.span)
+        if elements.is_element(tile):
+            return elements.load(self, tile, call)
+        if len(call.arguments) == 3:
+            return places.read_columns(self, tile, call)
+        if len(call.arguments) != 1 or call.arguments[0].name:
+            self.fail("TK116", f"`read` takes 1 value, not {len(call.arguments)}", span)
         if isinstance(tile, X.Place):
             return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if isinstance(tile, Slice):
@@ -517,6 +543,8 @@ class Values:
                 e.span,
             )
         self.reads(tile, e.span)
+        if tile.scale is not None:
+            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)
 
     def reads(self, tile: Tile, span: Span) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
-from tkc.frontend.explicit_program import I32, Fill, Number, Place
+from tkc.frontend.elements import is_element, store
+from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
 from tkc.frontend.places import alone
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
@@ -51,10 +53,12 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
+        target = self._target(s)
+        if is_element(target):
+            return store(self.values, s, target)
         words = [self._hint(hint) for hint in s.hints]
         shared = "multicast" in words
         priority = next((w for w in words if w in HINTS), "")
-        target = self._target(s)
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
         if shared and not (isinstance(target, Tile) and isinstance(source, Slice)):
             self.values.fail(
@@ -66,14 +70,14 @@ class Writes:
             )
         made = self._copied(s, target, source)
         if isinstance(made, P.Move):
-            return made._replace(multicast=shared and self.scope.clustered, hint=priority)
+            return made._replace(multicast=shared and self.scope.ctas > 1, hint=priority)
         return made
 
     def _hint(self, e: S.Expression) -> str:
         """A word after a copy: `multicast`, or a priority in the L2 cache."""
         word = e.text if isinstance(e, S.Name) else ""
         if word == "multicast" and self.scope.multicast is not None:
-            self.scope.clustered = self.scope.multicast(e.span)
+            self.scope.multicast(e.span)
         elif word not in HINTS:
             known = ("multicast", *HINTS)
             near = nearest(word, known) if word else None
@@ -83,7 +87,10 @@ class Writes:
             )
         return word
 
-    def _copied(self, s: S.Copy, target: Any, source: Any) -> P.Statement:
+    def _copied(self, s: S.Copy, target: Any, source: Any) -> Any:
+        if isinstance(target, Tile) and scaling.holds_scales(target):
+            self._writes(s, target)
+            return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)
         if isinstance(target, Place):
@@ -132,17 +139,17 @@ class Writes:
         self._same(s, place.tile, value.type)
         return Fill(place, value, s.span)
 
-    def _target(self, s: S.Copy) -> Slice | Tile | Place:
+    def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
         try:
             target = alone(self.values, self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise
-        if isinstance(target, Slice) or (
+        if isinstance(target, Slice | Spot) or (
             isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
         ):
             return target
-        if isinstance(target, Tile) and not target.accumulator:
+        if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
         if isinstance(target, Tile | Place):
@@ -162,7 +169,8 @@ class Writes:
             s.target.span,
         )
 
-    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+    def _writes(self, s: S.Copy, tile: Tile) -> None:
+        """A tile of a pipe is written once in a put, and surely."""
         owned = self.values.owned(tile, s.target.span)
         pipe = owned.pipe
         note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
@@ -181,6 +189,9 @@ class Writes:
         if tile.name in self.scope.written:
             self.values.later(f"a second copy into `{tile.name}` in one put", s.span)
         self.scope.written.add(tile.name)
+
+    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+        self._writes(s, tile)
         if isinstance(source, Slice):
             self._same(s, tile, source)
             return P.Move(tile.name, source, s.span)
@@ -193,6 +204,7 @@ class Writes:
     def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
+            scaling.same(self.scope, target, source, s.span)
             return
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.source.span)
@@ -304,6 +316,12 @@ class Writes:
         return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
+        if scaling.holds_scales(d):
+            self.values.fail(
+                "TK106",
+                f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`",
+                span,
+            )
         owned = self.values.owned(d, span)
         if self.scope.conditional > owned.conditions:
             told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
@@ -345,8 +363,20 @@ class Writes:
                 self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )
         a, b = product.a.name, product.b.name
+        scales = None
+        if product.scales is not None:
+            for tile in product.scales:
+                self.values.reads(tile, s.value.span)
+            scales = (product.scales[0].name, product.scales[1].name)
         return P.Multiply(
-            d.name, a, product.transpose_a, b, product.transpose_b, isinstance(s, S.Assign), s.span
+            d.name,
+            a,
+            product.transpose_a,
+            b,
+            product.transpose_b,
+            isinstance(s, S.Assign),
+            s.span,
+            scales,
         )
 
     def update(self, s: S.Update) -> P.Statement | None:

@@ -25,6 +25,7 @@ _ORDER = (
     "select-swizzle",
     "place-tiles",
     "fuse-roles",
+    "cothread-copies",
     "lower-schedules",
     "lower-pipes",
     "insert-fences",
@@ -41,6 +42,19 @@ _ORDER = (
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     name: _loader(name) for name in ("set-target", *_ORDER)
 }
+
+
+REQUIRED = frozenset(
+    {
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "lower-pipes",
+        "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
+        "name-registers",
+    }
+)  # fmt: skip
+"""Passes whose work the ones after them need, or without which every thread would do what one must."""
+
+OPTIONAL = tuple(name for name in _ORDER if name not in REQUIRED)
+"""Passes that `--no-PASS` leaves out."""
 
 
 def pipeline(target: str) -> str:

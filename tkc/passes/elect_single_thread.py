@@ -89,7 +89,7 @@ def _within(op: Operation, body: Block) -> bool:
 
 def _before(value: SSAValue, body: Block) -> SSAValue:
     """What an accumulator was before the products of a block."""
-    while isinstance(op := value.owner, s.MmaOp) and op.parent_block() is body:
+    while isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp) and op.parent_block() is body:
         value = op.source
     return value
 
@@ -371,7 +371,8 @@ _SAID = {
     "stage.mma_wait": "`wait products`", "stage.mma_commit": "`commit products`", "stage.mma_fence": "`fence products`",
     "stage.tcgen05_commit": "`commit`", "stage.store_shared": "a copy of a register tile",
     "stage.load_shared": "`read`", "stage.read_accumulator": "`read`", "stage.mbarrier_expect": "`expect`",
-    "stage.mbarrier_arrive": "`arrive`",
+    "stage.mbarrier_arrive": "`arrive`", "stage.cluster_barrier": "a barrier of the cluster",
+    "stage.tma_prefetch": "`prefetch`",
 }  # fmt: skip
 """Operations as the language says them."""
 

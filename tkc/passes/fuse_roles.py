@@ -15,10 +15,12 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tkc.analysis.items import same
 from tkc.diagnostics import Bug, Note, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.scalar import ArithOp, ConstOp, const
+from tkc.ir.stage.scalar import const
+from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BufferType, Home
 from tkc.ir.syntax import segments
 
@@ -70,13 +72,7 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
             wanted.append(first.registers.value.data)
         first.properties["registers"] = IntegerAttr(max(wanted), second.registers.type)
     _rename(kernel, second.sym_name.data, first.sym_name.data)
-    removed, kept = second.first_warp.value.data, second.warps.value.data
-    second.detach()
-    second.erase()
-    for other in kernel.body.block.ops:
-        if isinstance(other, s.RoleOp) and other.first_warp.value.data > removed:
-            moved = other.first_warp.value.data - kept
-            other.properties["first_warp"] = IntegerAttr(moved, other.first_warp.type)
+    remove_role(second)
 
 
 Loop = s.WorkLoopOp | s.ForOp
@@ -226,20 +222,6 @@ def _run_as_often(one: s.ForOp | s.IfOp, two: s.ForOp | s.IfOp) -> bool:
     bounds = 3 if isinstance(one, s.ForOp) else 1
     pairs = zip(one.operands[:bounds], two.operands[:bounds], strict=True)
     return all(same(a, b) for a, b in pairs)
-
-
-def same(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two scalars are the same arithmetic on the same sizes and constants."""
-    if a is b:
-        return True
-    x, y = a.owner, b.owner
-    return (
-        isinstance(x, ConstOp | ArithOp)
-        and type(x) is type(y)
-        and x.properties == y.properties
-        and len(x.operands) == len(y.operands)
-        and all(same(i, j) for i, j in zip(x.operands, y.operands, strict=True))
-    )
 
 
 def _connect(pipe: s.PipeOp) -> None:

@@ -79,7 +79,7 @@ def _spelled_out(value: SSAValue) -> bool:
                 return op.explicit is not None
             case s.OpenOp() as op:
                 value = op.buffer
-            case s.ZeroOp() | s.MmaOp() | RestartOp() as op:
+            case s.ZeroOp() | s.MmaOp() | s.ScaledMmaOp() | RestartOp() as op:
                 value = op.source
             case _:
                 return False

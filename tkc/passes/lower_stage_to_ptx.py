@@ -33,13 +33,14 @@ from tkc.passes.lowering import (
     fragments,
     products,
     scalars,
+    scales,
     shared,
     synchronisation,
     vectors,
 )
 from tkc.passes.lowering.state import Kernel
 
-FAMILIES = (copies, fragments, products, scalars, shared, synchronisation, vectors)
+FAMILIES = (copies, fragments, products, scalars, scales, shared, synchronisation, vectors)
 """Importing a family registers its ways."""
 
 TENSOR_WORD = 8
@@ -152,7 +153,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
             "block": [threads, 1, 1],
             "shared_bytes": shared,
             "tensor_columns": columns,
-            "attributes": {},
+            "attributes": {} if source.dependent is None else {"dependent": True},
         }
     )
     return new

@@ -30,6 +30,7 @@ from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import SharedType
+from tkc.passes.placement import scales
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
 
@@ -69,9 +70,11 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    for clause in ("cluster", "pair"):
+    for clause in ("cluster", "pair", "dependent"):
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
+    if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
+        properties["pair"] = UnitAttr()
     return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
 
 
@@ -99,6 +102,7 @@ def _declaration(p: Placement, op: Operation) -> None:
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
             _buffer(p, op.tile, op.sym_name.data, type)
+            scales.declare(p, op, op.sym_name.data)
         case s.BarriersOp():
             from tkc.passes.placement.explicit import explicit
 
@@ -124,7 +128,9 @@ def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
 
 def _pipe(p: Placement, op: t.PipeOp) -> None:
     """A ring as deep as the shallowest of its tiles: an accumulator's depth is a capacity (R12)."""
-    types = [p.values[tile].type for tile in op.tiles]
+    buffers = [p.values[tile] for tile in op.tiles]
+    buffers += [p.scales[tile] for tile in op.tiles if tile in p.scales]
+    types = [buffer.type for buffer in buffers]
     depth = min(type.depth.data for type in types if isinstance(type, BufferType))
     properties: dict[str, Attribute] = {
         "sym_name": op.sym_name,
@@ -140,7 +146,7 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
         properties["turns"] = op.turns
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
-            operands=[p.values[tile] for tile in op.tiles],
+            operands=buffers,
             properties=properties,
             result_types=[RingType()],
         ),

@@ -21,8 +21,10 @@ from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
+from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
 COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
@@ -42,6 +44,8 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                     transposed = (mma.trans_a if use.index == 1 else mma.trans_b).value.data
                     across = bool(transposed) == (use.index == 1)
                     found.add(Use.ACROSS if across else Use.OPERAND)
+                case ScaledMmaOp():
+                    found.add(Use.OPERAND)
                 case CopyOp() as copy:
                     other = copy.destination if use.index == 0 else copy.source
                     found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
@@ -49,6 +53,8 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                     found.add(Use.COPY)
                 case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)
+                case LoadElementOp() | StoreElementOp() | AtomicOp():
+                    found.add(Use.ELEMENTS)
                 case _:
                     pass
     return frozenset(found)
@@ -70,7 +76,9 @@ class SelectSwizzlePass(ModulePass):
             choice = choose(old.dtype.data, old.shape, uses)
             if choice is None:
                 raise no_layout(tile, old, uses)
-            new = SharedType.of(old.dtype.data, old.shape, old.depth.data, choice.swizzle)
+            new = SharedType.of(
+                old.dtype.data, old.shape, old.depth.data, choice.swizzle, old.scale
+            )
             for slot in list(slots_of(tile.tile)):
                 Rewriter.replace_value_with_new_type(slot, new)
             report(

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
+    NoneAttr,
     UnitAttr,
     i1,
     i32,
@@ -30,20 +31,18 @@ from tkc.diagnostics import Note, TargetError, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.structure import BarriersOp, ForOp, IfOp, YieldOp
+from tkc.ir.stage.structure import ForOp, IfOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.explicit import SlotOp
 from tkc.ir.tile.loops import ForPartsOp, ShareOp
-from tkc.ir.tile.types import AccumType, BlockType, RegsType, SharedType, SliceType
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
 from tkc.ir.tile.vectors import LoadOp, ReduceOp, ReshapeOp, TransposeOp
 
 PAIR = 2
 """CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
-
-EXPLICIT = (SlotOp, BarriersOp)
-"""What synchronisation by hand is about: slots and barriers of its own."""
 
 PAIR_ROWS = 256
 """Rows of a pair's product of which each CTA holds one in each lane of its tensor memory (PTX 9.7.18.10.5.1)."""
@@ -163,14 +162,15 @@ def split_pair(kernel: t.KernelOp, target: Target) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
     for op in kernel.walk():
-        if isinstance(op, EXPLICIT):
+        if isinstance(op, SlotOp):
             raise TkcError.at(
                 "TK110",
-                "explicit synchronisation in a pair is not supported yet; a pipe fits",
+                "slots by number in a pair, whose tiles are split over its CTAs, are not supported yet; "
+                "`launch cluster(2)` with tiles of one CTA, and `mma ..., pair`, fit",
                 location_of(op),
             )
     split = Split(kernel, accumulator_home(target) is Home.TENSOR)
-    for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp)]:
+    for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp | ScaledMmaOp)]:
         split.product(mma)
     split.spread()
     split.check()
@@ -197,14 +197,21 @@ class Split:
     joint: bool
     axes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     whole: list[SSAValue] = field(default_factory=list[SSAValue])
+    scaled_whole: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Tiles of which each CTA has half of the rows but all of the scales."""
     todo: list[SSAValue] = field(default_factory=list[SSAValue])
 
-    def product(self, mma: t.MmaOp) -> None:
-        """Rows of d and a are split; columns of b where the product takes both CTAs' halves, else b is in both."""
+    def product(self, mma: t.MmaOp | ScaledMmaOp) -> None:
+        """Rows of d and a are split; columns of b where the product takes both CTAs' halves, else b is in both.
+
+        Scales lie along K, and each CTA has all of b's (PTX 9.7.18.10.7): so has its tile of b.
+        """
+        plain = isinstance(mma, t.MmaOp)
         self.mark(mma.d, 0, mma)
-        self.mark(mma.a, mma.trans_a.value.data, mma)
+        self.mark(mma.a, mma.trans_a.value.data if plain else 0, mma)
         if self.joint:
-            self.mark(mma.b, 1 - mma.trans_b.value.data, mma)
+            self.mark(mma.b, 1 - mma.trans_b.value.data if plain else 0, mma)
+            self.scaled_whole += slots_of(slot_owner(mma.b))
             mma.pair = UnitAttr()
         else:
             self.whole += slots_of(slot_owner(mma.b))
@@ -246,6 +253,8 @@ class Split:
         match op:
             case t.CopyOp():
                 self.mark(op.destination if value is op.source else op.source, axis, op)
+            case CopyScalesOp():
+                self._scales(op, value)
             case t.ReadOp():
                 self.mark(op.value if value is op.tile else op.tile, axis, op)
             case LoadOp():
@@ -272,6 +281,21 @@ class Split:
                 self.mark(op.value if value is op.source else op.source, 0, op)
             case _:
                 pass
+
+    def _scales(self, copy: CopyScalesOp, value: SSAValue) -> None:
+        """Scales of a tile that is split by rows are split so, too, unless each CTA has all of them."""
+        copy.pair = UnitAttr() if self.joint else None
+        if value is copy.destination:
+            return
+        if value not in self.scaled_whole:
+            self.mark(copy.destination, 0, copy)
+
+    def _has_all_scales(self, value: SSAValue) -> bool:
+        """Whether a tile, or a slice that is copied to one, is of those of which each CTA has all scales."""
+        return value in self.scaled_whole or any(
+            isinstance(use.operation, t.CopyOp) and use.operation.destination in self.scaled_whole
+            for use in value.uses
+        )
 
     def check(self) -> None:
         """Extents that two CTAs can share, and stores that only one of them makes."""
@@ -313,7 +337,8 @@ class Split:
         for value, axis in self.axes.items():
             if isinstance(value.owner, t.SliceOp):
                 _take_share(value.owner, axis)
-            Rewriter.replace_value_with_new_type(value, _halved(value.type, axis))
+            half = _halved(value.type, axis, self._has_all_scales(value))
+            Rewriter.replace_value_with_new_type(value, half)
         for slot in self.whole:
             for use in slot.uses:
                 if isinstance(use.operation, t.CopyOp) and isinstance(
@@ -371,15 +396,18 @@ def _take_share(slice: t.SliceOp, axis: int) -> None:
     slice.operands[1 + blocks[axis]] = share.part
 
 
-def _halved(type: Attribute, axis: int) -> Attribute:
+def _halved(type: Attribute, axis: int, all_scales: bool) -> Attribute:
     assert isinstance(type, Shaped)
     shape = [int(n) // PAIR if i == axis else int(n) for i, n in enumerate(type.shape)]
+    scale = type.scale if isinstance(type, SharedType | SliceType) else NoneAttr()
+    if all_scales and isinstance(scale, ScaleAttr):
+        scale = ScaleAttr.of(*scale.kind, int(type.shape[0]))
     match type:
         case SharedType():
-            return SharedType.of(type.dtype.data, shape, type.depth.data, type.swizzle.data)
+            return SharedType.of(type.dtype.data, shape, type.depth.data, type.swizzle.data, scale)
         case AccumType():
             return AccumType.of(type.dtype.data, shape, type.depth.data)
         case RegsType():
             return RegsType.of(type.dtype.data, shape)
         case SliceType():
-            return SliceType.of(type.dtype.data, shape)
+            return SliceType.of(type.dtype.data, shape, scale)

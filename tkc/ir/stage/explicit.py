@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -20,7 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
-from tkc.ir.isa.memory import Await, Done, Kind, Order, Proxy, Signal, Space, Touch
+from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType
 from tkc.ir.tile.types import TensorType
@@ -69,9 +71,10 @@ class RestartOp(StageOp):
 
 @irdl_op_definition
 class TmaLoadToOp(StageOp):
-    """`stage.tma_load` that signals a barrier of its own choice: entry `entry` of `barriers`.
+    """`stage.tma_load` that signals a barrier of its own choice: entry `entry` of `barriers`, in CTA `rank` if given.
 
-    `hint` is a priority in the L2 cache.
+    With a `mask`, every CTA of it gets the box, in the same slot, and the signal. `hint` is a priority in the L2 cache;
+    a `bulk` copy is of bytes in a row, without a tensor map.
     """
 
     name = "stage.tma_load_to"
@@ -82,8 +85,12 @@ class TmaLoadToOp(StageOp):
     barriers = operand_def(BarriersType)
     entry = operand_def(i32)
     coordinates = var_operand_def(i32)
+    mask = opt_operand_def(i32)
+    rank = opt_operand_def(i32)
     box = prop_def(ArrayAttr[IntegerAttr])
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
@@ -91,6 +98,19 @@ class TmaLoadToOp(StageOp):
             Signal("barriers", bytes_of="buffer"),
         )
     )
+
+
+@irdl_op_definition
+class TmaPrefetchOp(StageOp):
+    """Asks for the box at `coordinates` to be brought into the L2 cache."""
+
+    name = "stage.tma_prefetch"
+    BY: ClassVar[By | None] = By.ONE
+    tensor = operand_def(TensorType)
+    coordinates = var_operand_def(i32)
+    box = prop_def(ArrayAttr[IntegerAttr])
+    hint = opt_prop_def(StringAttr)
+    traits = traits_def(Effects(Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC)))
 
 
 @irdl_op_definition
@@ -110,12 +130,13 @@ class MmaCommitOp(StageOp):
     name = "stage.mma_commit"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.ASYNC, Proxy.ASYNC)))
+    traits = traits_def(Effects(Close(Done.WGMMA_GROUP), Order(Proxy.ASYNC, Proxy.ASYNC)))
 
 
 @irdl_op_definition
 class FenceOp(StageOp):
-    """`fence.acq_rel` and its like, of this thread's accesses through the generic proxy."""
+    """`fence.acq_rel` and its like, of this thread's accesses through the generic proxy; `sem` proxy and `scope` alias:
+    of accesses through different addresses."""
 
     name = "stage.fence"
     EACH: ClassVar[bool] = True
@@ -128,14 +149,62 @@ class FenceOp(StageOp):
 
 @irdl_op_definition
 class NamedBarrierOp(StageOp):
-    """`threads` threads meet at barrier `number` of the CTA; all of the CTA's where no count is given."""
+    """`threads` threads meet at barrier `number` of the CTA; all of the CTA's where no count is given. Those that only
+    `arrive` wait for nobody."""
 
     name = "stage.named_barrier"
     BY: ClassVar[By | None] = By.ALL
     number = prop_def(IntegerAttr)
     threads = opt_prop_def(IntegerAttr)
+    arrives = opt_prop_def(UnitAttr)
+    id = prop_def(StringAttr)
+    traits = traits_def(
+        Effects(Await("", Done.NOW), Meet("named"), Order(Proxy.GENERIC, Proxy.GENERIC))
+    )
+
+
+@irdl_op_definition
+class ClusterBarrierOp(StageOp):
+    """All threads of the cluster meet (`sync`), or arrive first and wait later, as `does` says; `sem` relaxed: an
+    arrival that publishes nothing."""
+
+    name = "stage.cluster_barrier"
+    DOES: ClassVar[tuple[str, ...]] = ("sync", "arrive", "wait")
+    BY: ClassVar[By | None] = By.ALL
+    does = prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
+    id = prop_def(StringAttr)
+    traits = traits_def(
+        Effects(Await("", Done.NOW), Meet("cluster"), Order(Proxy.GENERIC, Proxy.GENERIC))
+    )
+
+    def verify_(self) -> None:
+        if self.does.data not in self.DOES:
+            raise VerifyException(
+                f"no {self.does.data!r} of a cluster; one of {', '.join(self.DOES)}"
+            )
+
+
+@irdl_op_definition
+class GridWaitOp(StageOp):
+    """Until the grids that this one depends on have ended and what they wrote is seen (griddepcontrol.wait)."""
+
+    name = "stage.grid_wait"
+    EACH: ClassVar[bool] = True
+    by = prop_def(StringAttr)
     id = prop_def(StringAttr)
     traits = traits_def(Effects(Await("", Done.NOW), Order(Proxy.GENERIC, Proxy.GENERIC)))
+
+
+@irdl_op_definition
+class GridLaunchOp(StageOp):
+    """The grid that depends on this one may start, once every CTA has said so (griddepcontrol.launch_dependents)."""
+
+    name = "stage.grid_launch"
+    EACH: ClassVar[bool] = True
+    by = prop_def(StringAttr)
+    id = prop_def(StringAttr)
+    traits = traits_def(Effects(Order(Proxy.GENERIC, Proxy.GENERIC)))
 
 
 @irdl_op_definition
@@ -151,4 +220,5 @@ class RegistersOp(StageOp):
 
 OPERATIONS = (
     IdentityOp, WhileOp, RestartOp, TmaLoadToOp, MmaFenceOp, MmaCommitOp, FenceOp, NamedBarrierOp, RegistersOp,
+    TmaPrefetchOp, ClusterBarrierOp, GridWaitOp, GridLaunchOp,
 )  # fmt: skip

@@ -25,8 +25,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.scales import SCALED
+from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
+from tkc.ir.stage.scales import ScaledMmaOp as ScaledMmaOp
 from tkc.ir.stage.structure import (
     Across as Across,
 )
@@ -115,7 +119,8 @@ class TmaLoadOp(StageOp):
 class TmaStoreOp(StageOp):
     """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
 
-    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache.
+    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache; `bulk` as in
+    `stage.tma_load_to`.
     """
 
     name = "stage.tma_store"
@@ -127,6 +132,7 @@ class TmaStoreOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     reduce = opt_prop_def(StringAttr)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -162,8 +168,8 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: fences and groups of products round it
-    are operations of their own."""
+    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products
+    round it are operations of their own."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -175,8 +181,8 @@ class MmaOp(StageOp):
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
     by = opt_prop_def(StringAttr)
-    pair = opt_prop_def(UnitAttr)
     alone = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     value = result_def(AccumulatorType)
     traits = traits_def(
         Effects(
@@ -294,7 +300,7 @@ STAGE = Dialect(
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
-        *EXPLICIT,
+        *SCALED, *EXPLICIT, *ELEMENTS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

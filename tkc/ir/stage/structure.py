@@ -101,7 +101,8 @@ class StageOp(Operation):
 class KernelOp(StageOp):
     """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far.
 
-    `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory.
+    `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
+    `dependent` kernel may start before the one ahead of it has ended.
     """
 
     name = "stage.kernel"
@@ -110,6 +111,7 @@ class KernelOp(StageOp):
     contract = prop_def(DictionaryAttr)
     cluster = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
+    dependent = opt_prop_def(UnitAttr)
     threads = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     tensor_columns = opt_prop_def(IntegerAttr)
@@ -138,6 +140,18 @@ class RoleOp(StageOp):
     @property
     def threads(self) -> int:
         return 32 * self.warps.value.data
+
+
+def remove_role(role: RoleOp) -> None:
+    """Erases a role from its kernel; the warps of roles behind it move up."""
+    block, removed = role.parent_block(), role.first_warp.value.data
+    assert block is not None
+    role.detach()
+    for other in block.ops:
+        if isinstance(other, RoleOp) and other.first_warp.value.data > removed:
+            moved = other.first_warp.value.data - role.warps.value.data
+            other.properties["first_warp"] = IntegerAttr(moved, other.first_warp.type)
+    role.erase()
 
 
 @irdl_op_definition

@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SCALE_ATOMS
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -81,7 +82,8 @@ class BufferType(_Tile):
     """A ring of `depth` tiles with a home: `!stage.buffer<bf16, [128, 64], 4, shared, "128B">`.
 
     In shared memory a slot is stored span by span: its last axis is cut into spans of the swizzle's width, and each
-    span holds all rows, so that one span is one box of the tensor copy engine.
+    span holds all rows, so that one span is one box of the tensor copy engine. A buffer of block scales, rows by scales
+    of a row, lies in whole atoms: `!stage.buffer<ue4m3, [128, 16], 4, tensor, "scale_atoms">`.
     """
 
     name = "stage.buffer"
@@ -118,6 +120,10 @@ class BufferType(_Tile):
         super().verify()
         if self.home.data not in list(Home):
             raise VerifyException(f"no home {self.home.data!r}; one of {', '.join(Home)}")
+
+    @property
+    def holds_scales(self) -> bool:
+        return self.swizzle.data == SCALE_ATOMS
 
     @property
     def slot_bytes(self) -> int:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -77,7 +79,7 @@ class BlockNumberOp(Operation):
 class TmaLoadOp(Operation):
     """`load a[slot] <- A[m, k], full[i]`: one thread starts the copy, which completes its bytes on entry `entry`.
 
-    `hint` is as in `stage.tma_load_to`.
+    `mask`, `rank`, `hint` and `bulk` are as in `stage.tma_load_to`.
     """
 
     name = "tile.tma_load"
@@ -85,7 +87,11 @@ class TmaLoadOp(Operation):
     destination = operand_def(SharedType)
     barriers = operand_def(BarriersType)
     entry = operand_def(i32)
+    mask = opt_operand_def(i32)
+    rank = opt_operand_def(i32)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
             Touch(READ, "source", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
@@ -96,15 +102,28 @@ class TmaLoadOp(Operation):
 
 
 @irdl_op_definition
+class TmaPrefetchOp(Operation):
+    """`prefetch A[m, k]`: one thread asks for a slice to be brought into the L2 cache."""
+
+    name = "tile.tma_prefetch"
+    source = operand_def(SliceType)
+    hint = opt_prop_def(StringAttr)
+    traits = traits_def(Effects(Touch(READ, "source", Space.GLOBAL, Proxy.ASYNC)))
+
+
+@irdl_op_definition
 class TmaStoreOp(Operation):
-    """`store C[m, n] <- c[slot]`: one thread starts the copy, into its open group of stores. `reduce` and `hint` as
-    in `stage.tma_store`."""
+    """`store C[m, n] <- c[slot]`: one thread starts the copy, into its open group of stores.
+
+    `reduce`, `hint` and `bulk` are as in `stage.tma_store`.
+    """
 
     name = "tile.tma_store"
     source = operand_def(SharedType)
     destination = operand_def(SliceType)
     reduce = opt_prop_def(StringAttr)
     hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "source", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -156,5 +175,5 @@ class ProductsWaitOp(Operation):
 
 
 OPERATIONS = (
-    SlotOp, PartAtOp, BlockNumberOp, TmaLoadOp, TmaStoreOp, ReadColumnsOp, RestartOp, ProductsWaitOp,
+    SlotOp, PartAtOp, BlockNumberOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp, ReadColumnsOp, RestartOp, ProductsWaitOp,
 )  # fmt: skip

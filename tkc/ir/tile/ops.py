@@ -36,6 +36,7 @@ from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
 from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
+from tkc.ir.tile.scales import SCALED, check_scaled
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -248,7 +249,8 @@ def _check_item(op: Operation, pipes: Sequence[SSAValue]) -> None:
 
 def _slot(type: Attribute) -> tuple[object, ...]:
     if isinstance(type, SharedType | AccumType):
-        return (type.name, type.dtype.data, type.shape, type.depth.data)
+        scale = type.scale if isinstance(type, SharedType) else None
+        return (type.name, type.dtype.data, type.shape, type.depth.data, scale)
     return (type,)
 
 
@@ -320,7 +322,7 @@ class SliceOp(Operation):
         shape = tuple(i.type.size.data for i in self.indices if isinstance(i.type, BlockType))
         found = self.slice.type
         assert isinstance(found, SliceType)
-        if found.shape != shape or found.dtype != tensor.dtype:
+        if (found.shape, found.dtype, found.scale) != (shape, tensor.dtype, tensor.scale):
             raise VerifyException(f"blocks of {list(shape)} of {tensor} do not make {found}")
 
 
@@ -353,6 +355,8 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
+        if not isinstance(source, RegsType) and source.scale != destination.scale:
+            raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
         if self.multicast is not None and not isinstance(source, SliceType):
@@ -374,9 +378,10 @@ class ZeroOp(Operation):
 @irdl_op_definition
 class MmaOp(Operation):
     """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
-    say; `alone` as in `stage.mma`.
+    say.
 
     With `pair`, d and a are the rows, and b the columns, that one CTA of a pair holds: b has half of d's columns.
+    `alone` is as in `stage.mma`.
     """
 
     name = "tile.mma"
@@ -387,8 +392,8 @@ class MmaOp(Operation):
     b = operand_def(SharedType)
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
-    pair = opt_prop_def(UnitAttr)
     alone = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "a", Space.SHARED),
@@ -410,6 +415,7 @@ class MmaOp(Operation):
         columns = b[1] if self.pair is None else 2 * b[1]
         if a[1] != b[0] or (a[0], columns) != made.shape:
             raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(made.shape)}")
+        check_scaled(left, right, bool(self.trans_a.value.data), bool(self.trans_b.value.data))
 
 
 @irdl_op_definition
@@ -488,7 +494,7 @@ TILE = Dialect(
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
         PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
-        *LOOPS, *VECTORS, *EXPLICIT,
+        *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -10,41 +10,32 @@ from xdsl.ir import SSAValue
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import cache_policy
 from tkc.ir.isa.targets import Feature
-from tkc.ir.isa.tensormap import GRANULE
+from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
+from tkc.passes.lowering import scales
 from tkc.passes.lowering.state import Kernel, lowers
-from tkc.passes.lowering.synchronisation import LEADER
+from tkc.passes.lowering.synchronisation import LEADER, cta_mask, of_cta
 
 
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
     """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use.
 
-    A map needs extents of at least one, also where the tensor is empty and the map is never used.
+    A map needs extents of at least one unit, also where the tensor is empty and the map is never used.
     """
-    key = (tensor, tuple(box), swizzle)
-    if key in k.maps:
-        return k.maps[key]
     type = tensor.type
     assert isinstance(type, TensorType)
-    index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
-    argument = k.source.arg_names.data[index].data
-    sizes: list[Any] = [
-        {"op": "max", "of": [{"sym": d}, 1]} if isinstance(d, str) else d
-        for d in reversed(type.shape)
-    ]
+    argument = k.argument(tensor)
     axes = len(type.shape)
-    name = (
-        f"{argument}_map"
-        if all(k2[0] is not tensor for k2 in k.maps)
-        else f"{argument}_map{len(k.maps)}"
-    )
-    taken = {n for n, _ in k.params}
-    while name in taken:  # a size may be called so
-        name += "_"
-    k.args.append(
+    least = [MAP_TYPES[DTYPES[type.dtype.data].tensor_map].inner_multiple, *[1] * (axes - 1)]
+    sizes: list[Any] = [
+        {"op": "max", "of": [{"sym": d}, n]} if isinstance(d, str) else d
+        for d, n in zip(reversed(type.shape), least, strict=True)
+    ]
+    return k.tensor_map(
+        (argument, tuple(box), swizzle),
         {
             "kind": "tensormap",
             "argument": argument,
@@ -54,13 +45,8 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
             "box": box,
             "swizzle": swizzle,
             "l2_promotion": "256B" if loads else "none",
-            "name": name,
-        }
+        },
     )
-    k.params.append((name, "tensormap"))
-    with k.emit.into(k.top):
-        k.maps[key] = k.emit.param_address(name)
-    return k.maps[key]
 
 
 BOX = 256
@@ -72,6 +58,8 @@ def _boxes(
 ) -> tuple[list[int], int, int, int]:
     """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
     _, type = k.buffer(buffer)
+    if type.holds_scales:
+        return [scales.WORDS, *(n.value.data for n in reversed(op.box.data))], 1, 0, 0
     tile = k.tile(type)
     if len(type.shape) == 1:
         columns = min(type.shape[0], BOX)
@@ -84,6 +72,8 @@ def _boxes(
 
 def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: int) -> list[Any]:
     numbers = [k.number(c) for c in reversed(op.coordinates)]
+    if k.buffer(op.buffer)[1].holds_scales:
+        return [0, *numbers]
     return [k.add(numbers[0], moved), *numbers[1:]]
 
 
@@ -97,25 +87,39 @@ def start_load(
     k: Kernel, op: s.TmaLoadOp | TmaLoadToOp, barriers: SSAValue, entry: SSAValue
 ) -> None:
     """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
+    if isinstance(op, TmaLoadToOp) and op.bulk is not None:
+        from tkc.passes.lowering.bulk import load_bulk
+
+        load_bulk(k, op)
+        return
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
     place = k.slot_address(op.buffer, op.slot)
+    how, mask, first = [], [], 0
     bar = k.barrier_address(barriers, entry)
-    how, mask, axis, first = [], [], 0, 0
-    if isinstance(op, s.TmaLoadOp) and op.multicast is not None:
+    multicast = op.multicast if isinstance(op, s.TmaLoadOp) else None
+    if multicast is not None:
         how, mask = [".multicast::cluster"], [k.every_cta]
-        axis = len(box) - 1 - op.multicast.value.data
+        axis = len(box) - 1 - multicast.value.data
         box[axis] //= k.ctas
         rank = k.emit.special("%cluster_ctarank")
         first = k.mul(rank, box[axis])
         place = k.at(place.base, place.offset, k.mul(rank, box[axis] * k.tile(type).span))
+    if isinstance(op, TmaLoadToOp) and op.mask is not None:
+        how, mask = [".multicast::cluster"], [cta_mask(k, op.mask)]
+    if isinstance(op, TmaLoadToOp) and op.rank is not None:
+        how, bar = [*how, ".cta_group::2"], At(of_cta(k, bar, op.rank), 0)
     if isinstance(op, s.TmaLoadOp) and op.to is not None:
         how = [*how, k.cta_group]
         bar = At(k.emit("mapa", k.address(bar), LEADER), 0)
-    map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
+    if type.holds_scales:
+        map = scales.scales_map(k, op.tensor, box)
+    else:
+        map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
     for span in range(spans):
         coordinates = _coordinates(k, op, span * columns)
-        coordinates[axis] = k.add(coordinates[axis], first)
+        if multicast is not None:
+            coordinates[axis] = k.add(coordinates[axis], first)
         k.emit(
             "cp.async.bulk.tensor.load",
             f".{len(box)}d",
@@ -126,11 +130,11 @@ def start_load(
             coordinates,
             bar,
             *mask,
-            **_hint(op.hint),
+            **hint_of(op.hint),
         )
 
 
-def _hint(hint: StringAttr | None) -> dict[str, Any]:
+def hint_of(hint: StringAttr | None) -> dict[str, Any]:
     """The modifier and operand of a priority in the L2 cache."""
     return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
 
@@ -142,8 +146,7 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
     inner, bits = type.shape[-1], DTYPES[type.dtype.data].bits
     elements = GRANULE * 8 // bits
     size: Any = {"sym": inner} if isinstance(inner, str) else inner
-    index = k.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
-    argument = k.source.arg_names.data[index].data
+    argument = k.argument(tensor)
     shown = f"{{{inner}}}" if isinstance(inner, str) else inner
     requirement = {
         "test": {"op": "eq", "of": [{"op": "mod", "of": [size, elements]}, 0]},
@@ -156,6 +159,11 @@ def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
 
 @lowers(s.TmaStoreOp, Feature.TMA)
 def store(k: Kernel, op: s.TmaStoreOp) -> None:
+    if op.bulk is not None:
+        from tkc.passes.lowering.bulk import store_bulk
+
+        store_bulk(k, op)
+        return
     require_whole_granules(k, op.tensor)
     _, type = k.buffer(op.buffer)
     box, spans, columns, stride = _boxes(k, op.buffer, op)
@@ -172,5 +180,5 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
             map,
             _coordinates(k, op, span * columns),
             At(place.base, place.offset + span * stride),
-            **_hint(op.hint),
+            **hint_of(op.hint),
         )

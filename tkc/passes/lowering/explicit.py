@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import explicit as e
-from tkc.passes.lowering.copies import start_load
+from tkc.passes.lowering.copies import hint_of, start_load, tensor_map
 from tkc.passes.lowering.state import Kernel, lowers
 
 
@@ -58,13 +58,44 @@ def mma_commit(k: Kernel, op: e.MmaCommitOp) -> None:
 
 @lowers(e.FenceOp)
 def fence(k: Kernel, op: e.FenceOp) -> None:
-    k.emit("fence", f".{op.sem.data}", f".{op.scope.data}")
+    if op.scope.data == "alias":
+        k.emit("fence.proxy.alias")
+    else:
+        k.emit("fence", f".{op.sem.data}", f".{op.scope.data}")
 
 
 @lowers(e.NamedBarrierOp)
 def named_barrier(k: Kernel, op: e.NamedBarrierOp) -> None:
     threads = [] if op.threads is None else [op.threads.value.data]
-    k.emit("barrier.cta.sync", op.number.value.data, *threads)
+    name = "barrier.cta.sync" if op.arrives is None else "barrier.cta.arrive"
+    k.emit(name, op.number.value.data, *threads)
+
+
+@lowers(e.ClusterBarrierOp, Feature.CLUSTER)
+def cluster_barrier(k: Kernel, op: e.ClusterBarrierOp) -> None:
+    does = op.does.data
+    if does != "wait":
+        k.emit("barrier.cluster.arrive", f".{'release' if op.sem is None else op.sem.data}")
+    if does != "arrive":
+        k.emit("barrier.cluster.wait", ".acquire")
+
+
+@lowers(e.GridWaitOp, Feature.GRID_DEPENDENCY)
+def grid_wait(k: Kernel, op: e.GridWaitOp) -> None:
+    k.emit("griddepcontrol.wait")
+
+
+@lowers(e.GridLaunchOp, Feature.GRID_DEPENDENCY)
+def grid_launch(k: Kernel, op: e.GridLaunchOp) -> None:
+    k.emit("griddepcontrol.launch_dependents")
+
+
+@lowers(e.TmaPrefetchOp, Feature.TMA)
+def prefetch(k: Kernel, op: e.TmaPrefetchOp) -> None:
+    box = [n.value.data for n in reversed(op.box.data)]
+    map = tensor_map(k, op.tensor, box, "none", loads=True)
+    coordinates = [k.number(c) for c in reversed(op.coordinates)]
+    k.emit("cp.async.bulk.prefetch.tensor", f".{len(box)}d", map, coordinates, **hint_of(op.hint))
 
 
 @lowers(e.RegistersOp, Feature.SETMAXNREG)

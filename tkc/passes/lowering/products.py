@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -89,7 +90,17 @@ class Product:
     b_dtype: str
 
 
-def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
+class Scaling(NamedTuple):
+    """Block scales of both operands of a product; no blocks where it has none."""
+
+    dtype: str = ""
+    block: int = 0
+
+
+UNSCALED = Scaling()
+
+
+def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
     group = 1 if op.pair is None else 2
     a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
@@ -97,12 +108,21 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     assert isinstance(b_type, BufferType)
     assert isinstance(d_type, AccumulatorType)
     n = d_type.shape[1]
-    depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
+    a_major, b_major = _majors(op)
+    depth = a_type.shape[1 if a_major is Major.K else 0]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    rows = [r for r in select(k.target.features, a, b, d, group) if not r.block]
+    padded = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
+    rows = [r for r in padded if {DTYPES[dtype].bits for dtype in (a, b)} == {r.slot}]
     place = location_of(op)
+    if not rows and padded:
+        raise TkcError.at(
+            "TK110",
+            f"products of {a} and {b}, whose elements take {padded[0].slot} bits each in shared memory, are not "
+            "supported yet; tiles hold them packed",
+            place,
+        )
     if not rows:
-        raise TkcError.at("TK203", _no_product(k, a, b, d), place)
+        raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
     row = rows[0]
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
@@ -121,8 +141,6 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
             f"a product of depth {depth} is no whole number of steps; {a} takes a multiple of {row.k}",
             place,
         )
-    a_major = Major.MN if op.trans_a.value.data else Major.K
-    b_major = Major.K if op.trans_b.value.data else Major.MN
     for name, dtype, major in (("a", a, a_major), ("b", b, b_major)):
         if major is Major.MN and dtype not in row.mn_major:
             raise TkcError.at(
@@ -137,8 +155,20 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     )  # fmt: skip
 
 
-def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
+def _majors(op: s.MmaOp | s.ScaledMmaOp) -> tuple[Major, Major]:
+    """Which index of each operand is contiguous; block scales lie along K."""
+    if isinstance(op, s.ScaledMmaOp):
+        return Major.K, Major.K
+    return (
+        Major.MN if op.trans_a.value.data else Major.K,
+        Major.K if op.trans_b.value.data else Major.MN,
+    )
+
+
+def _no_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> str:
     """What the target has instead, and which feature would bring this product."""
+    if scaling.block:
+        return _no_scaled_product(k, a, b, d, scaling)
     rows = [r for r in MMAS if r.takes(a, b, d) and not r.block]
     unit = {Feature.TCGEN05} if k.target.has({Feature.TCGEN05}) else {Feature.WGMMA}
     missing = sorted({n for r in rows if unit <= r.needs for n in r.needs - k.target.features})
@@ -149,6 +179,20 @@ def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
     )  # fmt: skip
     fits = f"; into {d} it takes {', '.join(has)}" if has else ""
     return f"{k.target.name} has no product of {a} and {b} into {d}{needs}{fits}"
+
+
+def _no_scaled_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> str:
+    """Which scales the operands go with on the target."""
+    told = f"{k.target.name} has no product of {a} and {b} with scales of {scaling.dtype} / {scaling.block}"
+    fits = dict.fromkeys(
+        f"{scale} / {r.block}"
+        for r in MMAS if r.block and not r.sparse and r.needs <= k.target.features and r.takes(a, b, d)
+        for scale in r.scales
+    )  # fmt: skip
+    if fits:
+        return f"{told}; they go with {', '.join(fits)}"
+    taken = dict.fromkeys(t for r in MMAS if r.block and r.needs <= k.target.features for t in r.a)
+    return f"{told}; block-scaled operands are {', '.join(taken) or 'not to be had'}"
 
 
 @lowers(s.MmaOp, Feature.TCGEN05)

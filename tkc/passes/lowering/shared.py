@@ -11,7 +11,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tkc.diagnostics import TkcError
+from tkc.analysis.banks import predict
+from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.locations import location_of
@@ -102,6 +103,21 @@ def _is_vector(k: Kernel, buffer: SSAValue) -> bool:
     return len(k.buffer(buffer)[1].shape) == 1
 
 
+def _remark(k: Kernel, op: s.LoadSharedOp | s.StoreSharedOp, type: FragmentType) -> None:
+    """Says once for a buffer and a way to access it how that meets the banks."""
+    buffer, held = k.buffer(op.buffer)
+    store = isinstance(op, s.StoreSharedOp)
+    turned = isinstance(op, s.StoreSharedOp) and op.transposed is not None
+    found = predict(held, type, store=store, transposed=turned)
+    if found is None:
+        return
+    done = "written" if store else "read"
+    text = f"tile {buffer.sym_name.data} ({held.swizzle.data}) is {done} by {found}"
+    if text not in k.told:
+        k.told.add(text)
+        report(Diagnostic("TK218", text, location_of(op), Severity.REMARK))
+
+
 def _first(k: Kernel, row: SSAValue | None) -> Any:
     """The row that an access starts from."""
     return 0 if row is None else k.number(row)
@@ -121,6 +137,7 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
             f"16- and 32-bit dtypes and {', '.join(sorted(narrow.NARROW))} are",
             location_of(op),
         )
+    _remark(k, op, type)
     if _is_vector(k, op.buffer):
         narrow.refuse_vector(dtype, op)
         k.values[op.value] = _load_vector(k, op, type)
@@ -229,6 +246,7 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
     type = fragment_type(op.source)
     fragment: Fragment = k.values[op.source]
     first = _first(k, op.row)
+    _remark(k, op, type)
     if op.transposed is not None:
         if type.dtype.data in narrow.NARROW:
             raise TkcError.at(

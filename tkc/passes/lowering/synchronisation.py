@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from xdsl.ir import SSAValue
+
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
@@ -10,6 +14,9 @@ from tkc.passes.lowering.state import Kernel, lowers
 
 LEADER = 0
 """The rank of a pair's first CTA in a cluster of the two."""
+
+ONE_WAY = {"acquire": ".sync_restrict::shared::cluster", "release": ".sync_restrict::shared::cta"}
+"""Proxy fences in one direction, and what each is restricted to (PTX 9.7.13.5)."""
 
 ALL_LANES = -1
 """The full membership mask of a warp."""
@@ -30,46 +37,69 @@ def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
 
 @lowers(s.MbarrierExpectOp)
 def expect(k: Kernel, op: s.MbarrierExpectOp) -> None:
-    place = k.barrier_address(op.barriers, op.slot)
-    k.emit(
-        "mbarrier.arrive.expect_tx", ".release", ".cta", ".shared::cta", place, op.bytes.value.data
-    )
+    place, bytes = k.barrier_address(op.barriers, op.slot), op.bytes.value.data
+    if op.rank is None:
+        k.emit("mbarrier.arrive.expect_tx", ".release", ".cta", ".shared::cta", place, bytes)
+    else:
+        there = of_cta(k, place, op.rank)
+        k.emit("mbarrier.arrive.expect_tx.cluster", ".release", ".cluster", there, bytes)
 
 
 @lowers(s.MbarrierArriveOp)
 def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
+    count = [] if op.count is None else [op.count.value.data]
     if op.to is None:
-        count = [] if op.count is None else [op.count.value.data]
-        k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place, *count)
+        sem = "release" if op.sem is None else op.sem.data
+        reach = "cta" if op.scope is None else op.scope.data
+        order = [f".{sem}", f".{reach}"]
+        if op.rank is None:
+            k.emit("mbarrier.arrive", *order, ".shared::cta", place, *count)
+        else:
+            k.emit("mbarrier.arrive.cluster", *order, of_cta(k, place, op.rank), *count)
         return
     # Without words for it the scope is the CTA; to say so of another CTA's barrier is not PTX.
     scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
     ranks = range(k.ctas) if op.to.data == To.ALL else (LEADER,)
     for rank in ranks:
-        k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank))
+        k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank), *count)
 
 
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
 def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
-    if op.to is None:
+    if op.to is None and op.mask is None:
         k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
     else:
+        mask = k.every_cta if op.mask is None else cta_mask(k, op.mask)
         k.emit(
             "tcgen05.commit",
             k.cta_group,
             ".shared::cluster",
             ".multicast::cluster",
             place,
-            k.every_cta,
+            mask,
         )
+
+
+def of_cta(k: Kernel, place: At, rank: SSAValue) -> Any:
+    """The address of a place of shared memory in another CTA of the cluster."""
+    return k.emit("mapa", k.address(place), k.number(rank))
+
+
+def cta_mask(k: Kernel, mask: SSAValue) -> Any:
+    """A mask of CTAs, of 16 bits."""
+    bits = k.number(mask)
+    return k.emit("cvt", ".u16", ".u32", bits) if isinstance(bits, SSAValue) else bits
 
 
 @lowers(s.ProxyFenceOp, Feature.TMA)
 def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
-    space = [f".{op.space.data}"] if op.space.data else []
-    k.emit("fence.proxy.async", *space)
+    space = op.space.data
+    if space in ONE_WAY:
+        k.emit("fence.proxy.async::generic", f".{space}", ONE_WAY[space])
+    else:
+        k.emit("fence.proxy.async", *([f".{space}"] if space else []))
 
 
 @lowers(s.Tcgen05FenceOp, Feature.TCGEN05)

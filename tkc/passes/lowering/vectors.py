@@ -163,7 +163,7 @@ def combine_lanes(k: Kernel, op: v.CombineLanesOp) -> None:
 # Global memory -------------------------------------------------------------------------------------------------------
 
 
-class _Line:
+class Line:
     """Elements of one axis of a tensor: `at(index)` is the address of an element of it."""
 
     def __init__(self, k: Kernel, tensor: SSAValue, axis: int, coordinates: list[Any]) -> None:
@@ -199,11 +199,11 @@ class _Line:
         return self._moved(self.base, index, self.stride)
 
 
-def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> _Line:
-    return _Line(k, op.tensor, op.axis.value.data, [k.number(c) for c in op.coordinates])
+def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> Line:
+    return Line(k, op.tensor, op.axis.value.data, [k.number(c) for c in op.coordinates])
 
 
-def _load(k: Kernel, line: _Line, index: Any, last: Any) -> SSAValue:
+def _load(k: Kernel, line: Line, index: Any, last: Any) -> SSAValue:
     """One element; of 16 bits in the lower half of a register."""
     place = At(line.at(k.emit("min", ".u32", index, last)), 0)
     if line.size == 4:
@@ -255,7 +255,7 @@ def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
     once_a_row(k, type, write)
 
 
-def _store(k: Kernel, line: _Line, index: Any, value: SSAValue) -> None:
+def _store(k: Kernel, line: Line, index: Any, value: SSAValue) -> None:
     place = At(line.at(index), 0)
     if line.size == 4:
         k.emit("st", ".global", ".f32", place, value)

@@ -13,7 +13,7 @@ from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES
 from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -21,7 +21,15 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import BlockType, RegsType, SharedType, SliceType
+from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.types import (
+    BlockType,
+    RegsType,
+    ScaleAttr,
+    SharedType,
+    SliceType,
+    scale_shape,
+)
 from tkc.ir.tile.vectors import ReshapeOp, TransposeOp
 from tkc.passes.placement.fragments import (
     Piece,
@@ -56,19 +64,15 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
-            slot.touch(How.TMA, slot.type.slot_bytes)
-            p.emit.add(
-                s.TmaLoadOp.create(
-                    operands=[box.tensor, slot.buffer, slot.slot, *box.starts],
-                    properties={
-                        "box": box.extents,
-                        **segments(1, 1, 1, len(box.starts), 0),
-                        **_multicast(p, op, box, slot.type),
-                        **_hinted(op),
-                    },
-                )
-            )
+            how = {**_multicast(p, op, box, slot.type), **_hinted(op)}
+            _load(p, slot, slot.buffer, box, how)
+            if slot.tile in p.scales:
+                _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
+            if isinstance(source.type.scale, ScaleAttr):
+                raise TkcError.at(
+                    "TK110", "storing a block-scaled tile is not supported yet", location_of(op)
+                )
             if op.add is not None:
                 _check_once(p, op, "adds")
             slot = p.role.slots[source]
@@ -126,6 +130,38 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
         )
 
 
+def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
+    type = buffer.type
+    assert isinstance(type, BufferType)
+    slot.touch(How.TMA, type.slot_bytes)
+    p.emit.add(
+        s.TmaLoadOp.create(
+            operands=[box.tensor, buffer, slot.slot, *box.starts],
+            properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0), **how},
+        )
+    )
+
+
+def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
+    """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
+    buffer = p.scales[slot.tile]
+    tile = slot.tile.type
+    assert isinstance(tile, SharedType)
+    assert isinstance(tile.scale, ScaleAttr)
+    unit = (SCALE_ATOM_ROWS, SCALE_ATOM_SCALES * tile.scale.block.data)
+    rows, scales = scale_shape(tile.shape, tile.scale)
+    atoms = [rows // SCALE_ATOM_ROWS, scales // SCALE_ATOM_SCALES]
+    for extent in atoms:
+        if extent > MAX_BOX:
+            raise TkcError.at(
+                "TK207",
+                f"the scales of a tile of shape {list(tile.shape)} are a box of {atoms} atoms; the tensor copy "
+                f"engine takes boxes of at most {MAX_BOX} on each axis",
+                location_of(op),
+            )
+    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), _hinted(op))
+
+
 # Boxes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -140,19 +176,31 @@ class Box:
     """The tensor's axes that the piece has, in order."""
 
 
-def box_of(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
-    """The box of a piece of `shape` at the start of a slice."""
+def box_of(
+    p: Placement,
+    slice: SSAValue,
+    shape: Sequence[int],
+    unit: Sequence[int] = (),
+    whole: bool = False,
+) -> Box:
+    """The box of a piece of `shape` at the start of a slice, both in units of so many elements an axis (1).
+
+    `whole`: of all CTAs' shares of the first block, not of this one's alone.
+    """
     op = slice.owner
     assert isinstance(op, t.SliceOp)
     starts: list[SSAValue] = []
     box: list[int] = []
     axes: list[int] = []
-    extents = list(shape)
+    extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
+        if whole and not axes and isinstance(index.owner, ShareOp):
+            index = index.owner.whole
         value = p.values[index]
         if isinstance(index.type, BlockType):
-            if index.type.size.data != 1:
-                value = p.emit.arith("mul", value, p.emit.const(index.type.size.data))
+            size = index.type.size.data // (units.pop(0) if units else 1)
+            if size != 1:
+                value = p.emit.arith("mul", value, p.emit.const(size))
             box.append(extents.pop(0))
             axes.append(axis)
         else:

@@ -8,10 +8,12 @@ from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.types import AccumulatorType, Home
+from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import AccumType
+from tkc.ir.tile.types import AccumType, SharedType, SliceType
 from tkc.passes.placement.copies import box_of, check_box
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
@@ -58,6 +60,16 @@ def explicit(p: Placement, op: Operation) -> bool:
                     properties={"box": box.extents, **op.properties},
                 )
             )
+        case x.TmaPrefetchOp():
+            slice = op.source.type
+            assert isinstance(slice, SliceType)
+            box = box_of(p, op.source, [int(n) for n in slice.shape])
+            p.emit.add(
+                e.TmaPrefetchOp.create(
+                    operands=[box.tensor, *box.starts],
+                    properties={"box": box.extents, **op.properties},
+                )
+            )
         case x.ReadColumnsOp():
             pass  # made where it is used
         case x.RestartOp():
@@ -76,6 +88,8 @@ def explicit(p: Placement, op: Operation) -> bool:
             _if(p, op)
         case s.YieldOp():
             pass  # the region that it ends reads it
+        case LoadElementOp() | StoreElementOp() | AtomicOp():
+            _element(p, op)
         case s.StageOp() if not op.regions:
             _copy(p, op)
         case _:
@@ -93,11 +107,35 @@ def _copy(p: Placement, op: Operation) -> None:
         new.name_hint = old.name_hint
 
 
+def _element(p: Placement, op: LoadElementOp | StoreElementOp | AtomicOp) -> None:
+    """An access of one element: of a tensor as it is, of a slot by its number and the index in it."""
+    if not isinstance(op.place.type, SharedType):
+        _copy(p, op)
+        return
+    slot = p.role.slots[op.place]
+    at = op.operands.index(op.place)  # type: ignore[attr-defined]
+    mapped = [p.values[v] if v is not op.place else slot.buffer for v in op.operands]
+    where = at + 1 + (len(op.given) if isinstance(op, AtomicOp) else 0)
+    properties = dict(op.properties)
+    if isinstance(op, AtomicOp):
+        properties |= segments(1, len(op.given), 1 + len(op.indices))
+    new = p.emit.add(
+        type(op).create(
+            operands=[*mapped[:where], slot.slot, *mapped[where:]],
+            properties=properties,
+            result_types=[r.type for r in op.results],
+        )
+    )
+    for old, made in zip(op.results, new.results, strict=True):
+        p.values[old] = made
+        made.name_hint = old.name_hint
+
+
 def _slot(p: Placement, op: x.SlotOp) -> None:
     if op.slot in p.role.known:
         return
     slot = p.role.slots[op.slot] = Slot(op.tile, p.values[op.tile], p.values[op.index])
-    if isinstance(op.tile.type, AccumType):
+    if isinstance(op.tile.type, AccumType) and not slot.type.holds_scales:
         _open(p, op.slot, slot)
 
 
@@ -105,12 +143,18 @@ def _load(p: Placement, op: x.TmaLoadOp) -> None:
     slot = p.role.slots[op.destination]
     check_box(slot.type, op)
     box = box_of(p, op.source, slot.type.shape)
+    mask, rank = ([p.values[v] for v in (x,) if v is not None] for x in (op.mask, op.rank))
+    properties = {
+        "box": box.extents,
+        **segments(1, 1, 1, 1, 1, len(box.starts), len(mask), len(rank)),
+    }
     p.emit.add(
         e.TmaLoadToOp.create(
             operands=[
                 box.tensor, slot.buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
+                *mask, *rank,
             ],
-            properties={"box": box.extents, **op.properties},
+            properties={**op.properties, **properties},
         )
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.explicit import ReadColumnsOp
+from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.passes.placement.places import first_row, load
 from tkc.passes.placement.state import Placement, integer
@@ -236,7 +237,7 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     accum = slot_owner(read.tile)
     result: SSAValue | None = None
     for op in p.kernel.walk():
-        if not isinstance(op, t.MmaOp) or slot_owner(op.d) is not accum:
+        if not isinstance(op, t.MmaOp | ScaledMmaOp) or slot_owner(op.d) is not accum:
             continue
         trips = _trips(op)
         if not trips:
@@ -253,7 +254,7 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     return [] if result is None else [result]
 
 
-def _trips(product: t.MmaOp) -> list[SSAValue]:
+def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:
     """The extents of the loops between an item and a product in it: none of them empty, and the product runs."""
     trips: list[SSAValue] = []
     parent = product.parent_op()
@@ -266,7 +267,7 @@ def _trips(product: t.MmaOp) -> list[SSAValue]:
     return trips
 
 
-def _at_kernel_level(p: Placement, extent: SSAValue, product: t.MmaOp) -> SSAValue:
+def _at_kernel_level(p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMmaOp) -> SSAValue:
     found = p.values.get(extent)
     owner = found.owner if found is not None else None
     if found is None or not isinstance(owner, Operation) or owner.parent_block() is not p.top:

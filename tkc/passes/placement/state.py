@@ -70,6 +70,10 @@ class Role:
         default_factory=dict[tuple[SSAValue, int], SSAValue]
     )
     """Register values that are made already, by row block."""
+    copied: dict[SSAValue, tuple[Slot, Block]] = field(
+        default_factory=dict[SSAValue, "tuple[Slot, Block]"]
+    )
+    """Shared tiles to the slot whose block scales were copied to tensor memory last, and where that was."""
     bulk: bool = False
 
     def key(self, slot: SSAValue) -> SSAValue:
@@ -86,6 +90,10 @@ class Placement:
         self.home = accumulator_home(target)
         self.accumulators = accumulator_buffers(kernel, target, self.home)
         self.values: dict[SSAValue, SSAValue] = {}
+        self.scales: dict[SSAValue, SSAValue] = {}
+        """Shared tiles to the buffers of their block scales."""
+        self.scale_columns: dict[SSAValue, SSAValue] = {}
+        """Shared tiles to where their scales go in tensor memory, where the compiler decides that."""
         self.rings: dict[SSAValue, SSAValue] = {}
         self.conditions: dict[SSAValue, SSAValue] = {}
         self.extents: dict[int | str, SSAValue] = {}

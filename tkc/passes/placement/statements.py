@@ -17,8 +17,9 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp, ShareOp
-from tkc.ir.tile.types import AccumType, BlockType
-from tkc.passes.placement import vectors
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr
+from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, integer, names
@@ -78,8 +79,14 @@ def _statement(p: Placement, op: Operation) -> None:
             p.role.accumulators[key] = p.emit.value(
                 s.ZeroOp.create(operands=[source], result_types=[source.type])
             )
+        case t.MmaOp() if isinstance(op.a.type.scale, ScaleAttr):  # type: ignore[union-attr]
+            scales.product(p, op)
         case t.MmaOp():
             _mma(p, op)
+        case ScaledMmaOp():
+            scales.product(p, op)
+        case CopyScalesOp():
+            scales.copy_scales(p, op)
         case t.CopyOp():
             copy(p, op)
         case (
@@ -202,7 +209,7 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
 def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
     """One tile's slot; an accumulator's contents flow on as a value."""
     opened = p.role.slots[arg] = Slot(tile, p.values[tile], slot)
-    if isinstance(tile.type, AccumType):
+    if isinstance(tile.type, AccumType) and not opened.type.holds_scales:
         type = AccumulatorType.of(opened.type.dtype.data, opened.type.shape)
         p.role.accumulators[arg] = p.emit.value(
             s.OpenOp.create(operands=[opened.buffer, slot], result_types=[type])

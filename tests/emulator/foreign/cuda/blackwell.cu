@@ -207,6 +207,7 @@ extern "C" __global__ void take_over(const int *x, int *out, int *times) {
   while (true) {
     if (threadIdx.x == 0) {
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" ::"r"(address(&bar)) : "memory");
+      asm volatile("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
       asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];" ::"r"(address(&answer)), "r"(address(&bar)) : "memory");
     }
     out[at * 32 + threadIdx.x] = x[at * 32 + threadIdx.x] * 2 + at;
@@ -216,7 +217,8 @@ extern "C" __global__ void take_over(const int *x, int *out, int *times) {
     uint32_t taken, next;
     asm volatile("{\n.reg .b128 r;\n.reg .pred p;\nld.shared.b128 r, [%2];\nclusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, r;\nselp.b32 %0, 1, 0, p;\nmov.b32 %1, 0;\n"
                  "@p clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%1, _, _, _}, r;\n}" : "=r"(taken), "=r"(next) : "r"(address(&answer)) : "memory");
-    asm volatile("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
+    // The answer has been read: the next may overwrite it.
+    asm volatile("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;" ::: "memory");
     __syncthreads();
     if (!taken) return;
     at = next;

@@ -1,0 +1,152 @@
+"""Who acts in the happens-before record: lanes of warps that know the same, operations, mbarriers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tkc.emulator.clocks import BEFORE, LATER, ORDER, PENDING, RUN, TENSOR, Clock, Components
+from tkc.emulator.events import BRIDGED
+from tkc.emulator.lanes import FULL, LANES, SELECT
+
+if TYPE_CHECKING:
+    from tkc.emulator.instruction import Instruction
+    from tkc.emulator.warp import Warp
+
+OWN = (RUN, ORDER, TENSOR)
+"""The rows in which a thread knows its own accesses."""
+COMPLETED = (RUN, ORDER, TENSOR, BEFORE, LATER)
+SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "gl": 3, "sys": 4}
+
+
+class Part:
+    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what fences released."""
+
+    __slots__ = ("clock", "mask", "ready", "seen")
+
+    def __init__(self, mask: int, clock: Clock) -> None:
+        self.mask = mask
+        self.clock = clock
+        self.seen: Clock | None = None
+        self.ready: Clock | None = None
+
+    def divided(self, mask: int) -> Part:
+        """Some of the lanes as a part of their own."""
+        made = Part(self.mask & mask, self.clock.copy())
+        made.seen = self.seen.copy() if self.seen is not None else None
+        made.ready = self.ready.copy() if self.ready is not None else None
+        self.mask &= ~mask
+        return made
+
+    def join(self, other: Part) -> None:
+        self.mask |= other.mask
+        self.clock.join(other.clock)
+        if other.seen is not None:
+            self.see(other.seen)
+        if other.ready is not None:
+            if self.ready is None:
+                self.ready = other.ready
+            else:
+                self.ready.join(other.ready)
+
+    def see(self, source: Clock) -> None:
+        if self.seen is None:
+            self.seen = source.copy()
+        else:
+            self.seen.join(source)
+
+
+class WarpClock:
+    """What a warp knows. `time` is that of its accesses now; `base` the component of its first lane."""
+
+    __slots__ = ("base", "components", "copies", "inits", "issued", "moves", "parts", "time")
+
+    def __init__(self, components: Components, warp: Warp) -> None:
+        self.components = components
+        self.base = components.lane(warp.cta.rank, warp.index)
+        self.time = 1
+        self.parts = [Part(FULL, Clock(components))]
+        self.moves: dict[str, list[int]] = {"ld": [], "st": []}
+        self.issued: dict[int, int] = {}
+        self.copies = 0
+        self.inits = 0
+
+    def lanes(self, mask: int) -> Any:
+        """An index of the components of some lanes."""
+        if mask == FULL:
+            return slice(self.base, self.base + LANES)
+        return self.base + SELECT[mask]
+
+    def split(self, mask: int, alive: int) -> list[Part]:
+        """The parts that make up the lanes of a mask."""
+        found: list[Part] = []
+        for part in list(self.parts):
+            mine = part.mask & mask
+            if not mine:
+                continue
+            if part.mask & alive & ~mask:
+                part = part.divided(mask)
+                self.parts.append(part)
+            found.append(part)
+        return found
+
+
+class Op:
+    """An asynchronous operation: what its issuer knew, and the events of its accesses.
+
+    Its accesses are complete at `time` of `component`, or while that is pending at a time that its completion gives.
+    """
+
+    __slots__ = (
+        "clock",
+        "component",
+        "events",
+        "ins",
+        "issue",
+        "kind",
+        "lane",
+        "name",
+        "pending",
+        "place",
+        "rank",
+        "time",
+        "waited",
+        "warp",
+    )
+
+    def __init__(self, name: str, warp: Warp, lane: int, ins: Instruction, clock: Clock) -> None:
+        self.name = name
+        self.warp = warp
+        self.lane = lane
+        self.ins = ins
+        self.clock = clock
+        self.rank = warp.cta.rank
+        self.component = 0
+        self.time = PENDING
+        self.kind = BRIDGED
+        self.events: list[int] = []
+        self.pending: list[int] = []
+        self.issue = (0, 0)
+        self.place: Any = None
+        self.waited = ""
+
+    def describe(self) -> str:
+        lane = f" lane {self.lane}" if self.lane >= 0 else ""
+        return f"{self.name} of {self.warp.name}{lane}"
+
+
+class BarrierClock:
+    """What the arrivals on an mbarrier have released: in the phase under way, and up to the last that is over.
+
+    `wide` is for waits of cluster scope only: what threads of other CTAs released.
+    """
+
+    __slots__ = ("component", "current", "done", "done_wide", "init", "waits", "wide")
+
+    def __init__(self, components: Components, component: int, init: tuple[int, int]) -> None:
+        self.component = component
+        self.current = Clock(components)
+        self.wide: Clock | None = None
+        self.done: Clock | None = None
+        self.done_wide: Clock | None = None
+        self.init = init
+        self.waits: dict[Warp, tuple[int, int, Instruction]] = {}

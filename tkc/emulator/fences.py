@@ -1,0 +1,119 @@
+"""Fences: between proxies, of threads, of new mbarriers, of tensor maps and of tensor memory (PTX 9.7.15.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tkc.emulator.agents import COMPLETED, OWN
+from tkc.emulator.clocks import BEFORE, GLOBAL, HALF, MAP, MAP_HALF, ORDER, SHARED, TENSOR, Clock
+from tkc.emulator.lanes import SELECT
+from tkc.emulator.ordering import Ordering
+
+if TYPE_CHECKING:
+    from tkc.emulator.warp import Warp
+
+
+class Fences(Ordering):
+    """What each fence does to the clocks of the active lanes."""
+
+    def init_component(self, w: Warp) -> int:
+        """The component that counts the mbarriers that a warp has initialised."""
+        name = ("init", w.cta.rank, w.index)
+        return self.of(w).components.named(name, asynchronous=False)
+
+    def tensor_component(self, w: Warp, lane: int) -> int:
+        """Two components: what a thread's tensor work has completed, and what of it is in order without that."""
+        return self.of(w).components.named(("tensor", w.cta.rank, w.index, lane), 2)
+
+    def fence_proxy(self, w: Warp, space: str) -> None:
+        """fence.proxy.async: what is known now may be relied on across the proxies, for this CTA's memory."""
+        mine = self.of(w)
+        components = mine.components
+        rank = w.cta.rank
+        rows = {
+            "shared::cta": [SHARED + rank],
+            "shared::cluster": [SHARED + rank],
+            "global": [GLOBAL],
+        }.get(space, [SHARED + rank, GLOBAL])
+        if components.ctas > 1 and space in ("", "shared::cluster"):
+            rows = [*rows, components.reach(rank)]
+        for part in mine.split(w.mask, w.alive):
+            times = part.clock.fit()
+            known = times[ORDER].copy()
+            known[mine.lanes(part.mask & w.mask)] = mine.time
+            for row in rows:
+                np.maximum(times[row], known, out=times[row])
+        mine.time += 1
+
+    def fence_half(self, w: Warp, acquires: bool) -> None:
+        """The one-way proxy fences: each thread releases its own accesses, the acquiring CTA may then use them."""
+        mine = self.of(w)
+        rank, components = w.cta.rank, mine.components
+        for part in mine.split(w.mask, w.alive):
+            times = part.clock.fit()
+            if acquires:
+                rows = range(SHARED, components.rows)
+                for row in rows:
+                    np.maximum(times[row], times[HALF], out=times[row])
+                np.maximum(times[ORDER], times[HALF], out=times[ORDER])
+            else:
+                times[HALF, mine.lanes(part.mask & w.mask)] = mine.time
+        del rank
+        mine.time += 1
+
+    def fence_map(self, w: Warp, acquires: bool) -> None:
+        """fence.proxy.tensormap: a release, then an acquire that has come to know of it."""
+        mine = self.of(w)
+        for part in mine.split(w.mask, w.alive):
+            times = part.clock.fit()
+            if acquires:
+                np.maximum(times[MAP], np.minimum(times[MAP_HALF], times[ORDER]), out=times[MAP])
+            else:
+                known = times[ORDER].copy()
+                known[mine.lanes(part.mask & w.mask)] = mine.time
+                np.maximum(times[MAP_HALF], known, out=times[MAP_HALF])
+        mine.time += 1
+
+    def fence(self, w: Warp, acquires: bool, releases: bool) -> None:
+        """fence.acq_rel and its kin: what was seen is acquired, what is known is ready to be released."""
+        mine = self.of(w)
+        for part in mine.split(w.mask, w.alive):
+            if acquires and part.seen is not None:
+                part.clock.join(part.seen)
+                part.seen = None
+            if releases:
+                ready = part.clock.copy()
+                ready.fit()[: len(OWN), mine.lanes(part.mask & w.mask)] = mine.time
+                part.ready = ready
+        mine.time += 1
+
+    def fence_init(self, w: Warp) -> None:
+        """fence.mbarrier_init: the thread's new mbarriers may be used by who hears of it, even without a release."""
+        mine = self.of(w)
+        at = self.init_component(w)
+        for part in mine.split(w.mask, w.alive):
+            if part.ready is None:
+                part.ready = Clock(mine.components)
+            times = part.ready.fit()
+            times[ORDER, at] = max(int(times[ORDER, at]), int(part.clock.fit()[ORDER, at]))
+
+    def fence_tensor(self, w: Warp, before: bool) -> None:
+        """tcgen05.fence: earlier tensor work may be ordered by what follows, or later work by what came before."""
+        mine = self.of(w)
+        for part in mine.split(w.mask, w.alive):
+            times = part.clock.fit()
+            if not before:
+                if part.seen is not None:
+                    np.maximum(times[BEFORE], part.seen.fit()[BEFORE], out=times[BEFORE])
+                np.maximum(times[TENSOR], times[BEFORE], out=times[TENSOR])
+                continue
+            lanes = part.mask & w.mask
+            np.maximum(times[BEFORE], times[TENSOR], out=times[BEFORE])
+            times[BEFORE, mine.lanes(lanes)] = mine.time
+            for lane in SELECT[lanes].tolist() if mine.issued else ():
+                if lane in mine.issued:
+                    at = self.tensor_component(w, lane) + 1
+                    times[COMPLETED, at] = mine.issued[lane]
+        mine.time += 1

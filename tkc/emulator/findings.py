@@ -1,0 +1,162 @@
+"""Pairs that nothing orders: which of them do harm, and what is reported of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tkc.emulator.agents import Op
+from tkc.emulator.clocks import ORDER, Clock
+from tkc.emulator.events import LANE_BITS, SEVERAL, Who
+from tkc.emulator.lanes import SELECT, Vec
+from tkc.emulator.races import Pair, assumptions_of, describe, in_order
+from tkc.emulator.unused import Uses
+from tkc.emulator.view import View
+from tkc.emulator.words import Words
+from tkc.ir.isa.memory import Kind
+
+if TYPE_CHECKING:
+    from tkc.emulator.machine import Machine
+    from tkc.emulator.report import Finding
+
+
+class Findings(Words):
+    """Judges conflicts, and reports each pair of places once."""
+
+    def __init__(self, machine: Machine, model: str) -> None:
+        super().__init__(machine, model)
+        self.pairs: set[tuple[Any, ...]] = set()
+        self.reported: dict[tuple[str, int], tuple[Who, Who]] = {}
+        self._uses: Uses | None = None
+        self.writing: Any = None
+        """(region, offsets, size) of the write at hand."""
+
+    def conflict(self, view: View, before: Kind, now: Kind, codes: Vec, last: Vec) -> None:
+        """Accesses of `codes` do not come before that of the view: a finding for each pair of instructions.
+
+        `last` are the writes that stood there.
+        """
+        events = self.events
+        numbers, first = np.unique(codes >> LANE_BITS, return_index=True)
+        for number, at in zip(numbers.tolist(), first.tolist(), strict=True):
+            if view.ignored and number in view.ignored:
+                continue
+            old, new = events.who[number], events.who[view.event]
+            assert old is not None
+            assert new is not None
+            pair = Pair(view, number, int(codes[at]) & SEVERAL, before, now, old, new)
+            if self.harmless(pair, int(last[at])):
+                continue
+            pair = in_order(self, pair)
+            code, message, notes = describe(self, pair)
+            self.raced(code, message, pair.old, pair.new, pair.place, notes)
+
+    def raced(
+        self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]
+    ) -> None:
+        """Reports a pair, once for two places of the source and the instructions there."""
+        key = (code, self._place(old), self._place(new))
+        if key not in self.pairs:
+            self.pairs.add(key)
+            self.reported.setdefault((code, new.ins.line), (old, new))
+            self.machine.raced(code, message, old, new, place, notes)
+
+    def rests_on(self, finding: Finding) -> tuple[str, ...]:
+        """The assumptions without which a pair is one: those of practice that its accesses call for."""
+        found = self.reported.get((finding.code, finding.ptx_line))
+        return assumptions_of(*found) if found is not None else ("A1", "A2")
+
+    def _place(self, who: Who) -> Any:
+        source = self.machine.program.location(who.ins.statement)
+        return (source or who.ins.line, who.ins.row.name)
+
+    def known_by_order(self, clock: Clock, number: int) -> bool:
+        """Whether an event comes before in base causality, whatever else is missing."""
+        times = clock.fit()[ORDER]
+        return bool(times[int(self.events.component[number])] >= self.events.time[number])
+
+    def harmless(self, pair: Pair, last: int) -> bool:
+        """Whether a pair that is not ordered changes nothing, by one of the profile's assumptions."""
+        old, new = pair.old, pair.new
+        threads = not isinstance(old.agent, Op), not isinstance(new.agent, Op)
+        if pair.lane == SEVERAL and old.agent is new.agent and pair.before is Kind.WRITE:
+            # Each of the lanes has written the place itself.
+            return not new.mask & ~old.mask
+        if not threads[0]:
+            return False
+        if new.ins.row.name == "tcgen05.alloc" and old.agent is new.agent:
+            # All lanes of the warp write the word, each after its own reads (PTX 9.7.18.6.1).
+            return True
+        events, grants = self.events, self.grants
+        if not threads[1]:
+            writer = events.who[last >> LANE_BITS]
+            word = writer is not None and writer.ins.row.name == "tcgen05.alloc"
+            return word and "A19" in grants and self._ordered(pair)
+        if "A16" in grants and old.ins is new.ins and (pair.before, pair.now) == (Kind.WRITE,) * 2:
+            return self._changes_nothing()
+        strong = (
+            self.semantics(new.ins)[0] if pair.before is Kind.READ else events.strong[pair.number]
+        )
+        if (
+            "A18" in grants
+            and Kind.READ in (pair.before, pair.now)
+            and strong
+            and pair.view.home is None
+        ):
+            return True
+        if "A17" in grants:
+            if pair.before is Kind.READ:
+                return self._unused(old, self._late_lanes(pair))
+            if pair.now is Kind.READ:
+                return self._unused(new, new.mask)
+        return False
+
+    def _late_lanes(self, pair: Pair) -> int:
+        """The lanes of the first access that do not come before the second."""
+        lanes = SELECT[pair.old.mask] if pair.lane == SEVERAL else np.array([pair.lane])
+        times = self.events.time[pair.number]
+        at = int(self.events.component[pair.number]) + lanes
+        late = lanes[pair.view.clock.fit()[ORDER].take(at, mode="clip") < times]
+        mask = sum(1 << int(lane) for lane in late)
+        new = pair.new
+        if pair.old.agent is new.agent and new.mask & (new.mask - 1) == 0:
+            mask &= ~new.mask
+        return mask
+
+    def _ordered(self, pair: Pair) -> bool:
+        times = pair.view.clock.fit()[ORDER]
+        at = self.lane_component(pair.number, pair.lane)
+        return bool((times[at] >= self.events.time[pair.number]).all())
+
+    def _changes_nothing(self) -> bool:
+        """Whether the write at hand writes what is there already."""
+        values, (region, offsets, size) = self.machine.memory.values, self.writing
+        if values is None:
+            return False
+        width, count = 8 * values.dtype.itemsize, values.shape[1] if values.ndim > 1 else 1
+        if width // 8 * count != size:
+            return False
+        there = region.view(width, count)[offsets // np.array(size, offsets.dtype)]
+        return bool(np.array_equal(there, values.view(there.dtype)))
+
+    def _unused(self, who: Who, lanes: int) -> bool:
+        """Whether lanes that read use nothing of it."""
+        if self._uses is None:
+            self._uses = Uses(self.machine.program)
+        guard = self._uses.guard(who.ins)
+        if guard is None:
+            return False
+        held = who.agent.R[guard[0]]
+        if held is None:
+            return False
+        return not (~held if guard[1] else held) & lanes
+
+    def lane_component(self, number: int, lane: int) -> list[int]:
+        """The components that stand for an access: several where several lanes made it."""
+        start = int(self.events.component[number])
+        if lane != SEVERAL:
+            return [start + lane]
+        who = self.events.who[number]
+        assert who is not None
+        return [start + int(x) for x in SELECT[who.mask]]

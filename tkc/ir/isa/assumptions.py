@@ -1,0 +1,95 @@
+"""What shipped kernels rely on beyond the PTX manual, as rows: each assumption, and the profiles that grant it.
+
+Imports the standard library only. `strict` grants what a document or NVIDIA's formal model supports, `practice` what
+kernels that people run every day need. Section numbers are those of PTX ISA 9.4.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+STRICT, PRACTICE = "strict", "practice"
+MODELS = (STRICT, PRACTICE)
+
+
+class Assumption(NamedTuple):
+    """One row: `grants` says what is taken for true, `basis` why."""
+
+    id: str
+    grants: str
+    basis: str
+    profiles: tuple[str, ...] = (PRACTICE,)
+
+
+_BOTH = (STRICT, PRACTICE)
+
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
+               "multicast and pair kernels never fence async after async across CTAs"),
+    Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier",
+               "the default scope of try_wait in shipped cluster kernels"),
+    Assumption("A3", "an acquire orders later tcgen05 operations", "9.7.18.6.3", _BOTH),
+    Assumption("A4", "the arrival of tcgen05.commit releases what the tracked operations did",
+               "9.7.18.12.1", _BOTH),
+    Assumption("A5", "a completion orders async accesses that its issuer had seen complete, to the same bytes",
+               "two copies into one slot of a ring, of which the first is read in part"),
+    Assumption("A6", "completion of tcgen05.mma and cp bridges their own accesses to the generic proxy",
+               "transforms in shared memory of sm_100 kernels"),
+    Assumption("A7", "wait_group.read bridges the reads of its copies to the generic proxy",
+               "every epilogue that stores through the copy engine"),
+    Assumption("A8", "wgmma reads shared memory after what its warps have acquired",
+               "9.7.17; without it no copy could feed wgmma", _BOTH),
+    Assumption("A9", "tcgen05.cp after tcgen05.mma of the same thread keeps order",
+               "block scales in tensor memory that are not ringed"),
+    Assumption("A11", "a proxy fence covers what its thread has acquired from others",
+               "NVIDIA's formal model, MP_cta rows", _BOTH),
+    Assumption("A12", "the wait of one thread for wgmma covers the reads of its whole warpgroup",
+               "one arriving thread for each warpgroup"),
+    Assumption("A13", "bar.warp.sync orders its lanes for tensor memory, wgmma and bulk completions too",
+               "elected arrivals after a wait of all lanes"),
+    Assumption("A14", "tcgen05.mma that writes columns which an earlier one of the same thread reads as A keeps order",
+               "attention kernels that put P over S"),
+    Assumption("A15", "a remote arrival between two local ones keeps the chain of generic data of one CTA",
+               "pair kernels"),
+    Assumption("A16", "threads that write the same value to one place by one instruction do no harm",
+               "results that several threads hold are stored by all of them"),
+    Assumption("A17", "a load does no harm in a thread in which nothing uses its value",
+               "compilers load in all threads what one of them stores"),
+    Assumption("A18", "a weak read of a word that others change atomically gives one of its values",
+               "the first guess of a compare-and-swap loop"),
+    Assumption("A19", "the address word of tcgen05.alloc needs no proxy fence between its reads and an async overwrite",
+               "compilers that give the word's place to a tile"),
+    Assumption("A20", "bar.sync orders awaited loads and stores of tensor memory without tcgen05.fence",
+               "Triton's kernels; completions of tcgen05.mma still need the fence there"),
+)  # fmt: skip
+"""A10 (a generic read that has returned needs no fence before an async overwrite) is granted by neither profile."""
+
+
+def granted(model: str) -> frozenset[str]:
+    """The ids that a profile grants."""
+    return frozenset(a.id for a in ASSUMPTIONS if model in a.profiles)
+
+
+class Pipelined(NamedTuple):
+    """Operations of one thread that run in order in the tensor core's pipe (9.7.18.6.2), without a wait between.
+
+    `same` says that both must name the same accumulator place and shape; `needs` names the assumption, if any.
+    """
+
+    first: str
+    then: str
+    same: bool = False
+    needs: str = ""
+
+
+PIPELINED: tuple[Pipelined, ...] = (
+    Pipelined("mma", "mma", same=True),
+    Pipelined("cp", "mma"),
+    Pipelined("cp", "cp"),
+    Pipelined("shift", "mma"),
+    Pipelined("shift", "cp"),
+    Pipelined("mma", "shift"),
+    Pipelined("mma", "cp", needs="A9"),
+    Pipelined("mma", "mma", needs="A14"),
+)
+"""Two copies of one thread run in the order of their issue, as all of one pipe do."""
