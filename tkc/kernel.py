@@ -167,7 +167,8 @@ class Kernel:
         """Runs on the CPU, on NumPy arrays, and returns the emulator's Report.
 
         An array wrapped in `tkc.emulator.Poisoned` counts as never written. `sm_count` is what the launch grid is made
-        for. Without `races` no happens-before record is kept. `runs` launches with as many seeds. Raises TkcError TK401..TK407, TK414.
+        for. Without `races` no happens-before record is kept. `runs` launches with as many seeds. Raises TkcError
+        TK401..TK407, TK414.
         """
         launch = self.emulation(*arrays, sm_count=sm_count, **symbols)
         if launch is None:

@@ -58,8 +58,8 @@ class Node:
 class Site:
     """A node that arrives at a barrier, waits for it, or whose copy completes bytes of it.
 
-    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations are
-    all counted.
+    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations
+    are all counted.
     """
 
     node: Node
@@ -210,6 +210,7 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
         clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
     for clock, parents in outers.items():
+        clock.agreed = len({key for _, key in parents}) == 1
         if len(parents) == 1:
             clock.parent = parents.pop()[0]
         elif all(outer is kernel for outer, _ in parents):

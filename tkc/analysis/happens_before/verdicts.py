@@ -9,9 +9,11 @@ from math import inf, lcm
 
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
+from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Slot
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
-from tkc.analysis.happens_before.paths import Label, Reach, distance
+from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Space
 
@@ -79,23 +81,42 @@ class Judge:
     without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
-    distances: dict[tuple[Place, Place, Clock], tuple[float, Label | None, str]] = field(default_factory=dict)
+    distances: dict[tuple[Place, Place, Clock], tuple[float, Label | None, str]] = field(
+        default_factory=dict
+    )
 
     def reach(self, place: Place) -> Reach:
         """The labels of an access; those of one event that are alike share them."""
         access, node = place.access, place.node
-        key = (node, access.space, access.proxy, access.done, access.owner, access.write, access.what if access.space is Space.TENSOR else "")
+        key = (
+            node,
+            access.space,
+            access.proxy,
+            access.done,
+            access.owner,
+            access.write,
+            access.what if access.space is Space.TENSOR else "",
+        )
         found = self.reached.get(key)
         if found is None:
             cta = node.role.cta
-            source = Source(access, place.event, node.threads, cta, home_of(access, cta, self.assumed), self.assumed)
+            source = Source(
+                access,
+                place.event,
+                node.threads,
+                cta,
+                home_of(access, cta, self.assumed),
+                self.assumed,
+            )
             targets = frozenset(a.buffer for a in place.event.accesses)
             found = self.reached[key] = Reach(
                 self.graph, source, node, self.without, targets=targets
             ).run()
         return found
 
-    def distance(self, first: Place, second: Place, clock: Clock) -> tuple[float, Label | None, str]:
+    def distance(
+        self, first: Place, second: Place, clock: Clock
+    ) -> tuple[float, Label | None, str]:
         key = (first, second, clock)
         if key not in self.distances:
             self.distances[key] = distance(self.reach(first), second.node, second.access, clock)
@@ -140,7 +161,9 @@ class Judge:
                 return found
             best = best or found
         assert best is not None
-        if first.access.space is not Space.TENSOR and any(self._plainly(first, second, clock) for clock in _common(first.node, second.node)):
+        if first.access.space is not Space.TENSOR and any(
+            self._plainly(first, second, clock) for clock in _common(first.node, second.node)
+        ):
             return replace(best, verdict=Verdict.WRONG_PROXY)
         return best
 
@@ -153,24 +176,34 @@ class Judge:
         back, here, rule_back = (
             (forward, there, rule) if first is second else self.distance(second, first, clock)
         )
-        gap = _gap(forward, back, period, meets, apart)
-        steps = _steps(there, rule, second) + (() if first is second else _steps(here, rule_back, first))
+        gap = _gap(forward, back, period, meets, apart, clock.span)
+        steps = _steps(there, rule, second) + (
+            () if first is second else _steps(here, rule_back, first)
+        )
         if gap is not None and first.access.write and second.access.write:
             for read in others:
-                if read.access.write or read.access.region is not None or read.node.path[-1] is not clock:
+                if (
+                    read.access.write
+                    or read.access.region is not None
+                    or read.node.path[-1] is not clock
+                ):
                     continue
                 f, more = self._through(first, read, second, clock)
-                b, again = (f, more) if first is second else self._through(second, read, first, clock)
+                b, again = (
+                    (f, more) if first is second else self._through(second, read, first, clock)
+                )
                 if min(f, b) == inf and max(forward, back) == inf:
                     continue
-                closer = _gap(min(f, forward), min(b, back), period, meets, apart)
+                closer = _gap(min(f, forward), min(b, back), period, meets, apart, clock.span)
                 if closer is None:
                     gap, steps = None, (*more, *(() if first is second else again))
                     forward, back = min(f, forward), min(b, back)
                     break
         used = frozenset(a for s in steps for a in s.assumptions)
         if gap is None:
-            return Hazard(first, second, Verdict.ORDERED, clock, forward, back, period, steps, None, used)
+            return Hazard(
+                first, second, Verdict.ORDERED, clock, forward, back, period, steps, None, used
+            )
         return Hazard(first, second, Verdict.UNORDERED, clock, forward, back, period, (), gap)
 
     def _plainly(self, first: Place, second: Place, clock: Clock) -> bool:
@@ -179,7 +212,7 @@ class Judge:
         back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
         period, meets = self._meetings(first.access, second.access, clock)
         apart = first is second or exclusive(first.node, second.node, clock)
-        return _gap(forward, back, period, meets, apart) is None
+        return _gap(forward, back, period, meets, apart, clock.span) is None
 
     def never_awaited(self, place: Place) -> bool:
         """Whether nothing in the access's own role says that it is complete."""
@@ -197,14 +230,20 @@ class Judge:
 
     def known_in_time(self, hazard: Hazard, first: Place, second: Place) -> bool:
         """Whether some thread, though not all that have to, knows that the first is complete."""
-        reach, apart = self.reach(first), abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0])
+        reach, apart = (
+            self.reach(first),
+            abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0]),
+        )
         return any(
-            state.name not in PENDING and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
+            state.name not in PENDING
+            and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
             for (state, _), kept in reach.labels.get(second.node, {}).items()
             for x in kept
         )
 
-    def _through(self, first: Place, read: Place, second: Place, clock: Clock) -> tuple[float, tuple[Step, ...]]:
+    def _through(
+        self, first: Place, read: Place, second: Place, clock: Clock
+    ) -> tuple[float, tuple[Step, ...]]:
         """From a write to a later one by a read of the first's value that comes before the second."""
         there, a, rule_a = self.distance(first, read, clock)
         back, b, rule_b = self.distance(read, second, clock)
@@ -219,11 +258,15 @@ class Judge:
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
         return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
 
-    def _meetings(self, first: Access, second: Access, clock: Clock) -> tuple[int, Callable[[int], bool]]:
+    def _meetings(
+        self, first: Access, second: Access, clock: Clock
+    ) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         once = clock is self.graph.kernel
-        if once or all(any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)):
+        if once or all(
+            any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)
+        ):
             apart = one is not None and two is not None and one.period != two.period
             return 1, lambda d: not d and not apart
         if one is None or two is None:
@@ -259,11 +302,13 @@ def _common(first: Node, second: Node) -> Iterator[Clock]:
             yield clock
 
 
-def _gap(forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool) -> tuple[int, int] | None:
+def _gap(
+    forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool, span: float
+) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
     for d in sorted(range(-reach, reach + 1), key=abs):
-        if d == 0 and same:
+        if (d == 0 and same) or abs(d) >= span:
             continue
         if -back < d < forward and meets(d):
             return (max(0, -d), max(0, -d) + d)
@@ -298,7 +343,14 @@ def places(graph: Graph) -> dict[Hashable, list[Place]]:
         if node.event is not None:
             for access in node.event.accesses:
                 if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL):
-                    found.setdefault((access.space, access.buffer, access.owner if access.space is not Space.GLOBAL else 0), []).append(Place(node, access))
+                    found.setdefault(
+                        (
+                            access.space,
+                            access.buffer,
+                            access.owner if access.space is not Space.GLOBAL else 0,
+                        ),
+                        [],
+                    ).append(Place(node, access))
     return found
 
 
@@ -309,7 +361,9 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
             a, b = first.access, second.access
             if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
                 same = first is second and a.write
-                if a.space is not Space.GLOBAL or not (same or (a.write and b.write and a.part != b.part)):
+                if a.space is not Space.GLOBAL or not (
+                    same or (a.write and b.write and a.part != b.part)
+                ):
                     yield first, second
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
+from tkc.analysis.boxes import row_parts, split_axis
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import PADDED, cache_policy, swizzle_of
 from tkc.ir.isa.targets import Feature
-from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES, MapType
+from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES, MAX_BOX, MapType
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
@@ -53,32 +55,55 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: 
     )
 
 
-BOX = 256
-"""The copy engine's limit on each extent of a box; a vector is copied in boxes of as many elements."""
+class Part(NamedTuple):
+    """One box of a copy: how far it is from the first along the tensor's axes, innermost first, and in bytes."""
+
+    moved: tuple[int, ...]
+    bytes: int
 
 
 def _boxes(
     k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp
-) -> tuple[list[int], int, int, int]:
-    """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
+) -> tuple[list[int], list[Part]]:
+    """The extents of the boxes of a copy, innermost first, and the boxes: spans of columns, and parts of many rows."""
     _, type = k.buffer(buffer)
     if type.holds_scales:
-        return [scales.WORDS, *(n.value.data for n in reversed(op.box.data))], 1, 0, 0
+        return [scales.WORDS, *(n.value.data for n in reversed(op.box.data))], [Part((), 0)]
     tile = k.tile(type)
+    rows = [n.value.data for n in reversed(op.box.data[:-1])]
+    still = (0,) * len(rows)
     if len(type.shape) == 1:
-        columns = min(type.shape[0], BOX)
-        box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
-        return box, type.shape[0] // columns, columns, columns * DTYPES[type.dtype.data].bytes
+        columns = min(type.shape[0], MAX_BOX)
+        stride = columns * DTYPES[type.dtype.data].bytes
+        count = type.shape[0] // columns
+        return [columns, *rows], [Part((i * columns, *still), i * stride) for i in range(count)]
     columns = min(type.shape[-1], tile.span * 8 // type.bits)
-    box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
-    return box, -(-type.shape[-1] // columns), columns, tile.block
+    spans = -(-type.shape[-1] // columns)
+    axis = split_axis(rows)
+    if axis is None:
+        return [columns, *rows], [Part((i * columns, *still), i * tile.block) for i in range(spans)]
+    count = row_parts(rows[axis])
+    assert count is not None, "place-tiles has checked it"
+    rows[axis] //= count
+    share = math.prod(rows[: axis + 1]) * tile.span
+    parts = [
+        Part(
+            (i * columns, *still[:axis], j * rows[axis], *still[axis + 1 :]),
+            i * tile.block + j * share,
+        )
+        for i in range(spans)
+        for j in range(count)
+    ]
+    return [columns, *rows], parts
 
 
-def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: int) -> list[Any]:
+def _coordinates(
+    k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: tuple[int, ...]
+) -> list[Any]:
     numbers = [k.number(c) for c in reversed(op.coordinates)]
     if k.buffer(op.buffer)[1].holds_scales:
         return [0, *numbers]
-    return [k.add(numbers[0], moved), *numbers[1:]]
+    return [k.add(number, far) for number, far in zip(numbers, moved, strict=True)]
 
 
 @lowers(s.TmaLoadOp, Feature.TMA)
@@ -90,14 +115,14 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
 def start_load(
     k: Kernel, op: s.TmaLoadOp | TmaLoadToOp, barriers: SSAValue, entry: SSAValue
 ) -> None:
-    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
+    """Box by box; the destination is named in the cluster's window, which every PTX version takes."""
     if isinstance(op, TmaLoadToOp) and op.bulk is not None:
         from tkc.passes.lowering.bulk import load_bulk
 
         load_bulk(k, op)
         return
     _, type = k.buffer(op.buffer)
-    box, spans, columns, stride = _boxes(k, op.buffer, op)
+    box, parts = _boxes(k, op.buffer, op)
     place = k.slot_address(op.buffer, op.slot)
     how, mask, first = [], [], 0
     bar = k.barrier_address(barriers, entry)
@@ -120,8 +145,8 @@ def start_load(
         map = scales.scales_map(k, op.tensor, box)
     else:
         map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
-    for span in range(spans):
-        coordinates = _coordinates(k, op, span * columns)
+    for part in parts:
+        coordinates = _coordinates(k, op, part.moved)
         if multicast is not None:
             coordinates[axis] = k.add(coordinates[axis], first)
         k.emit(
@@ -129,12 +154,12 @@ def start_load(
             f".{len(box)}d",
             ".shared::cluster",
             *how,
-            At(place.base, place.offset + span * stride),
+            At(place.base, place.offset + part.bytes),
             map,
             coordinates,
             bar,
             *mask,
-            **hint_of(op.hint if isinstance(op, TmaLoadToOp) else None),
+            **hint_of(op.hint),
         )
 
 
@@ -195,19 +220,19 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
         return
     require_whole_granules(k, op.tensor)
     _, type = k.buffer(op.buffer)
-    box, spans, columns, stride = _boxes(k, op.buffer, op)
+    box, parts = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)
     place = k.slot_address(op.buffer, op.slot)
     name, how = "cp.async.bulk.tensor.store", []
     if op.reduce is not None:
         name, how = "cp.reduce.async.bulk.tensor", [f".{op.reduce.data}"]
-    for span in range(spans):
+    for part in parts:
         k.emit(
             name,
             f".{len(box)}d",
             *how,
             map,
-            _coordinates(k, op, span * columns),
-            At(place.base, place.offset + span * stride),
+            _coordinates(k, op, part.moved),
+            At(place.base, place.offset + part.bytes),
             **hint_of(op.hint),
         )

@@ -1,6 +1,7 @@
 """Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory.
 
-Sums are in f32, of 8-bit integers in i32 without saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
+Sums are in f32, or in f16 where the accumulator is; of 8-bit integers in i32 without
+saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
 than f32 has, so that long sums lose more than their rounding explains.
 """
 
@@ -38,8 +39,9 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     groups = k.current_role().groups.value.data
     rows, columns = type.shape
     pieces = rows // groups // 64
-    kind = "b32" if type.dtype.data == "i32" else "f32"
-    registers = tuple(k.emit.undef(kind, columns // 2) for _ in range(pieces))
+    kind = "f32" if type.dtype.data == "f32" else "b32"
+    each = columns * DTYPES[type.dtype.data].bits // 64
+    registers = tuple(k.emit.undef(kind, each) for _ in range(pieces))
     k.values[op.value] = Accumulator(registers, 0, True)
 
 
@@ -223,7 +225,7 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     )  # fmt: skip
     a, b = p.a.at(k), p.b.at(k)
     for block in range(type.shape[0] // rows):
-        into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
+        into = k.add(source.address, block * p.n)
         for step in range(p.k // p.row.k):
             first = step == 0
             enable = source.started if first else True

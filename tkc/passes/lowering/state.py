@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
 from tkc.ir.isa.layouts import SharedTile, alignment, swizzle_of
-from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
@@ -126,7 +126,10 @@ class Kernel:
                 return candidate
         ways = " or ".join(" and ".join(sorted(c.needs)) for c in candidates)
         raise TargetError.at(
-            "TK202", f"{op.name} needs {ways}; {self.target.name} has none", location_of(op)
+            "TK202",
+            f"{op.name} needs {ways}; {self.target.name} has none",
+            location_of(op),
+            fix=targets_with(*(c.needs for c in candidates)),
         )
 
     # Values
