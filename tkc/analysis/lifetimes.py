@@ -1,4 +1,4 @@
-"""Is a kernel done with its memory before the memory goes: are asynchronous operations complete when roles end?
+"""Whether a kernel is done with its memory before the memory goes: what is asynchronous is complete when roles end.
 
 Shared memory is another CTA's as soon as this one ends, so a copy that still reads or writes it must have been awaited.
 """

@@ -1,4 +1,4 @@
-"""Do a kernel's barriers keep their protocol: can every phase complete, and does each wait mean one phase?
+"""Whether a kernel's barriers keep their protocol: every phase can complete, and each wait means one phase.
 
 The order of accesses (`happens_before`) takes for granted that the wait for an item returns when that item is complete;
 here that is proved.

@@ -36,10 +36,18 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import ElementOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
 from tkc.ir.tile.types import TensorType
 
 WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
+
+
+def _atomic(op: Operation) -> bool:
+    """Whether two such operations on one place are no race."""
+    return bool({"add", "reduce"} & set(op.properties)) or bool(getattr(op, "strong", False))
+
+
 CLUSTER = "cluster"
 """The barrier of the cluster, among those that threads meet at."""
 
@@ -93,6 +101,8 @@ class Operations:
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
             return []
+        if isinstance(op, ElementOp) and isinstance(value.type, TensorType):
+            return []  # which elements two threads touch is not known here: the emulator sees it
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -114,9 +124,9 @@ class Operations:
             slot = self._slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _WHAT.get(name, name),
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op),
-            share=self.rank if "multicast" in op.properties else None,
+            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op),
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
@@ -124,7 +134,7 @@ class Operations:
         part, distinct = self._box(op)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
-            part=part, atomic=bool({"add", "reduce"} & set(op.properties)), distinct=distinct,
+            part=part, atomic=_atomic(op), distinct=distinct,
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -367,8 +377,18 @@ class Operations:
         return None if known is None else Index(known, offset, rate)
 
 
-_WHAT = {"read_accumulator": "ld"}
-"""What a tcgen05 operation is called in the pairs of the manual."""
+_WHAT = {
+    ("read_accumulator", ""): "ld",
+    ("copy_scales", ""): "cp",
+    ("scaled_mma", ""): "mma",
+    ("scaled_mma", "scale_a"): "mma.scale",
+    ("scaled_mma", "scale_b"): "mma.scale",
+}
+"""What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _what(name: str, operand: str) -> str:
+    return _WHAT.get((name, operand)) or _WHAT.get((name, ""), name)
 
 
 def _number(op: Operation, name: str, default: int = 0) -> int:
