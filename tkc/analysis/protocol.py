@@ -243,6 +243,7 @@ class RingProtocol:
     def laps(self) -> Iterator[Finding]:
         """A wait tells one phase from the next but one only where it can be neither two behind nor two ahead."""
         depth = self.ring.barrier.depth
+        yield from self._early()
         for wait in self.ring.waits:
             if wait.clock is self.graph.kernel or wait.node.role.copy:
                 continue
@@ -259,6 +260,34 @@ class RingProtocol:
                     f"{self._name} may complete its next phase before {_event(wait).name} in role {wait.node.role.name} "
                     "has seen this one: no arrival at the next round waits for it",
                 )  # fmt: skip
+
+    def _early(self) -> Iterator[Finding]:
+        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it."""
+        depth = self.ring.barrier.depth
+        for sites in self.ring.arrivals.values():
+            for site in sites:
+                if site.clock is self.graph.kernel or site.node.role.copy or not site.every:
+                    continue
+                if not any(self._follows(site, wait, depth) for wait in self.ring.waits) and not self._alone(site):
+                    yield _finding(
+                        "TK306", site.node,
+                        f"{_event(site).name} in role {site.node.role.name} may arrive at {self._name} for the next round "
+                        "while this one is not complete: nothing before it waits for this one",
+                    )  # fmt: skip
+
+    def _follows(self, site: Site, wait: Site, depth: int) -> bool:
+        """Whether an arrival comes after the wait, by some thread, for the round before."""
+        if wait.clock is self.graph.kernel or (site.offset - wait.offset - depth) % site.rate:
+            return False
+        reach = after(self.graph, wait.node, any_thread=True)
+        return any(
+            bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset <= wait.offset + depth
+            for _, position in _labels(reach, site.node)
+        )
+
+    def _alone(self, site: Site) -> bool:
+        """Whether one thread makes all arrivals of a barrier without bytes, so that each completes its phase."""
+        return not self.ring.copies and self.ring.barrier.count == 1 and _threads(site.node) == 1
 
     def _waited_before(self, wait: Site, depth: int) -> bool:
         """Whether the same threads have waited for the round before."""

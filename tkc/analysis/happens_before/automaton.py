@@ -307,8 +307,8 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
     yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
 
 
-def meet_warp(state: State, source: Source) -> Iterator[tuple[State, str]]:
-    """The lanes of each warp meet."""
+def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
+    """The lanes of each warp meet; `only`: there is one warp."""
     if state.name in PENDING:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
@@ -316,7 +316,10 @@ def meet_warp(state: State, source: Source) -> Iterator[tuple[State, str]]:
         return
     rule = "meet-warp" if plain else "meet-warp-async"
     part, who = state.part, state.who
-    if part == Part.FULL:
+    if only:
+        if whole(state, source.threads):
+            part, who = Part.FULL, ALL
+    elif part == Part.FULL:
         who = {ONE: WARP, LANE: ALL}.get(who, who)
     elif part == Part.WARP:
         who = {ONE: WARP, LANE: ALL}.get(who, who)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from math import lcm
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
 from tkc.analysis.happens_before.events import (
@@ -26,7 +27,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
 )
 from tkc.analysis.happens_before.operations import Operations
-from tkc.analysis.happens_before.values import FEW, Chain, Expressions, Values
+from tkc.analysis.happens_before.values import FEW, Chain, Expressions, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
@@ -137,13 +138,22 @@ class Body:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.ForOp):
-            write = self.ops.write
-            loop.key = ("for", *(write(v) for v in (op.lower, op.upper, op.step)))
-            write.loops[op.body.block] = loop.key
-            trips = self.ops.values.trips(op)
-            if trips is not None:
-                loop.low, loop.high = trips, trips
+            loop.key = ("for", *(self._bound(v, op) for v in (op.lower, op.upper, op.step)))
+            self.ops.write.loops[op.body.block] = loop.key
+            known = [self.ops.values.table(v, op) for v in (op.lower, op.upper, op.step)]
+            if all(t is not None for t in known):
+                turns = _turns([t for t in known if t is not None])
+                loop.low, loop.high = min(turns), max(turns)
         return loop
+
+    def _bound(self, value: SSAValue, op: Operation) -> Hashable:
+        """A loop's bound, equal for equal bounds in different roles: a number, one for each turn of a loop, or how it is
+        computed."""
+        table = self.ops.values.table(value, op)
+        if table is None:
+            return self.ops.write(value)
+        loops = tuple(self.ops.write.loops.get(o.regions[-1].block) for o in table.loop or ())
+        return ("table", loops, table.before, table.period)
 
     def _loop(self, op: Operation, who: Threads) -> list[Item]:
         loop = self._named(op)
@@ -189,6 +199,17 @@ class Body:
             self.ops.loops[(op,)] = branch
         branch.body = self.block(block, who)
         return branch
+
+
+def _turns(bounds: list[Table]) -> list[int]:
+    """How often a loop turns, in each case."""
+    first = max(len(t.before) for t in bounds)
+    count = first + lcm(*(len(t.period) for t in bounds))
+    found: list[int] = []
+    for i in range(count):
+        lower, upper, step = (t.at(i) for t in bounds)
+        found.append(max(0, -(-(upper - lower) // step)) if step > 0 else 0)
+    return found
 
 
 def _alone(chain: Chain) -> bool:

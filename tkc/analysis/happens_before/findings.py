@@ -27,7 +27,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     """Everything that is wrong with the order of a program's accesses.
 
     Where a barrier's phases cannot complete or be told apart, that is all: the order takes them for granted. That a
-    wait may be lapped is told where nothing else is wrong, for a missing wait elsewhere has the same effect.
+    wait may be lapped is told where all accesses are in order, for a missing wait elsewhere has the same effect.
     """
     graph = build(program)
     broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
@@ -35,8 +35,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         return _once(broken)
     judge = Judge(graph, PROFILES[profile])
     found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
-    found += check_lifetimes(judge)
-    return _once(found or check_laps(graph))
+    return _once([*(found or check_laps(graph)), *check_lifetimes(judge)])
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:

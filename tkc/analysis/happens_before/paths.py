@@ -364,7 +364,7 @@ class Reach:
             return []
         state = label.state._replace(who=who)
         if act.among == "warp":
-            return list(automaton.meet_warp(state, self.source))
+            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
         met = [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
         if act.barrier is not None:
             for _, site in self.graph.sites_of.get(node, ()):

@@ -143,14 +143,20 @@ class Values:
         if isinstance(op, s.UnitOp) and op.which.data == "rank":
             return self.rank
         if isinstance(op, s.ForOp):
+            same = next(r for r in self.carried[op] if r.result is value)
+            if same.step is same.argument:
+                return self.value(same.init, given)
             turns = self.trips(op)
             if turns is None or turns > FEW:
                 raise Unknown
             after = self._turned(op, turns, given)
-            row = next(r for r in self.carried[op] if r.result is value)
-            if row.argument not in after:
+            if same.argument not in after:
                 raise Unknown
-            return after[row.argument]
+            return after[same.argument]
+        if isinstance(op, Block) and (loop := op.parent_op()) in self.carried:
+            same = next((r for r in self.carried[loop] if r.argument is value), None)  # pyright: ignore
+            if same is not None and same.step is same.argument:
+                return self.value(same.init, given)
         if isinstance(op, Block) and (loop := op.parent_op()) in self.turn:
             assert isinstance(loop, s.ForOp)
             now = self._turned(loop, self.turn[loop], given)
