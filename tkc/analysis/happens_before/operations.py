@@ -111,9 +111,9 @@ class Operations:
             slot = self._slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _WHAT.get(name, name),
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _WHAT.get((name, row.operand), _WHAT.get((name, ""), name)),
             part=self._part(op), region=self._region(op),
-            share=self.rank if "multicast" in op.properties else None,
+            share=self.rank if "multicast" in op.properties else None, operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
@@ -121,7 +121,7 @@ class Operations:
         part, distinct = self._box(op)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
-            part=part, atomic=bool({"add", "reduce"} & set(op.properties)), distinct=distinct,
+            part=part, atomic=bool({"add", "reduce"} & set(op.properties)), distinct=distinct, operand=row.operand,
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -286,8 +286,9 @@ class Operations:
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
     def _proxy_fence(self, op: Operation) -> ProxyFence:
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(_word(op, "space"), Space.SHARED)
-        return ProxyFence(where)
+        word = _word(op, "space")
+        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+        return ProxyFence(where, word == "shared::cluster", word if word in ("acquire", "release") else "")
 
     # Items -----------------------------------------------------------------------------------------------------------
 
@@ -349,8 +350,14 @@ class Operations:
         return None if known is None else Index(known, offset, rate)
 
 
-_WHAT = {"read_accumulator": "ld"}
-"""What a tcgen05 operation is called in the pairs of the manual."""
+_WHAT = {
+    ("read_accumulator", ""): "ld",
+    ("copy_scales", ""): "cp",
+    ("scaled_mma", ""): "mma",
+    ("scaled_mma", "scale_a"): "mma.scale",
+    ("scaled_mma", "scale_b"): "mma.scale",
+}
+"""What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
 
 
 def _number(op: Operation, name: str, default: int = 0) -> int:
