@@ -61,6 +61,7 @@ CODES: Mapping[str, str] = {
     "TK119": "pass pipeline cannot be read",
     "TK120": "option has no such value",
     "TK121": "threads that do not all reach what they do together",
+    "TK122": "condition that no thread meets",
     # TK2xx resources and targets
     "TK201": "unknown target",
     "TK202": "target lacks a feature",

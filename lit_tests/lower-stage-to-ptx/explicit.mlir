@@ -28,7 +28,7 @@ builtin.module attributes {tkc.target = "sm_100a"} {
         ^bb0(%b: !tile.block<128, M>, %s1: i32):
           %from = tile.slice %A, %b, %k : (!tile.tensor<bf16, [M, K]>, !tile.block<128, M>, !tile.block<64, K>) -> (!tile.slice<bf16, [128, 64]>)
           %as = tile.slot %a, %s1 : (!tile.shared<bf16, [128, 64], 2, "128B">, i32) -> (!tile.shared<bf16, [128, 64], 2, "128B">)
-          tile.tma_load %from, %as, %full, %one : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 2, "128B">, !stage.mbarriers, i32)
+          tile.tma_load %from, %as, %full, %one {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 2, "128B">, !stage.mbarriers, i32)
           stage.mbarrier_wait %full, %one, %zero {by = "all", id = "w", sem = "relaxed", scope = "cluster"} : (!stage.mbarriers, i32, i32)
           %ds = tile.slot %d, %one : (!tile.accum<f32, [128, 128], 2>, i32) -> (!tile.accum<f32, [128, 128], 2>)
           %number = tile.block_number %k : (!tile.block<64, K>) -> (i32)

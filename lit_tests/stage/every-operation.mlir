@@ -31,6 +31,8 @@
 // CHECK-NEXT: stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
 // CHECK-NEXT: %got = stage.wait %p : (!stage.ring) -> (i32)
 // CHECK-NEXT: stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+// CHECK-NEXT: %mine = stage.turn %p {index = 1 : i32, count = 2 : i32} : (!stage.ring) -> (i1)
+// CHECK-NEXT: stage.skip %p : (!stage.ring)
 // CHECK-NEXT: stage.yield ()
 // CHECK-NEXT: }
 // CHECK-NEXT: %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
@@ -73,12 +75,22 @@
 // CHECK-NEXT: }
 // CHECK-NEXT: %lane = stage.identity {which = "lane"} : () -> (i32)
 // CHECK-NEXT: %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
-// CHECK-NEXT: stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first"} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+// CHECK-NEXT: stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
 // CHECK-NEXT: stage.mma_fence {id = "u"}
 // CHECK-NEXT: stage.mma_commit {id = "v"}
 // CHECK-NEXT: stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
 // CHECK-NEXT: stage.named_barrier {number = 3 : i32, threads = 128 : i32, id = "y"}
 // CHECK-NEXT: stage.registers {action = "dec", count = 40 : i32}
+// CHECK-NEXT: stage.tma_prefetch %A, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_last"}
+// CHECK-NEXT: stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
+// CHECK-NEXT: stage.grid_wait {by = "all", id = "gw"}
+// CHECK-NEXT: stage.grid_launch {by = "one", id = "gl"}
+// CHECK-NEXT: stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"}
+// CHECK-NEXT: stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"}
+// CHECK-NEXT: stage.tcgen05_commit %full, %zero, %one {id = "cm"}
+// CHECK-NEXT: %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"}
+// CHECK-NEXT: stage.store_element %el, %C, %zero, %one
+// CHECK-NEXT: %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>}
 // CHECK-NEXT: %last = stage.while %zero : (i32) -> (i32) do {
 // CHECK-NEXT: ^bb0(%i: i32):
 // CHECK-NEXT: stage.yield %some : (i1)
@@ -117,6 +129,8 @@ builtin.module {
         stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
         %got = stage.wait %p : (!stage.ring) -> (i32)
         stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+        %mine = stage.turn %p {index = 1 : i32, count = 2 : i32} : (!stage.ring) -> (i1)
+        stage.skip %p : (!stage.ring)
         stage.yield ()
       }
       %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
@@ -159,12 +173,22 @@ builtin.module {
       }
       %lane = stage.identity {which = "lane"} : () -> (i32)
       %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
-      stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first"} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+      stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
       stage.mma_fence {id = "u"}
       stage.mma_commit {id = "v"}
       stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
       stage.named_barrier {number = 3 : i32, threads = 128 : i32, id = "y"}
       stage.registers {action = "dec", count = 40 : i32}
+      stage.tma_prefetch %A, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_last"} : (!tile.tensor<bf16, [M, 64]>, i32, i32)
+      stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
+      stage.grid_wait {by = "all", id = "gw"}
+      stage.grid_launch {by = "one", id = "gl"}
+      stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"} : (!stage.mbarriers, i32, i32)
+      stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"} : (!stage.mbarriers, i32, i32)
+      stage.tcgen05_commit %full, %zero, %one {id = "cm"} : (!stage.mbarriers, i32, i32)
+      %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"} : (!tile.tensor<f32, [M, 64]>, i32, i32) -> (f32)
+      stage.store_element %el, %C, %zero, %one : (f32, !tile.tensor<f32, [M, 64]>, i32, i32)
+      %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>} : (!tile.tensor<f32, [M, 64]>, f32, i32, i32) -> (f32)
       %last = stage.while %zero : (i32) -> (i32) do {
       ^bb0(%i: i32):
       stage.yield %some : (i1)

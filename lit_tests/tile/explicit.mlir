@@ -2,13 +2,15 @@
 // RUN: tkc-opt %s > %t && tkc-opt %s | tkc-opt | diff - %t
 // RUN: tkc-opt %s | filecheck %s
 
-// CHECK: tile.tma_load %from, %as, %full, %one : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 2, "128B">, !stage.mbarriers, i32)
+// CHECK: tile.tma_load %from, %as, %full, %one {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 2, "128B">, !stage.mbarriers, i32)
 // CHECK: stage.mbarrier_wait %full, %one, %zero {by = "all", id = "w", sem = "relaxed", scope = "cluster"}
 // CHECK: tile.restart %ds, %more : (!tile.accum<f32, [128, 128], 2>, i1)
 // CHECK-NEXT: tile.mma %ds, %as, %as {trans_a = 0 : i32, trans_b = 1 : i32, alone}
 // CHECK: tile.read_columns %ds_1, %one, %some : (!tile.accum<f32, [128, 128], 2>, i32, i1) -> (!tile.regs<f32, [128, 64]>)
 // CHECK: tile.part_at %b_1, %one {count = 2 : i32} : (!tile.block<128, M>, i32) -> (!tile.block<64, M>)
 // CHECK: tile.tma_store %cs, %to
+// CHECK-NEXT: tile.tma_prefetch %to {hint = "evict_last"}
+// CHECK-NEXT: tile.tma_load %to, %cs, %full, %one, %zero, %one {hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
 // CHECK: stage.while %zero : (i32) -> (i32) do {
 
 builtin.module attributes {tkc.target = "sm_100a"} {
@@ -29,7 +31,7 @@ builtin.module attributes {tkc.target = "sm_100a"} {
         ^bb0(%b: !tile.block<128, M>, %s1: i32):
           %from = tile.slice %A, %b, %k : (!tile.tensor<bf16, [M, K]>, !tile.block<128, M>, !tile.block<64, K>) -> (!tile.slice<bf16, [128, 64]>)
           %as = tile.slot %a, %s1 : (!tile.shared<bf16, [128, 64], 2, "128B">, i32) -> (!tile.shared<bf16, [128, 64], 2, "128B">)
-          tile.tma_load %from, %as, %full, %one : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 2, "128B">, !stage.mbarriers, i32)
+          tile.tma_load %from, %as, %full, %one {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 2, "128B">, !stage.mbarriers, i32)
           stage.mbarrier_wait %full, %one, %zero {by = "all", id = "w", sem = "relaxed", scope = "cluster"} : (!stage.mbarriers, i32, i32)
           %ds = tile.slot %d, %one : (!tile.accum<f32, [128, 128], 2>, i32) -> (!tile.accum<f32, [128, 128], 2>)
           %number = tile.block_number %k : (!tile.block<64, K>) -> (i32)
@@ -54,6 +56,8 @@ builtin.module attributes {tkc.target = "sm_100a"} {
         %n = tile.part_at %b, %one {count = 2 : i32} : (!tile.block<128, M>, i32) -> (!tile.block<64, M>)
         %to = tile.slice %C, %b, %n : (!tile.tensor<bf16, [M, N]>, !tile.block<128, M>, !tile.block<64, M>) -> (!tile.slice<bf16, [128, 64]>)
         tile.tma_store %cs, %to : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.slice<bf16, [128, 64]>)
+        tile.tma_prefetch %to {hint = "evict_last"} : (!tile.slice<bf16, [128, 64]>)
+        tile.tma_load %to, %cs, %full, %one, %zero, %one {hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32, i32)
         tile.yield ()
       }
       %z = stage.while %zero : (i32) -> (i32) do {

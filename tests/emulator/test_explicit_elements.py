@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tkc
+from tkc.analysis.happens_before import check
 from tkc.emulator import Report
 
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -142,3 +143,9 @@ def test_threads_and_ctas_have_numbers(seed: int) -> None:
     y = np.full((8, 3), -1, np.int32)
     clean(tkc.compile(UNITS, target="sm_90a").emulate(y, sm_count=8, seed=seed))
     assert np.array_equal(y, np.tile([4, 0, 63], (8, 1)))
+
+
+@pytest.mark.parametrize("program", [REVERSE, COUNT, FLAG.replace("WAIT", "i = 0"), UNITS])
+def test_the_static_check_has_nothing_against_them(program: str) -> None:
+    kernel = tkc.compile(program, target="sm_90a")
+    assert not check(kernel.module(after="insert-fences"))

@@ -19,6 +19,8 @@ kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], n: i32):
     launch persistent
     schedule work: m, n0 in tiles(blocks(M, BM), blocks(N, BN))
     shared x: tile[bf16, BM, BN] * 2
+    shared v: vector[f32, 8]
+    shared w: vector[i32, 8]
     barrier full * 2, count = 1
     barrier one, count = 1
     role all:
@@ -80,6 +82,47 @@ CASES = [
     ("registers up 104", "TK101", "registers up 104", "`registers inc 232`"),
     ("mma x[i] += x[i] @ x[i].T", "TK106", "x[i]", "adds to an accumulator"),
     ("wate full[i], 0", "TK101", "wate", "did you mean `wait`"),
+    # clusters, grids, options
+    (
+        "arrive full[i], at = 1",
+        "TK106",
+        "1",
+        "`at` is of the CTAs of a cluster: `launch cluster(n)`",
+    ),
+    ("load x[i] <- X[m, n0], one, multicast = 3", "TK106", "3", "`multicast` is of the CTAs"),
+    ("sync cluster", "TK106", "sync cluster", "`sync cluster` is of the CTAs"),
+    ("arrive cluster, relaxed", "TK106", "arrive cluster, relaxed", "`arrive cluster` is of"),
+    ("arrive full[i], cta", "TK102", "cta", "options are `relaxed`, `cluster`, `each = ...` and"),
+    ("wait pdl, read", "TK102", "read", "no options"),
+    ("arrive 3", "TK101", "arrive 3", "a barrier, and the threads"),
+    ("arrive 3, 100", "TK117", "100", "a multiple of 32"),
+    ("elect: sync cluster", "TK121", "sync cluster", "the other threads never reach it"),
+    ("prefetch x[i]", "TK106", "x[i]", "of a slice of a tensor, not of a slot of x"),
+    ("prefetch X[m, n0], bulk", "TK102", "bulk", "options are `evict_first`"),
+    (
+        "load x[i] <- X[m, n0], one, bulk",
+        "TK106",
+        "load x[i] <- X[m, n0], one, bulk",
+        "of a vector",
+    ),
+    ("store Y[m, n0] <- x[i], min, max", "TK116", "store Y[m, n0] <- x[i], min, max", "in one way"),
+    ("store Y[m, n0] += x[i], min", "TK116", "store Y[m, n0] += x[i], min", "in one way"),
+    ("mma x[i] += x[i] @ x[i].T, i == 0, pare", "TK106", "x[i]", "adds to an accumulator"),
+    # single elements
+    ("j = read(x[i][0])", "TK110", "x[i][0]", "those of shared vectors are"),
+    ("v[0][8] <- 1", "TK104", "8", "element 8 lies outside v, which has 8"),
+    ("v[0][0, 1] <- 1", "TK116", "v[0][0, 1]", "has one axis, and its element one index"),
+    ("v[0][m] <- 1", "TK106", "m", "an index, not the block m"),
+    ("v[0][0] <- 1, acquire", "TK102", "acquire", "of `relaxed`, `release` and `volatile`"),
+    ("v[0][0] <- 1, gpu", "TK116", "gpu", "a scope goes with an order"),
+    ("f = read(X[0, 0])", "TK110", "X[0, 0]", "an element of bf16 as a number"),
+    ("f = read(v[0][0], relaxed, relaxed)", "TK102", "relaxed", "one order"),
+    ("w[0][0] <- 0.5", "TK106", "0.5", "expected an integer, not the number 0.5"),
+    ("atomic_min(v[0][0], 1)", "TK105", "v[0][0]", "`atomic_min` is of `i32`, not of f32"),
+    ("atomic_add(v[0], 1)", "TK106", "v[0]", "not of a slot of v"),
+    ("atomic_cas(w[0][0], 1)", "TK116", "atomic_cas(w[0][0], 1)", "an element and 2 values"),
+    ("atomic_add(w[0][0], 1, sc)", "TK102", "sc", "one order"),
+    ("read(w[0][0])", "TK106", "read(w[0][0])", "is used for nothing"),
     # elections and conditions
     ("elect: sync warp", "TK121", "sync warp", "the other threads never reach it"),
     ("elect: registers dec 40", "TK121", "registers dec 40", "the other threads never reach it"),
@@ -99,6 +142,39 @@ def test_a_mistake_is_explained_at_its_place(line: str, code: str, text: str, to
     said = only(mistakes(with_line(line)))
     assert (said.code, said.text) == (code, text), said.message
     assert told in said.message
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "told"),
+    [
+        ("arrive full[i], at = 2", "2", "a CTA's rank is 0 to 1 in a cluster of 2, not 2"),
+        ("expect full[i], 8, at = 0 - 1", "0 - 1", "0 to 1"),
+        ("load x[i] <- X[m, n0], one, multicast = 4", "4", "a mask of CTAs is 0 to 3"),
+        ("commit full[i], multicast = 7", "7", "a mask of CTAs is 0 to 3"),
+    ],
+)
+def test_ranks_and_masks_lie_in_the_cluster(line: str, text: str, told: str) -> None:
+    cluster = ("launch persistent", "launch persistent, cluster(2)")
+    said = only(mistakes(changed(with_line(line), cluster)))
+    assert (said.code, said.text) == ("TK104", text)
+    assert told in said.message
+
+
+def test_a_pair_is_a_cluster_of_two_with_halves_of_b() -> None:
+    pair = (", not k.first", ", not k.first, pair")
+    assert "`launch cluster(2)`" in only(mistakes(changed(LEVEL2, pair))).message
+    cluster = ("launch persistent", "launch persistent, cluster(2)")
+    said = only(mistakes(changed(LEVEL2, pair, cluster)))
+    assert (said.code, "makes [128, 512]" in said.message) == ("TK104", True)
+    said = only(mistakes(changed(LEVEL2, (", not k.first", ", not k.first, pear"))))
+    assert (said.code, said.text) == ("TK102", "pear")
+
+
+def test_a_dependent_kernel_waits() -> None:
+    dependent = ("launch persistent", "launch persistent, dependent")
+    said = only(mistakes(changed(with_line("sync warp"), dependent)))
+    assert (said.code, "`wait pdl`" in said.message) == ("TK106", True)
+    compiled(changed(with_line("wait pdl", "elect: arrive pdl"), dependent))
 
 
 @pytest.mark.parametrize(

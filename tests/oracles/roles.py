@@ -144,7 +144,6 @@ class For:
     trips: str
     body: list[Statement]
 
-
     @property
     def by_counter(self) -> tuple[str, int, int] | None:
         """Counter, modulus and what is added, where the trips come from a counter."""

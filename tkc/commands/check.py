@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import Exit
 
-from tkc.commands.options import compile_options, model_option, session
+from tkc.commands.options import Session, compile_options, model_option, session
 from tkc.commands.report import Reporter
 from tkc.diagnostics import Diagnostic, TkcError
 from tkc.driver import run
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 @compile_options
 @model_option
 @click.option("--fix", is_flag=True, help="Write missing proxy fences into the source.")
-@click.option("--explain", metavar="CODE", help="Show what a code means, with a bad and a good program.")
+@click.option(
+    "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
+)
 def command(
     source: str | None,
     format: str,
@@ -53,7 +55,8 @@ def command(
 ) -> None:
     """Report what is wrong with a program, and what it uses of its target.
 
-    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the output: text, JSON or SARIF on standard output, exit 1 if there is an error.
+    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error.
     """
     if explain is not None:
         from tkc.commands.explanations import page
@@ -69,16 +72,13 @@ def command(
         if verify_diagnostics:
             verify(session(source, reporter=reporter, model=model, **options).job, split_input_file, model)
             return
-        made = session(source, reporter=reporter, model=model, **options)
-        order = Order(model)
-        made.observers.append(order)
-        with order.beside_errors():
-            compiled = made.run()
+        made, order, compiled = ordered(source, reporter, model, options)
         if fix and order.found:
             from tkc.commands.fixes import mend
 
             for line in mend(source, order.found):
                 click.echo(line, err=format != "text")
+            made, order, compiled = ordered(source, reporter, model, options)
         reporter.check((*compiled.diagnostics, *order.diagnostics))
         reporter.show(compiled.diagnostics)
         if format == "text":
@@ -87,12 +87,25 @@ def command(
         made.finish()
 
 
+def ordered(
+    source: str, reporter: Reporter, model: str, options: Mapping[str, Any]
+) -> tuple[Session, Order, Compiled]:
+    """Compiles, looking at the order of accesses on the way."""
+    made = session(source, reporter=reporter, model=model, **options)
+    order = Order(model)
+    made.observers.append(order)
+    with order.beside_errors():
+        return made, order, made.run()
+
+
 @dataclass
 class Order(Watcher):
     """Looks at the stage level on its way, and keeps what is wrong with the order of accesses."""
 
     model: str
-    found: list[tuple[Diagnostic, Finding]] = field(default_factory=list["tuple[Diagnostic, Finding]"])
+    found: list[tuple[Diagnostic, Finding]] = field(
+        default_factory=list["tuple[Diagnostic, Finding]"]
+    )
 
     def after(self, module: ModuleOp, step: Step, seconds: float) -> None:
         from tkc.analysis.order import AFTER, diagnose

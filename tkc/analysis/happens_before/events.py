@@ -81,7 +81,9 @@ class Slot:
 
     def at(self, count: int) -> int:
         first = len(self.before)
-        return self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        return (
+            self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,15 @@ class Meet:
 
 
 Act = (
-    Wait | Arrive | Complete | CloseGroup | AwaitGroup | ProxyFence | TensorFence | ThreadFence | Meet
+    Wait
+    | Arrive
+    | Complete
+    | CloseGroup
+    | AwaitGroup
+    | ProxyFence
+    | TensorFence
+    | ThreadFence
+    | Meet
 )
 
 

@@ -13,6 +13,7 @@ from math import lcm
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
+from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
     Beside,
@@ -26,8 +27,9 @@ from tkc.analysis.happens_before.events import (
     Role,
     Threads,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.operations import Operations
-from tkc.analysis.happens_before.values import FEW, Chain, Expressions, Table, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
@@ -53,7 +55,9 @@ def program(kernel: s.KernelOp) -> Program:
     return made
 
 
-def _role(op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions) -> Role:
+def _role(
+    op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions
+) -> Role:
     groups = op.groups.value.data
     values = Values(op, group, rank)
     operations = Operations(op, group, rank, cluster, made.barriers, write, values)
@@ -73,12 +77,14 @@ class Body:
     def block(self, block: Block, who: Threads) -> list[Item]:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
-        chains = {orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1}
+        chains = {
+            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+        }
         done: set[Operation] = set()
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and _alone(chains[op]):
+            if op in chains and not isinstance(op, s.IfOp) and _alone(chains[op]):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -106,7 +112,9 @@ class Body:
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        return any(len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits)
+        return any(
+            len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
+        )
 
     def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
         found: list[Item] = []
@@ -147,8 +155,8 @@ class Body:
         return loop
 
     def _bound(self, value: SSAValue, op: Operation) -> Hashable:
-        """A loop's bound, equal for equal bounds in different roles: a number, one for each turn of a loop, or how it is
-        computed."""
+        """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a
+        loop, or how it is computed."""
         table = self.ops.values.table(value, op)
         if table is None:
             return self.ops.write(value)
@@ -175,7 +183,12 @@ class Body:
         ]
         known = self.ops.values.constant(op.condition)
         if known is not None:
-            return [e for block, taken in regions if taken is bool(known) for e in self.block(block, who)]
+            return [
+                e
+                for block, taken in regions
+                if taken is bool(known)
+                for e in self.block(block, who)
+            ]
         through = narrowed(who, op.condition)
         if through is not None:
             threads, rest = through
@@ -191,7 +204,7 @@ class Body:
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
-        branch = Loop("if", [], ("if", taken, self.ops.write(op.condition)), 0, 1, op=op)
+        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
             if guard is not None and (guard[1],) in self.ops.loops:

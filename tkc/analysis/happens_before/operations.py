@@ -29,16 +29,25 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Wait,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
-from tkc.analysis.happens_before.values import Chain, Expressions, Table, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import ElementOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
 from tkc.ir.tile.types import TensorType
 
 WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
+
+
+def _atomic(op: Operation) -> bool:
+    """Whether two such operations on one place are no race."""
+    return bool({"add", "reduce"} & set(op.properties)) or bool(getattr(op, "strong", False))
+
+
 CLUSTER = "cluster"
 """The barrier of the cluster, among those that threads meet at."""
 
@@ -66,7 +75,9 @@ class Operations:
             return []
         by = op.executed_by
         threads = WHO[by] if by is not None else Threads.ALL
-        if who is not Threads.ALL:  # a thread that a condition lets through acts for itself where it meets no other
+        if (
+            who is not Threads.ALL
+        ):  # a thread that a condition lets through acts for itself where it meets no other
             met = who if op.EACH else both(who, threads)
             threads = met if met is not None else Threads.SOME
         accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
@@ -90,6 +101,8 @@ class Operations:
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
             return []
+        if isinstance(op, ElementOp) and isinstance(value.type, TensorType):
+            return []  # which elements two threads touch is not known here: the emulator sees it
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -111,9 +124,9 @@ class Operations:
             slot = self._slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _WHAT.get((name, row.operand), _WHAT.get((name, ""), name)),
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op),
-            share=self.rank if "multicast" in op.properties else None, operand=row.operand,
+            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
@@ -121,7 +134,7 @@ class Operations:
         part, distinct = self._box(op)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
-            part=part, atomic=bool({"add", "reduce"} & set(op.properties)), distinct=distinct, operand=row.operand,
+            part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -187,7 +200,9 @@ class Operations:
         numbers = [self.write(v) for v in getattr(op, "coordinates", ())]
         counters = {c for n in numbers for c in self.write.counters(n)}
         named = self.write.loops
-        turns = tuple(t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters)
+        turns = tuple(
+            t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters
+        )
         loops = tuple(
             loop
             for chain, loop in self.loops.items()
@@ -195,7 +210,10 @@ class Operations:
             and isinstance(chain[0], s.ForOp)
             and named.get(chain[0].body.block) in counters
         )
-        own = (self.group if "group" in counters else None, self.rank if "rank" in counters else None)
+        own = (
+            self.group if "group" in counters else None,
+            self.rank if "rank" in counters else None,
+        )
         return (*numbers, *own, turns), loops
 
     def _slot(self, table: Table | None) -> Slot | None:
@@ -218,7 +236,9 @@ class Operations:
                     found.append(AwaitGroup(done, _number(op, "pending"), "read" in op.properties))
                 case m.Await(on=on) if on and isinstance(getattr(op, on).type, BarriersType):
                     key = (getattr(op, on), self.rank)
-                    found.append(Wait(key, self._waited(op, key), _sem(op, Sem.ACQUIRE), _scope(op)))
+                    found.append(
+                        Wait(key, self._waited(op, key), _sem(op, Sem.ACQUIRE), _scope(op))
+                    )
                 case m.Signal(barrier=name) if (barrier := getattr(op, name)) is not None:
                     if isinstance(barrier.type, BarriersType):
                         found += self._signal(op, row, barrier, rows)
@@ -240,7 +260,9 @@ class Operations:
             found.append(ThreadFence(_sem(op, Sem.ACQ_REL), _scope(op)))
         return found
 
-    def _signal(self, op: Operation, row: m.Signal, barrier: SSAValue, rows: tuple[m.Effect, ...]) -> list[Act]:
+    def _signal(
+        self, op: Operation, row: m.Signal, barrier: SSAValue, rows: tuple[m.Effect, ...]
+    ) -> list[Act]:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.slot_bytes
@@ -277,7 +299,9 @@ class Operations:
         if among == "cluster":
             return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
         if among == "named":
-            return Meet("cta", (_number(op, "number"), self.rank), count=_number(op, "threads"), does=does)
+            return Meet(
+                "cta", (_number(op, "number"), self.rank), count=_number(op, "threads"), does=does
+            )
         return Meet(among)
 
     def _closes_itself(self, op: Operation, rows: tuple[m.Effect, ...]) -> bool:
@@ -323,7 +347,9 @@ class Operations:
             loop = self._turns(key[0], op)
         if loop is None:
             return Index(None, slots.period[0]) if outside(op) else None
-        found = fit(Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop))
+        found = fit(
+            Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop)
+        )
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
@@ -358,6 +384,10 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _what(name: str, operand: str) -> str:
+    return _WHAT.get((name, operand)) or _WHAT.get((name, ""), name)
 
 
 def _number(op: Operation, name: str, default: int = 0) -> int:

@@ -31,8 +31,16 @@ PLACE = TensorType | BufferType | SharedType
 """A tensor; a buffer, whose first index is the slot; at the tile level a slot."""
 
 
+class ElementOp(StageOp):
+    """`strong`: two such accesses of one place are no race (PTX 8.7, morally strong)."""
+
+    @property
+    def strong(self) -> bool:
+        return "sem" in self.properties
+
+
 @irdl_op_definition
-class LoadElementOp(StageOp):
+class LoadElementOp(ElementOp):
     """The element at `indices`; `sem` and `scope` as PTX spells them, weak where there are none."""
 
     name = "stage.load_element"
@@ -47,7 +55,7 @@ class LoadElementOp(StageOp):
 
 
 @irdl_op_definition
-class StoreElementOp(StageOp):
+class StoreElementOp(ElementOp):
     """`source` becomes the element at `indices`; `sem` and `scope` as in a load."""
 
     name = "stage.store_element"
@@ -62,7 +70,7 @@ class StoreElementOp(StageOp):
 
 
 @irdl_op_definition
-class AtomicOp(StageOp):
+class AtomicOp(ElementOp):
     """Updates the element at `indices` by `kind` in one step; its value is what was there.
 
     `cas` takes the value that it compares with and the new one.
@@ -83,6 +91,10 @@ class AtomicOp(StageOp):
     value = result_def(NUMBER)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Effects(READ, WRITE))
+
+    @property
+    def strong(self) -> bool:
+        return True
 
     def verify_(self) -> None:
         count = self.KINDS.get(self.kind.data)

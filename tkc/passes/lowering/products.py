@@ -1,6 +1,7 @@
 """Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory.
 
-Sums are in f32, of 8-bit integers in i32 without saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
+Sums are in f32, or in f16 where the accumulator is; of 8-bit integers in i32 without
+saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
 than f32 has, so that long sums lose more than their rounding explains.
 """
 
@@ -37,8 +38,9 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     groups = k.current_role().groups.value.data
     rows, columns = type.shape
     pieces = rows // groups // 64
-    kind = "b32" if type.dtype.data == "i32" else "f32"
-    registers = tuple(k.emit.undef(kind, columns // 2) for _ in range(pieces))
+    kind = "f32" if type.dtype.data == "f32" else "b32"
+    each = columns * DTYPES[type.dtype.data].bits // 64
+    registers = tuple(k.emit.undef(kind, each) for _ in range(pieces))
     k.values[op.value] = Accumulator(registers, 0, True)
 
 
@@ -109,16 +111,9 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     a_major, b_major = _majors(op)
     depth = a_type.shape[1 if a_major is Major.K else 0]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    padded = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
-    rows = [r for r in padded if {DTYPES[dtype].bits for dtype in (a, b)} == {r.slot}]
+    rows = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
+    rows = [r for r in rows if {a_type.bits, b_type.bits} == {r.slot}]
     place = location_of(op)
-    if not rows and padded:
-        raise TkcError.at(
-            "TK110",
-            f"products of {a} and {b}, whose elements take {padded[0].slot} bits each in shared memory, are not "
-            "supported yet; tiles hold them packed",
-            place,
-        )
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
     row = rows[0]
@@ -210,7 +205,7 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     )  # fmt: skip
     a, b = p.a.at(k), p.b.at(k)
     for block in range(type.shape[0] // rows):
-        into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
+        into = k.add(source.address, block * p.n)
         for step in range(p.k // p.row.k):
             first = step == 0
             enable = source.started if first else True

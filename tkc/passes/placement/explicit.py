@@ -146,6 +146,7 @@ def _load(p: Placement, op: x.TmaLoadOp) -> None:
     mask, rank = ([p.values[v] for v in (x,) if v is not None] for x in (op.mask, op.rank))
     properties = {
         "box": box.extents,
+        **op.properties,
         **segments(1, 1, 1, 1, 1, len(box.starts), len(mask), len(rank)),
     }
     p.emit.add(
@@ -154,7 +155,7 @@ def _load(p: Placement, op: x.TmaLoadOp) -> None:
                 box.tensor, slot.buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
                 *mask, *rank,
             ],
-            properties={**op.properties, **properties},
+            properties=properties,
         )
     )  # fmt: skip
 
