@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from tkc.analysis.happens_before.chains import order
+from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
 from tkc.analysis.happens_before.verdicts import Hazard, Verdict
 from tkc.diagnostics import Diagnostic, Severity, report
@@ -206,19 +206,22 @@ class Elimination:
         judge, _ = proofs.without(gone)
         final = [judge.hazard(h.first, h.second, proofs.others[h.first, h.second]) for h in proofs.hazards]
         changed = [*gone, *self.weakened]
-        orders: list[c.Order] = []
+        made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
         mine: dict[Operation, list[int]] = {op: [] for op in changed}
         for hazard in final:
             guards = [op for op in changed if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)]
+            if not guards:
+                continue
+            entries = orders(judge, hazard, proofs.others[hazard.first, hazard.second])
+            numbers = range(len(made), len(made) + len(entries))
+            made += entries
             for op in guards:
-                guarded[op].append(len(orders))
+                guarded[op] += numbers
                 if _pair(hazard) in rested.get(op, ()):
-                    mine[op].append(len(orders))
-            if guards:
-                orders.append(order(judge, hazard, proofs.others[hazard.first, hazard.second]))
+                    mine[op] += numbers
         sites = [self._site(op, gone, guarded.get(op, []), mine.get(op, [])) for op in self.before if op in changed or op in proofs.events]
-        return c.Certificate(self.kernel.sym_name.data, self.model, tuple(orders), tuple(sites))
+        return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
 
     def _site(self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]) -> c.Site:
         verdict = "removed" if op in gone else "weakened" if op in self.weakened else "kept"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import inf
 
+from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.graph import Node
-from tkc.analysis.happens_before.paths import Label
+from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place
 from tkc.ir.certificates import End, Link, Order, label
 
@@ -21,38 +22,34 @@ def end_of(node: Node) -> End:
     return End(label(event.op) if event is not None else "", role.name.split("[")[0].split(" ")[0], role.copy, role.cta)
 
 
-def order(judge: Judge, hazard: Hazard, others: list[Place]) -> Order:
-    """The certificate's entry of a hazard that is in order; `others`: the accesses of the same memory."""
+def orders(judge: Judge, hazard: Hazard, others: list[Place]) -> list[Order]:
+    """The certificate's entries of a hazard that is in order; `others`: the accesses of the same memory."""
     first, second = hazard.first, hazard.second
-    ends = end_of(first.node), end_of(second.node)
     operands = first.access.operand, second.access.operand
-    return Order(*ends, operands, first.access.owner, *_chains(judge, hazard, others))
+
+    def entry(forward: Chain, back: Chain) -> Order:
+        return Order(end_of(first.node), end_of(second.node), operands, first.access.owner, forward, back)
+
+    if hazard.forward == -inf:  # their slots never meet
+        return [entry(None, None)]
+    forward = _direct(judge, first, second, hazard)
+    found = [entry(forward, forward if first is second else _direct(judge, second, first, hazard))]
+    names = {step.start for step in hazard.chain if step.rule == BETWEEN}
+    for read in others:
+        if not read.access.write and str(read) in names:
+            forward = _through(judge, first, read, second, hazard)
+            back = forward if first is second else _through(judge, second, read, first, hazard)
+            if forward is not None or back is not None:
+                found.append(entry(forward, back))
+    return found
 
 
 Chain = tuple[Link, ...] | None
 
 
-def _chains(judge: Judge, hazard: Hazard, others: list[Place]) -> tuple[Chain, Chain]:
-    first, second, clock = hazard.first, hazard.second, hazard.clock
-    if hazard.forward == -inf:  # their slots never meet
-        return None, None
-    if any(step.rule == BETWEEN for step in hazard.chain):
-        names = {step.start for step in hazard.chain if step.rule == BETWEEN}
-        for read in others:
-            if read.access.write or str(read) not in names:
-                continue
-            forward = _through(judge, first, read, second, hazard)
-            back = forward if first is second else _through(judge, second, read, first, hazard)
-            if forward is not None or back is not None:
-                direct = _direct(judge, first, second, hazard), _direct(judge, second, first, hazard)
-                return forward or direct[0], back or direct[1]
-    forward = _direct(judge, first, second, hazard)
-    return forward, forward if first is second else _direct(judge, second, first, hazard)
-
-
 def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> Chain:
-    distance, label, rule = judge.distance(first, second, hazard.clock)
-    if distance == inf or label is None:
+    there, label, rule = distance(judge.reach(first), second.node, second.access, hazard.clock)
+    if there == inf or label is None:
         return None
     return _links(label, rule, second)
 

@@ -16,7 +16,8 @@ from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
-from tkc.analysis.protocol import check_barriers, check_meetings, deadlocks
+from tkc.analysis.moments import deadlocks
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
@@ -36,9 +37,8 @@ class Proofs:
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
-        self.broken = bool(
-            [*check_meetings(self.graph), *check_barriers(self.graph), *deadlocks(self.graph)]
-        )
+        checks = (check_meetings, check_barriers, deadlocks, check_laps)
+        self.broken = any(check(self.graph) for check in checks)
         self.others: dict[tuple[Place, Place], list[Place]] = {}
         for here in places(self.graph).values():
             for first, second in conflicts(here):
