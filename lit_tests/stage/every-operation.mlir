@@ -31,6 +31,8 @@
 // CHECK-NEXT: stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
 // CHECK-NEXT: %got = stage.wait %p : (!stage.ring) -> (i32)
 // CHECK-NEXT: stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+// CHECK-NEXT: %mine = stage.turn %p {index = 1 : i32, count = 2 : i32} : (!stage.ring) -> (i1)
+// CHECK-NEXT: stage.skip %p : (!stage.ring)
 // CHECK-NEXT: stage.yield ()
 // CHECK-NEXT: }
 // CHECK-NEXT: %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
@@ -128,6 +130,8 @@ builtin.module {
         stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
         %got = stage.wait %p : (!stage.ring) -> (i32)
         stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+        %mine = stage.turn %p {index = 1 : i32, count = 2 : i32} : (!stage.ring) -> (i1)
+        stage.skip %p : (!stage.ring)
         stage.yield ()
       }
       %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)

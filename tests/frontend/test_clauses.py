@@ -61,6 +61,8 @@ def test_one_copy_is_for_the_cluster() -> None:
         ([("launch persistent", "launch pair, cluster(4)")], "TK110", "a cluster of pairs", "cluster(4)"),
         ([CLUSTER, ("group = 8", "across = k")], "TK102", "a variable of the schedule: `m` and `n`", "k"),
         ([("group = 8", "accross = m")], "TK102", "did you mean `across`", "accross"),
+        ([("b <- B[n, k]", "b <- B[n, k], evict_lst")], "TK102", "did you mean `evict_last`", "evict_lst"),
+        ([("b <- B[n, k]", "b <- B[n, k], 3")], "TK102", "there are `multicast`, `evict_first`", "3"),
         ([MULTICAST], "TK106", "needs CTAs that it serves", "multicast"),
         ([("launch persistent", "launch pair"), MULTICAST], "TK106", "by itself", "multicast"),
         (
@@ -84,3 +86,16 @@ def test_mistakes(changes: list[tuple[str, str]], code: str, message: str, text:
 
 def test_one_mistake_is_told_once() -> None:
     only(mistakes(changed(GEMM, MULTICAST)))
+
+
+def test_priorities_of_copies() -> None:
+    text = changed(
+        GEMM,
+        CLUSTER,
+        ("b <- B[n, k]", "b <- B[n, k], multicast, evict_last"),
+        ("C[m, n] <- bf16(read(d))", "C[m, n] <- bf16(read(d)), evict_first"),
+    )
+    copies = [o for o in compiled(text).walk() if isinstance(o, t.CopyOp)]
+    hints = [None if o.hint is None else o.hint.data for o in copies]
+    assert hints == [None, "evict_last", "evict_first"]
+    assert [o.multicast is not None for o in copies] == [False, True, False]

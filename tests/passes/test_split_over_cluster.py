@@ -161,3 +161,18 @@ def test_a_copy_for_all_that_not_all_come_to(target: str) -> None:
     with pytest.raises(TkcError, match="not all of its CTAs come to it"):
         tkc.compile(text, target=target)
     tkc.compile(text.replace("m.index", "n.index"), target=target)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_copies_with_priorities(target: str) -> None:
+    text = example(
+        "gemm_cluster",
+        ("b <- B[n, k], multicast", "b <- B[n, k], multicast, evict_last"),
+        ("C[m, n] <- bf16(read(d))", "C[m, n] <- bf16(read(d)), evict_first"),
+    )
+    kernel = tkc.compile(text, target=target, params=SMALL)
+    assert kernel.ptx.count("multicast::cluster.L2::cache_hint") == 1
+    assert kernel.ptx.count("bulk_group.L2::cache_hint") > 0
+    error, report = product(kernel, 300, 72, 136, sm_count=4)
+    assert not report.findings  # type: ignore[attr-defined]
+    assert error < 3e-3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import scale_column
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.types import BufferType
@@ -22,11 +21,12 @@ def row_blocks(type: BufferType) -> int:
 
 
 def columns_of(type: BufferType) -> int:
-    """32-bit columns of one slot; row blocks lie one after another, and scales as `isa.layouts.scale_column` says."""
+    """32-bit columns of one slot, each of which holds one value, narrow ones too; row blocks lie one after another, and
+    scales as `isa.layouts.scale_column` says."""
     if type.holds_scales:
         rows, scales = type.shape
         return scale_column(0, scales, rows)
-    return row_blocks(type) * type.shape[1] * DTYPES[type.dtype.data].bits // 32
+    return row_blocks(type) * type.shape[1]
 
 
 def columns_given(target: Target) -> int:

@@ -55,7 +55,13 @@ class _Trips:
                     known[s.name] = self._maybe(s.value, outer, known)
                 case P.Transfer():
                     trips += [_Trip(_ITEM, (), s.span) for p in s.pipes if p.name == self.pipe]
-                    trips += self._body(s.body, outer, known)
+                    inner = self._body(s.body, outer, known)
+                    if s.turn is not None:
+                        _forget(known, s.body)
+                        if inner:
+                            self._inside_a_turn(s, inner[0].span)
+                        inner = ()
+                    trips += inner
                 case P.Each() | P.Blocks() | X.Range() | X.While():
                     trips += self._loop(s, outer, known)
                 case X.If():
@@ -111,6 +117,12 @@ class _Trips:
             self._report(impure.span, "under a condition or bound that")
             return []
         return [_Trip(key, inner, span)]
+
+    def _inside_a_turn(self, s: P.Transfer, span: Span) -> None:
+        self.failed = True
+        before = self.scope.note("runs at this role's turns alone", s.span)
+        told = f"a put or get of pipe {self.pipe} inside a get of pipe {s.pipes[0].name}, which goes by turns"
+        self.scope.later(told, span, before)
 
     def _report(self, span: Span, told: str) -> None:
         self.failed = True

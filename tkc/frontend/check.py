@@ -162,6 +162,7 @@ class _Opened(NamedTuple):
     pipe: P.Pipe
     tiles: tuple[Tile, ...]
     span: Span
+    turn: tuple[int, int] | None = None
 
 
 class _Role:
@@ -363,7 +364,7 @@ class _Role:
 
     # puts and gets
 
-    def _transfer(self, s: S.Transfer) -> P.Statement | None:
+    def _transfer(self, s: S.Transfer) -> Any:
         scope = self.scope
         opened: list[_Opened] = []
         wrong = 0
@@ -375,7 +376,7 @@ class _Role:
                 wrong += 1
         self.whole = self.whole and not wrong
         mine: dict[str, tuple[Tile, Owned]] = {}
-        for direction, pipe, tiles, span in opened:
+        for direction, pipe, tiles, span, _ in opened:
             for tile in tiles:
                 if tile.name in scope.owned:
                     self._twice(tile, scope.owned[tile.name], span)
@@ -389,7 +390,13 @@ class _Role:
         scope.cleared = cleared - mine.keys()
         scope.written = written - mine.keys()
         scope.lenient += wrong
-        body = self._body(s.body)
+        before: list[P.Statement] = []
+        if any(item.turn is not None for item in opened):
+            if len(s.items) > 1:
+                scope.later("a get of several pipes of which one goes by turns", s.span)
+            before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
+        else:
+            body = self._body(s.body)
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
@@ -402,7 +409,21 @@ class _Role:
                 del scope.names[name]
         scope.cleared = cleared | (scope.cleared - mine.keys())
         scope.written = written | (scope.written - mine.keys())
-        return self._nest(opened, body, s.span)
+        nested = self._nest(opened, body, s.span)
+        return [*before, nested] if nested is not None else before
+
+    def _own_turn(self, block: S.Block) -> P.Body:
+        """A body that the role runs for its own items, and skips for others: as under a condition."""
+        scope = self.scope
+        outer = dict(scope.names)
+        scope.conditional += 1
+        body = self._body(block)
+        scope.conditional -= 1
+        inner, scope.names = scope.names, dict(outer)
+        leave(scope, outer, inner, "condition")
+        set_here = {n: e for n, e in inner.items() if n in outer and e.what == REGISTER}
+        scope.names = outer | set_here
+        return body
 
     def _nest(self, opened: list[_Opened], body: P.Body, span: Span) -> P.Transfer | None:
         """One block for each run of puts or of gets, inside one another in written order."""
@@ -414,7 +435,8 @@ class _Role:
                 at -= 1
             run = opened[at:end]
             names = tuple(tile.name for item in run for tile in item.tiles)
-            made = P.Transfer(direction, tuple(x.pipe for x in run), names, body, span)
+            pipes = tuple(x.pipe for x in run)
+            made = P.Transfer(direction, pipes, names, body, span, run[0].turn)
             body = (made,)
         return made
 
@@ -448,8 +470,11 @@ class _Role:
 
     def _open(self, item: S.Item) -> _Opened:
         pipe = self._pipe_of(item)
+        turn: tuple[int, int] | None = None
+        if pipe.turns and item.direction == "get":
+            turn = pipe.consumers.index(self.name), len(pipe.consumers)
         if item.alias is None:
-            return _Opened(item.direction, pipe, pipe.tiles, item.span)
+            return _Opened(item.direction, pipe, pipe.tiles, item.span, turn)
         if len(pipe.tiles) != 1:
             self._fail(
                 "TK116",
@@ -461,7 +486,7 @@ class _Role:
         if not self.scope.define(item.alias, what, tile):
             raise Failed
         self.scope.pipe_of[tile.name] = pipe
-        return _Opened(item.direction, pipe, (tile,), item.span)
+        return _Opened(item.direction, pipe, (tile,), item.span, turn)
 
     def _pipe_of(self, item: S.Item) -> P.Pipe:
         word = item.pipe.name

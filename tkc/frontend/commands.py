@@ -16,6 +16,7 @@ from tkc.frontend.places import alone, place
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
 from tkc.frontend.values import Values
+from tkc.frontend.writes import HINTS
 
 BARRIERS = 16
 """Named barriers of a CTA (PTX 9.7.15.1)."""
@@ -38,7 +39,6 @@ MEETINGS = ("cluster", "pdl")
 """What has no barrier that the program declares: the cluster's own, and the grids before and after this one."""
 
 SYNCS = ("role", "warp", "cta", "cluster")
-HINTS = ("evict_first", "evict_last", "evict_normal")
 REDUCTIONS = {"<-": "", "+=": "add"}
 """How a store combines with what is there."""
 

@@ -20,8 +20,7 @@ from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
-ACCUMULATORS = ("f32", "i32")
-ACCUMULATORS_LATER = ("f16",)
+ACCUMULATORS = ("f32", "f16", "i32")
 MAX_RANK = 5
 MAX_ARRIVALS = 2**20 - 1
 """What an mbarrier counts to (PTX 9.7.15.16)."""
@@ -241,9 +240,10 @@ class Declarations:
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
         scale = scaling.scale_of(self.values, type_, dtype)
-        if DTYPES[dtype].bits < 8 and (scale is None or DTYPES[dtype].bits != 4):
-            without = ", without block scales" if DTYPES[dtype].bits == 4 else ""
-            self._later(f"{dtype}, whose elements are smaller than a byte{without}", first.span)
+        if DTYPES[dtype].bits < 8 and scale is None:
+            self._later(
+                f"{dtype}, whose elements are smaller than a byte, without block scales", first.span
+            )
         return dtype, axes, scale
 
     # declarations
@@ -395,10 +395,10 @@ class Declarations:
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype not in ACCUMULATORS:
-            if dtype in ACCUMULATORS_LATER:
-                self._later(f"an accumulator of {dtype}", type_.span)
             self._fail(
-                "TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span
+                "TK105",
+                f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {dtype}",
+                type_.span,
             )
         shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
         if scale is not None:
@@ -439,13 +439,18 @@ class Declarations:
                 self._later("several pipes, tiles or roles of one name", reference.span)
         if s.turns is not None:
             words = tuple(w.text for w in s.turns)
-            if words == ("by", "turns"):
-                self._later("`by turns`", s.turns[0].span)
-            self._fail(
-                "TK101",
-                f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
-                s.turns[0].span,
-            )
+            if words != ("by", "turns"):
+                self._fail(
+                    "TK101",
+                    f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
+                    s.turns[0].span,
+                )
+            if len(s.consumers) < 2:
+                self._fail(
+                    "TK116",
+                    f"one role alone, `{s.consumers[0].name.text}`, takes no turns: two or more do",
+                    s.consumers[0].span,
+                )
         name = s.name.name
         tiles = [self._tile_of(r) for r in s.tiles]
         producers, consumers = (
@@ -459,7 +464,10 @@ class Declarations:
             if reference.name.text in producers:
                 self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         kept = [t for t in tiles if t is not None]
-        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span)
+        turns = s.turns is not None
+        if turns:
+            self._check_turns(s, kept)
+        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span, turns)
         for tile, reference in zip(tiles, s.tiles, strict=True):
             if tile is not None:
                 self._carry(pipe, tile, reference)
@@ -477,6 +485,21 @@ class Declarations:
             )
         if self.scope.define(name, "pipe", pipe):
             self.made.append(pipe)
+
+    def _check_turns(self, s: S.Pipe, tiles: list[Tile]) -> None:
+        """A slot is always for the same role, which so sees each of its phases: a parity tells the last two apart."""
+        roles = len(s.consumers)
+        for tile in tiles:
+            if tile.accumulator:
+                self._later(f"accumulator {tile.name} in a pipe by turns", s.name.span)
+            if tile.depth % roles:
+                self.scope.error(
+                    "TK104",
+                    f"pipe {s.name.name.text} goes by turns of {plural(roles, 'role')}, and `{tile.name}` has "
+                    f"{plural(tile.depth, 'slot')}: a multiple of {roles} fits",
+                    s.name.span,
+                    self.scope.note(f"{tile.name} * {tile.depth}", tile.span),
+                )
 
     def _tile_of(self, reference: S.Reference) -> Tile | None:
         word = reference.name

@@ -194,8 +194,24 @@ class _Expansion:
                 found += [r] if members is None else members
             return tuple(found)
 
-        consumers = s.consumers if s.turns is not None else every(s.consumers)
-        return s._replace(tiles=every(s.tiles), producers=every(s.producers), consumers=consumers)
+        consumers = s.consumers if s.turns is None else tuple(map(self._counted, s.consumers))
+        return s._replace(
+            tiles=every(s.tiles), producers=every(s.producers), consumers=every(consumers)
+        )
+
+    def _counted(self, r: S.Reference) -> S.Reference:
+        """`B[2]` behind the arrow of a pipe by turns says how many there are: all of them, in order."""
+        family = self.families.get(r.name.text)
+        if family is None or r.part is None:
+            return r
+        count = self._known(r.part, {}, f"the number of `{r.name.text}` by turns")
+        if count != len(family.members):
+            self._fail(
+                "TK104",
+                f"`{r.name.text}` takes turns of {count}, and there are {len(family.members)}",
+                r.part.span,
+            )
+        return r._replace(part=None)
 
     def _role(self, s: S.Role) -> list[S.Role]:
         family = self.families.get(s.name.text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, f32, i1, i32
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
@@ -396,6 +396,29 @@ def _range(k: Kernel, x: X.Range) -> None:
     region = k.region(arguments, fill)
     op = k.emit(s.ForOp, x.span, [*bounds, *inits], [v.type for v in inits], region=region)
     k.bind(names, op)
+
+
+def turn(k: Kernel, x: P.Transfer, names: Sequence[str], make: Any) -> Operation:
+    """The item where it is the role's turn; elsewhere it passes, and variables stay as they are."""
+    kind, pipes, types, body = make
+    assert x.turn is not None
+    index, count = x.turn
+    which: dict[str, Attribute] = {
+        "index": IntegerAttr(index, i32),
+        "count": IntegerAttr(count, i32),
+    }
+    mine = k.value(t.TurnOp, x.span, pipes, i1, which, name="turn")
+
+    def take(_: Sequence[SSAValue]) -> None:
+        made = k.emit(kind, x.span, pipes, types, region=body)
+        k.emit(s.YieldOp, x.span, list(made.results))
+
+    def skip(_: Sequence[SSAValue]) -> None:
+        k.emit(t.SkipOp, x.span, pipes)
+        k.emit(s.YieldOp, x.span, [k.values[n] for n in names])
+
+    regions = [k.region((), take), k.region((), skip)]
+    return k.emit(s.IfOp, x.span, [mine], types, region=regions)
 
 
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {

@@ -47,7 +47,10 @@ class Flow:
                 case P.Move():
                     exposed.update(n for n in reads((s.source, s.destination)) if n not in sure)
                 case P.Each() | P.Blocks() | P.Transfer():
-                    inner = self._uses[id(s)] = self._summary(s.body)
+                    inner = self._summary(s.body)
+                    if isinstance(s, P.Transfer) and s.turn is not None:
+                        inner = inner._replace(sure=frozenset())
+                    self._uses[id(s)] = inner
                     exposed.update(inner.exposed - sure)
                     may |= dict.fromkeys(inner.may)
                     if isinstance(s, P.Transfer):

@@ -237,6 +237,7 @@ class _Kernel:
                         "sym_name": name,
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
                         "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
+                        **({"turns": UnitAttr()} if d.turns else {}),
                     },
                     name=d.name,
                 )
@@ -280,6 +281,8 @@ class _Kernel:
                     properties: dict[str, Attribute] = {"add": UnitAttr()} if s.add else {}
                     if s.multicast:
                         properties["multicast"] = UnitAttr()
+                    if s.hint:
+                        properties["hint"] = StringAttr(s.hint)
                     self.emit(
                         T.CopyOp, s.span, [source, self.place(s.destination)], properties=properties
                     )
@@ -366,7 +369,12 @@ class _Kernel:
         region = self.region(arguments, fill)
         self.values = outer
         kind = T.PutOp if s.direction == "put" else T.GetOp
-        op = self.emit(kind, s.span, [self.values[p.name] for p in s.pipes], types, region=region)
+        pipes = [self.values[p.name] for p in s.pipes]
+        if s.turn is not None:
+            make = (kind, pipes, types, region)
+            op = _explicit().turn(self, s, names, make)
+        else:
+            op = self.emit(kind, s.span, pipes, types, region=region)
         self.bind(names, op)
 
     def bind(self, names: Sequence[str], op: Operation) -> None:

@@ -91,6 +91,7 @@ class Pipe(NamedTuple):
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     span: Span
+    turns: bool = False
 
 
 # --- values ---
@@ -231,13 +232,15 @@ class CopyScales(NamedTuple):
 
 
 class Move(NamedTuple):
-    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster."""
+    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster.
+    `hint`: a priority in the L2 cache."""
 
     destination: Slice | str
     source: Slice | str | Value
     span: Span
     add: bool = False
     multicast: bool = False
+    hint: str = ""
 
 
 class Each(NamedTuple):
@@ -260,13 +263,17 @@ class Blocks(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe."""
+    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe.
+
+    `turn`: which of how many roles this one is, where items go to one after another and others pass.
+    """
 
     direction: str
     pipes: tuple[Pipe, ...]
     tiles: tuple[str, ...]
     body: Body
     span: Span
+    turn: tuple[int, int] | None = None
 
 
 class Role(NamedTuple):

@@ -59,7 +59,7 @@ _RUNTIME = (
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
 )  # fmt: skip
 
-CASTS = ("f32", "bf16", "f16")
+CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -75,10 +75,14 @@ def _rcp(a: float) -> float:
     return 1 / a
 
 
+def _finite(a: float) -> float:
+    return 0.0 if a == -math.inf else a
+
+
 _NUMBERS: dict[str, Any] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
     "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": _rcp, "tanh": math.tanh,
+    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": _rcp, "tanh": math.tanh, "finite": _finite,
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""

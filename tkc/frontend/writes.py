@@ -6,6 +6,7 @@ from typing import Any
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.diagnostics import nearest
 from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
 from tkc.frontend.elements import is_element, store
@@ -32,6 +33,12 @@ ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
 
 
+HINTS = ("evict_first", "evict_last", "evict_normal")
+"""Priorities in the L2 cache."""
+
+HALVES = ("f16", "e4m3", "e5m2")
+"""Operands whose products may be summed in f16, too."""
+
 INTEGERS = ("s8", "u8")
 """Operands whose products are summed in i32; all others' are in f32."""
 
@@ -49,22 +56,43 @@ class Writes:
         target = self._target(s)
         if is_element(target):
             return store(self.values, s, target)
-        shared = False
-        for hint in s.hints:
-            if not (isinstance(hint, S.Name) and hint.text == "multicast"):
-                self.scope.later("a hint after a copy", hint.span)
-            elif self.scope.multicast is not None:
-                shared = self.scope.multicast(hint.span)
+        words = [self._hint(hint) for hint in s.hints]
+        shared = "multicast" in words
+        priority = next((w for w in words if w in HINTS), "")
         source = alone(self.values, self.values.evaluate(s.source), s.source.span)
-        if s.hints and not (isinstance(target, Tile) and isinstance(source, Slice)):
+        if shared and not (isinstance(target, Tile) and isinstance(source, Slice)):
             self.values.fail(
                 "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
             )
+        if priority and not (isinstance(target, Slice) or isinstance(source, Slice)):
+            self.values.fail(
+                "TK106", f"`{priority}` is about a tensor: a copy from or to one takes it", s.span
+            )
+        made = self._copied(s, target, source)
+        if isinstance(made, P.Move):
+            return made._replace(multicast=shared and self.scope.ctas > 1, hint=priority)
+        return made
+
+    def _hint(self, e: S.Expression) -> str:
+        """A word after a copy: `multicast`, or a priority in the L2 cache."""
+        word = e.text if isinstance(e, S.Name) else ""
+        if word == "multicast" and self.scope.multicast is not None:
+            self.scope.multicast(e.span)
+        elif word not in HINTS:
+            known = ("multicast", *HINTS)
+            near = nearest(word, known) if word else None
+            told = f"; did you mean `{near}`" if near else f"; there are {listed(known)}"
+            self.scope.error(
+                "TK102", f"no option `{self.scope.source.excerpt(e.span)}` of a copy{told}", e.span
+            )
+        return word
+
+    def _copied(self, s: S.Copy, target: Any, source: Any) -> Any:
         if isinstance(target, Tile) and scaling.holds_scales(target):
             self._writes(s, target)
             return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
-            return self._fill(s, target, source)._replace(multicast=shared)
+            return self._fill(s, target, source)
         if isinstance(target, Place):
             return self._write(s, target, source)
         if isinstance(source, Slice):
@@ -327,11 +355,12 @@ class Writes:
                     f"{product.b.name} is {product.b.dtype} {list(product.b.shape)}", product.b.span
                 ),
             )
-        wanted = "i32" if product.a.dtype in INTEGERS else "f32"
-        if d.dtype != wanted:
+        dtype = product.a.dtype
+        wanted = ("i32",) if dtype in INTEGERS else ("f32", "f16") if dtype in HALVES else ("f32",)
+        if d.dtype not in wanted:
             self.values.fail(
                 "TK105",
-                f"a product of {product.a.dtype} sums in {wanted}, and accumulator {d.name} is {d.dtype}",
+                f"a product of {dtype} sums in {' or '.join(wanted)}, and accumulator {d.name} is {d.dtype}",
                 s.span,
                 self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )

@@ -8,121 +8,43 @@ Here because: counts depend on the roles that `fuse-roles` leaves; `insert-fence
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-    UnitAttr,
-    i32,
-)
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from tkc.diagnostics import Bug, TkcError
+from tkc.diagnostics import TkcError
 from tkc.ir.emit import Emitter, as_hint
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.ops import Across, By, How, To
-from tkc.ir.stage.types import BarriersType
+from tkc.ir.stage.ops import By, How, To
 from tkc.ir.syntax import segments
-
-ARRIVALS: dict[How, str] = {
-    How.TMA: "expect",
-    How.BULK: "one",
-    How.TCGEN05: "commit",
-    How.WGMMA: "lane",
-    How.GENERIC: "lane",
-    How.TENSOR: "lane",
-}
-"""How each kind of access signals (R3): by announced bytes, by one thread, by a tcgen05 commit, by one lane a warp."""
-
-
-@dataclass(frozen=True)
-class Reach:
-    """Whose barriers of the cluster the two ends of a ring signal: their own CTA's where None.
-
-    `full` and `empty` say whether every CTA signals the same barrier, so that arrivals count once for each.
-    """
-
-    commit: To | None = None
-    release: To | None = None
-    full: bool = False
-    empty: bool = False
-
-
-REACHES: dict[str | None, Reach] = {
-    None: Reach(),
-    Across.MULTICAST: Reach(release=To.ALL, empty=True),
-    Across.GATHER: Reach(commit=To.LEADER, full=True, release=To.ALL),
-    Across.SPREAD: Reach(commit=To.ALL, release=To.LEADER, empty=True),
-}
-"""Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the
-reverse."""
-
-
-def arrivals(how: tuple[How, ...], warps: int, groups: int = 1, ctas: int = 1) -> int:
-    """Arrivals on a slot's barrier by one role that touches the slot so, in `ctas` CTAs (R4).
-
-    A role that does not touch it still arrives. What one thread does, one of each warpgroup does that shares rows.
-    Bytes are announced by the CTA whose barrier it is, for all.
-    """
-    counts = {"lane": warps * ctas, "expect": groups}
-    kinds = {ARRIVALS[h] for h in how}
-    return sum(counts.get(kind, groups * ctas) for kind in kinds) or groups * ctas
-
-
-@dataclass
-class Ring:
-    """A pipe and its barriers."""
-
-    pipe: s.PipeOp
-    full: SSAValue | None = None
-    empty: SSAValue | None = None
-
-    @property
-    def depth(self) -> int:
-        return self.pipe.depth.value.data
-
-    @property
-    def name(self) -> str:
-        return self.pipe.sym_name.data
-
-    @property
-    def reach(self) -> Reach:
-        return REACHES[None if self.pipe.across is None else self.pipe.across.data]
-
-    @property
-    def scope(self) -> dict[str, Attribute]:
-        """Signals order plain accesses of CTAs that share the ring at the cluster's scope; accesses of the copy engine
-        and of products, at the scope of a CTA."""
-        signals = [u.operation for u in self.pipe.ring.uses]
-        plain = any(
-            How.GENERIC in how_of(o) for o in signals if isinstance(o, s.CommitOp | s.ReleaseOp)
-        )
-        return {"scope": StringAttr("cluster")} if plain and self.reach != Reach() else {}
+from tkc.passes.pipes.rings import ARRIVALS, Ring, how_of, make_barriers, role_of
 
 
 @dataclass
 class State:
-    """Where a role stands in a ring: the next item's slot, and its phase where barriers tell one round from the
-    next."""
+    """Where a role stands in a ring: the next item's slot, its phase where barriers tell one round from the next, and
+    whose turn it is where roles take turns."""
 
     slot: SSAValue
     phase: SSAValue | None
+    turn: SSAValue | None = None
 
     @property
     def values(self) -> list[SSAValue]:
-        return [self.slot] if self.phase is None else [self.slot, self.phase]
+        return [v for v in (self.slot, self.phase, self.turn) if v is not None]
 
-
-def how_of(op: s.CommitOp | s.ReleaseOp) -> tuple[How, ...]:
-    return tuple(How(h.data) for h in op.how)
+    def of(self, values: Iterable[SSAValue]) -> State:
+        """The same with other values, of which it takes as many as it has."""
+        rest = iter(values)
+        taken = [None if v is None else next(rest) for v in (self.slot, self.phase, self.turn)]
+        assert taken[0] is not None
+        return State(taken[0], taken[1], taken[2])
 
 
 @dataclass(frozen=True)
@@ -148,88 +70,6 @@ class LowerPipesPass(ModulePass):
                 ring.pipe.erase()
 
 
-def _role_of(op: Operation) -> s.RoleOp:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, s.RoleOp):
-        parent = parent.parent_op()
-    if parent is None:
-        raise Bug("lower-pipes", f"{op.name} stands outside every role")
-    return parent
-
-
-def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
-    """The ring's two barrier arrays, with the arrivals that its ends make, of `ctas` CTAs where they all do."""
-    full, empty = (ctas if all_do else 1 for all_do in (ring.reach.full, ring.reach.empty))
-    counts = {
-        "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers, full),
-        "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers, empty),
-    }
-    emit = Emitter(Block(), ring.pipe.location)
-    made = [
-        emit.value(
-            s.BarriersOp.create(
-                properties={
-                    "sym_name": StringAttr(f"{ring.name}.{side}"),
-                    "depth": ring.pipe.depth,
-                    "count": IntegerAttr(count, i32),
-                },
-                result_types=[BarriersType()],
-            ),
-            f"{ring.name}_{side}",
-        )
-        for side, count in counts.items()
-    ]
-    ring.full, ring.empty = made
-    block = ring.pipe.parent_block()
-    assert block is not None
-    for op in list(emit.block.ops):
-        op.detach()
-        block.insert_op_before(op, ring.pipe)
-
-
-def _arrivals_of(
-    ring: Ring,
-    roles: list[s.RoleOp],
-    kind: type[s.CommitOp | s.ReleaseOp],
-    ends: ArrayAttr[StringAttr],
-    ctas: int,
-) -> int:
-    """Arrivals of one side, from what the roles at that end do; TK107 where others do it, or one of them does not."""
-    signals = [u.operation for u in ring.pipe.ring.uses]
-    found: dict[s.RoleOp, list[s.CommitOp | s.ReleaseOp]] = {}
-    names = [end.data for end in ends]
-    verb, what = ("puts into", "producers") if kind is s.CommitOp else ("gets from", "consumers")
-    for op in signals:
-        if isinstance(op, kind):
-            role = _role_of(op)
-            if role.sym_name.data not in names:
-                raise TkcError.at(
-                    "TK107",
-                    f"role {role.sym_name.data} {verb} pipe {ring.name}, whose {what} are "
-                    f"{', '.join(names) or 'none'}",
-                    location_of(op),
-                )
-            found.setdefault(role, []).append(op)
-    count = 0
-    for name in names:
-        role = next((r for r in roles if r.sym_name.data == name), None)
-        mine = found.get(role, []) if role is not None else []
-        hows = {frozenset(ARRIVALS[h] for h in how_of(o)) for o in mine}
-        if role is None or len(hows) != 1:
-            raise TkcError.at(
-                "TK107" if not hows else "TK110",
-                f"role {name} stands at an end of pipe {ring.name} but "
-                + (
-                    "never opens it"
-                    if not hows
-                    else "touches it in different ways in different blocks"
-                ),
-                location_of(ring.pipe),
-            )
-        count += arrivals(how_of(mine[0]), role.warps.value.data, role.groups.value.data, ctas)
-    return count
-
-
 @dataclass
 class RoleLowering:
     """One role: replaces its ring operations and threads the ring states through its loops."""
@@ -250,7 +90,11 @@ class RoleLowering:
         states: dict[SSAValue, State] = {}
         for ring in used:
             zero = emit.const(0)
-            states[ring] = State(zero, zero if self.rings[ring].full is not None else None)
+            states[ring] = State(
+                zero,
+                zero if self.rings[ring].full is not None else None,
+                zero if self._takes_turns(ring) else None,
+            )
         first = block.first_op
         for op in list(emit.block.ops):
             op.detach()
@@ -261,6 +105,10 @@ class RoleLowering:
         self._block(block, states)
         if self.role.leads is not None:
             self._lead()
+
+    def _takes_turns(self, ring: SSAValue) -> bool:
+        turns = [u.operation for u in ring.uses if isinstance(u.operation, s.TurnOp)]
+        return any(role_of(op) is self.role for op in turns)
 
     def _lead(self) -> None:
         """The whole role under the condition that its CTA is the first of the pair."""
@@ -276,7 +124,7 @@ class RoleLowering:
         """Rings in which this block or a loop in it moves on, in order."""
         found: dict[SSAValue, None] = {}
         for op in block.walk():
-            if isinstance(op, s.AcquireOp | s.WaitOp):
+            if isinstance(op, s.AcquireOp | s.WaitOp | s.SkipOp):
                 found[op.ring] = None
         return list(found)
 
@@ -294,6 +142,10 @@ class RoleLowering:
                     self._advance(op, states)
                 case s.CommitOp() | s.ReleaseOp():
                     self._signal(op)
+                case s.TurnOp():
+                    self._turn(op, states[op.ring])
+                case s.SkipOp():
+                    self._skip(op, states)
                 case s.ForOp():
                     self._loop(op, states)
                 case s.IfOp():
@@ -351,8 +203,7 @@ class RoleLowering:
         old.erase()
         after = iter(new.results[kept:])
         for ring in used:
-            phased = states[ring].phase is not None
-            states[ring] = State(next(after), next(after) if phased else None)
+            states[ring] = states[ring].of(after)
 
     def _loop(self, loop: s.ForOp, states: dict[SSAValue, State]) -> None:
         used = self._used(loop.body.block)
@@ -366,9 +217,11 @@ class RoleLowering:
             inits += before.values
             name = as_hint(self.rings[ring].name).replace(".", "_")
             args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
-            for arg, what in zip(args, ("slot", "phase"), strict=False):
-                arg.name_hint = f"{name}_{what}"
-            inner[ring] = State(args[0], args[1] if len(args) > 1 else None)
+            inner[ring] = before.of(args)
+            named = (inner[ring].slot, inner[ring].phase, inner[ring].turn)
+            for arg, what in zip(named, ("slot", "phase", "turn"), strict=True):
+                if arg is not None:
+                    arg.name_hint = f"{name}_{what}"
         self._block(body, inner)
         last = body.last_op
         assert isinstance(last, s.YieldOp)
@@ -409,7 +262,23 @@ class RoleLowering:
                 id = self._id(ring, "full")
                 self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
             op.slot.replace_all_uses_with(state.slot)
-            states[op.ring] = _next(emit, ring.depth, state)
+            states[op.ring] = self._after(emit, ring, state)
+
+    def _after(self, emit: Emitter, ring: Ring, state: State) -> State:
+        after = _next(emit, ring.depth, state)
+        if state.turn is not None:
+            after.turn = _round(emit, state.turn, len(ring.pipe.consumers))
+        return after
+
+    def _turn(self, op: s.TurnOp, state: State) -> None:
+        assert state.turn is not None
+        for emit in self._emit(op):
+            mine = emit.arith("eq", state.turn, emit.const(op.index.value.data), hint="turn")
+            op.mine.replace_all_uses_with(mine)
+
+    def _skip(self, op: s.SkipOp, states: dict[SSAValue, State]) -> None:
+        for emit in self._emit(op):
+            states[op.ring] = self._after(emit, self.rings[op.ring], states[op.ring])
 
     def _await_staging(self, emit: Emitter, ring: Ring) -> None:
         properties: dict[str, Attribute] = {
@@ -430,10 +299,11 @@ class RoleLowering:
         by: By,
         id: StringAttr,
     ) -> None:
+        signal = s.CommitOp if barriers is ring.full else s.ReleaseOp
         emit.add(
             s.MbarrierWaitOp.create(
                 operands=[barriers, slot, parity],
-                properties={"by": StringAttr(by.value), "id": id, **ring.scope},
+                properties={"by": StringAttr(by.value), "id": id, **ring.scope(signal)},
             )
         )
 
@@ -463,7 +333,7 @@ class RoleLowering:
     def _load(self, op: s.TmaLoadOp) -> None:
         ring = self.full_of[op.slot]
         assert ring.full is not None
-        properties = {k: v for k, v in op.properties.items() if k in ("box", "multicast")}
+        properties = {k: v for k, v in op.properties.items() if k in ("box", "multicast", "hint")}
         if ring.reach.commit is not None:
             properties["to"] = StringAttr(ring.reach.commit)
         for emit in self._emit(op):
@@ -494,7 +364,7 @@ class RoleLowering:
                 )
             if "lane" in kinds:
                 emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
-                how = {"id": self._id(ring, what), **reach, **ring.scope}
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.LANE, how)
             if "one" in kinds:
                 emit.add(
@@ -507,7 +377,7 @@ class RoleLowering:
                     )
                 )
             if "one" in kinds or not kinds:
-                how = {"id": self._id(ring, what), **reach, **ring.scope}
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
 
     def _arrive(
@@ -526,6 +396,13 @@ def _leading(emit: Emitter) -> SSAValue:
         s.UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]), "rank"
     )
     return emit.arith("eq", rank, emit.const(0), hint="leads")
+
+
+def _round(emit: Emitter, value: SSAValue, count: int) -> SSAValue:
+    """One more, and 0 behind the last."""
+    step = emit.arith("add", value, emit.const(1))
+    wrapped = emit.arith("eq", step, emit.const(count))
+    return emit.arith("select", wrapped, emit.const(0), step)
 
 
 def _next(emit: Emitter, depth: int, state: State) -> State:

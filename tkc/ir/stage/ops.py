@@ -67,8 +67,10 @@ from tkc.ir.stage.synchronisation import (
     ProxyFenceOp,
     ReleaseOp,
     RoleBarrierOp,
+    SkipOp,
     Tcgen05CommitOp,
     Tcgen05FenceOp,
+    TurnOp,
     WaitOp,
     WarpSyncOp,
 )
@@ -89,7 +91,7 @@ class TmaLoadOp(StageOp):
 
     `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have. With
     `multicast` it goes to every CTA of the cluster, and each loads its share along that axis of the tensor for all. The
-    barrier is the filled CTA's own, or, `to` the leader, that of the pair's first.
+    barrier is the CTA's own, or, `to` the leader, that of the pair's first. `hint` is a priority in the L2 cache.
     """
 
     name = "stage.tma_load"
@@ -102,6 +104,7 @@ class TmaLoadOp(StageOp):
     box = prop_def(ArrayAttr[IntegerAttr])
     multicast = opt_prop_def(IntegerAttr)
     to = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
@@ -308,7 +311,7 @@ STAGE = Dialect(
     [
         SizeOp, ConstOp, ArithOp,
         KernelOp, RoleOp, YieldOp, ForOp, WorkLoopOp, IfOp, BufferOp, BarriersOp, PipeOp,
-        AcquireOp, CommitOp, WaitOp, ReleaseOp,
+        AcquireOp, CommitOp, WaitOp, ReleaseOp, TurnOp, SkipOp,
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,

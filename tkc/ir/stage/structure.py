@@ -243,7 +243,7 @@ class PipeOp(StageOp):
     """A ring that carries `buffers` slot by slot from `producers` to `consumers`.
 
     `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains. `across`
-    says how the ring joins CTAs of a cluster, if it does.
+    says how the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another.
     """
 
     name = "stage.pipe"
@@ -254,6 +254,7 @@ class PipeOp(StageOp):
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
     across = opt_prop_def(StringAttr)
+    turns = opt_prop_def(UnitAttr)
     ring = result_def(RingType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
 

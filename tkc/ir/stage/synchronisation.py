@@ -69,6 +69,27 @@ class ReleaseOp(StageOp):
     traits = traits_def(Effects(Signal("ring", 1)))
 
 
+@irdl_op_definition
+class TurnOp(StageOp):
+    """Whether the ring's next item is for this role: item i goes to role i mod `count`."""
+
+    name = "stage.turn"
+    ring = operand_def(RingType)
+    index = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    mine = result_def(i1)
+    traits = traits_def(Effects(Touch(Kind.READ, "ring", Space.BARRIER)))
+
+
+@irdl_op_definition
+class SkipOp(StageOp):
+    """The ring's next item passes, which is for another role."""
+
+    name = "stage.skip"
+    ring = operand_def(RingType)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
+
+
 # Barriers, fences, election ------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
@@ -38,6 +47,7 @@ from tkc.ir.tile.types import (
     SharedType,
     SliceType,
     TensorType,
+    kind_of,
 )
 from tkc.ir.tile.vectors import VECTORS, joined
 
@@ -148,13 +158,17 @@ class AccumOp(Operation):
 
 @irdl_op_definition
 class PipeOp(Operation):
-    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends."""
+    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends.
+
+    Each consumer gets every item, or, with `turns`, one after another one item each.
+    """
 
     name = "tile.pipe"
     tiles = var_operand_def(SharedType | AccumType)
     sym_name = prop_def(StringAttr)
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
+    turns = opt_prop_def(UnitAttr)
     pipe = result_def(PipeType)
     traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
 
@@ -269,6 +283,27 @@ class GetOp(Operation):
 
 
 @irdl_op_definition
+class TurnOp(Operation):
+    """Whether the pipe's next item is for this role: item i goes to role i mod `count`."""
+
+    name = "tile.turn"
+    pipe = operand_def(PipeType)
+    index = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    mine = result_def(i1)
+    traits = traits_def(Effects(Touch(READ, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
+class SkipOp(Operation):
+    """The pipe's next item passes, which is for another role."""
+
+    name = "tile.skip"
+    pipe = operand_def(PipeType)
+    traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
 class SliceOp(Operation):
     """`A[m, k]`: an index is a block or an integer, and an integer drops its axis."""
 
@@ -298,7 +333,8 @@ class CopyOp(Operation):
     """`destination <- source`: slice to shared tile, shared tile to slice, register tile to these and to accumulators.
 
     With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
-    the slice is the same in every CTA of the cluster: each loads a part of it for all.
+    the slice is the same in every CTA of the cluster: each loads a part of it for all. `hint` is a priority in the L2
+    cache.
     """
 
     name = "tile.copy"
@@ -307,6 +343,7 @@ class CopyOp(Operation):
     CHANGES: ClassVar[tuple[str, ...]] = ("destination",)
     add = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
     )
@@ -323,11 +360,9 @@ class CopyOp(Operation):
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
-        if (
-            not isinstance(source, RegsType)
-            and not isinstance(destination, AccumType)
-            and source.scale != destination.scale
-        ):
+        scale = NoneAttr() if isinstance(source, RegsType) else source.scale
+        held = NoneAttr() if isinstance(destination, AccumType) else destination.scale
+        if kind_of(scale) != kind_of(held):
             raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
@@ -435,7 +470,7 @@ class MapOp(Operation):
     KINDS: ClassVar[dict[str, int]] = {
         "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2,
         "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
-        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1,
+        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "finite": 1,
     }  # fmt: skip
     operands_ = var_operand_def()
     kind = prop_def(StringAttr)
@@ -465,8 +500,8 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS, *SCALED,
-        *EXPLICIT,
+        PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+        *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

@@ -16,14 +16,21 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, FragmentLayout, FragmentType
+from tkc.passes.lowering import narrow
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
 PACKED = {"bf16": ".bf16x2", "f16": ".f16x2"}
 """The 16-bit dtypes and the conversion that makes a pair of them."""
 
 
+LOWER_HALVES = 0x5410
+"""The selector of prmt that joins the lower halves of two registers, where tcgen05 leaves 16-bit sums."""
+
 MOST_LOADED = 128
 """Columns that one tcgen05.ld.32x32b brings."""
+
+
+Part = tuple[SSAValue, ...]
 
 
 def fragment_type(value: SSAValue) -> FragmentType:
@@ -74,7 +81,10 @@ def read_tensor(k: Kernel, op: s.ReadAccumulatorOp) -> None:
         )
         done += count
     k.emit("tcgen05.wait::ld")
-    _finish(k, op, [wide(k, one, 0, type_of(one).count) for one in loaded])
+    parts: list[Part] = [wide(k, one, 0, type_of(one).count) for one in loaded]
+    if fragment_type(op.value).dtype.data in PACKED:
+        parts = [(k.emit("prmt", *pair, LOWER_HALVES),) for pair in parts]
+    _finish(k, op, parts)
 
 
 @lowers(s.ReadAccumulatorOp, Feature.WGMMA)
@@ -85,7 +95,10 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
     if not isinstance(first, int):
         raise Bug("lower-stage-to-ptx", "registers are not found at run time")
     registers = accumulator.registers[op.row_block.value.data]
-    _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
+    if fragment_type(op.value).dtype.data in PACKED:
+        _finish(k, op, [(k.emit.slice(registers, first // 4, columns // 4),)])
+    else:
+        _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
 
 
 def _columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
@@ -166,16 +179,20 @@ def cast(k: Kernel, op: s.CastOp) -> None:
         convert = _from_integers
     elif source.dtype in PACKED and to == "f32":
         convert = _unpack_single if single else _unpack
+    elif source.dtype == "f32" and to in narrow.NARROW:
+        convert = narrow.pack
+    elif source.dtype in narrow.NARROW and to == "f32":
+        convert = narrow.unpack
     else:
         raise TkcError.at(
             "TK110", f"converting {source.dtype} to {to} is not supported yet", location_of(op)
         )
-    dtype = to if to in PACKED else source.dtype
+    if single:
+        narrow.refuse_vector(to, op)
+        narrow.refuse_vector(source.dtype, op)
+    dtype = source.dtype if to == "f32" else to
     parts = tuple(convert(k, dtype, part) for part in source.parts)
     k.values[op.value] = replace(source, dtype=to, parts=parts)
-
-
-Part = tuple[SSAValue, ...]
 
 
 def _pack(k: Kernel, dtype: str, part: Part) -> Part:
@@ -229,8 +246,12 @@ UNARY: dict[str, Callable[[Kernel, Any], Any]] = {
     "rsqrt": lambda k, a: k.emit("rsqrt.approx", ".f32", a),
     "rcp": lambda k, a: k.emit("rcp", ".rn", ".f32", a),
     "tanh": lambda k, a: k.emit("tanh.approx", ".f32", a),
+    "finite": lambda k, a: k.emit(
+        "selp", ".f32", 0.0, a, k.emit("setp", ".eq", ".f32", a, -math.inf)
+    ),
 }
-"""exp, exp2, log, log2, rsqrt and tanh are the hardware's approximations (PTX 9.7.3 gives their errors)."""
+"""exp, exp2, log, log2, rsqrt and tanh are the hardware's approximations (PTX 9.7.3 gives their errors); finite is 0
+for -inf and leaves all else."""
 
 BINARY: dict[str, tuple[str, ...]] = {
     "add": ("add", ".rn", ".f32"),

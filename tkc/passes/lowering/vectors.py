@@ -15,6 +15,7 @@ from tkc.ir.stage import vectors as v
 from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved
+from tkc.passes.lowering.narrow import refuse_vector
 from tkc.passes.lowering.shared import once_a_row
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import lane_column, rows_of_thread
@@ -213,6 +214,7 @@ def _load(k: Kernel, line: Line, index: Any, last: Any) -> SSAValue:
 @lowers(v.LoadGlobalOp)
 def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
     type = fragment_type(op.value)
+    refuse_vector(type.dtype.data, op)
     line = _line(k, op)
     extent = k.number(op.extent)
     last = extent - 1 if isinstance(extent, int) else k.emit("sub", ".u32", extent, 1)
@@ -239,6 +241,7 @@ def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
 @lowers(v.StoreGlobalOp)
 def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
     type = fragment_type(op.source)
+    refuse_vector(type.dtype.data, op)
     fragment: Fragment = k.values[op.source]
     line = _line(k, op)
     extent = k.number(op.extent)

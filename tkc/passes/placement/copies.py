@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
 from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -52,7 +53,8 @@ WRITTEN = 64
 """Columns of an accumulator that are written at once."""
 
 TURNED = 64
-"""Columns of a register tile that become rows of one slot, where it is stored transposed."""
+"""Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
+in one slice, which are held as 32-bit values before."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -67,7 +69,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
-            _load(p, slot, slot.buffer, box, _multicast(p, op, box, slot.type))
+            how = {**_multicast(p, op, box, slot.type), **_hinted(op)}
+            _load(p, slot, slot.buffer, box, how)
             if slot.tile in p.scales:
                 _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
@@ -103,15 +106,18 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             )
 
 
-ATOM_ROWS = 8
-"""Rows after which a swizzle repeats: a part of a tile that is copied by itself begins at a multiple."""
-
-
 def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
     """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
     if op.multicast is None:
         return {}
     ctas, rows = p.ctas, type.shape[0]
+    if rows > MAX_BOX:
+        raise TkcError.at(
+            "TK207",
+            f"a tile of {rows} rows takes several boxes of the tensor copy engine, which have at most {MAX_BOX}; "
+            "it cannot be loaded for all CTAs of a cluster",
+            location_of(op),
+        )
     if len(type.shape) == 1 or rows % (ctas * ATOM_ROWS):
         fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
         raise TkcError.at(
@@ -137,7 +143,7 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
 def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
     type = buffer.type
     assert isinstance(type, BufferType)
-    slot.touch(How.TMA, type.slot_bytes)
+    slot.touch(How.TMA, type.copied_bytes)
     p.emit.add(
         s.TmaLoadOp.create(
             operands=[box.tensor, buffer, slot.slot, *box.starts],
@@ -163,7 +169,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), {})
+    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), _hinted(op))
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
@@ -227,15 +233,16 @@ def check_box(buffer: BufferType, op: Operation) -> None:
                 location_of(op),
             )
         return
-    for extent in buffer.shape[:-1]:
-        if extent > MAX_BOX:
-            raise TkcError.at(
-                "TK207",
-                f"a tile of shape {shape} has an extent of {extent}; the tensor copy engine takes "
-                f"boxes of at most {MAX_BOX} on each axis but the last",
-                location_of(op),
-            )
-    span = SWIZZLES[buffer.swizzle.data].span
+    axis = split_axis(shape[:-1])
+    if axis is not None and (math.prod(shape[:axis]) > 1 or row_parts(shape[axis]) is None):
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {shape} has an extent of {shape[axis]}; the tensor copy engine takes boxes of at most "
+            f"{MAX_BOX} on each axis but the last, into which only the first is cut, in parts of a multiple of "
+            f"{ATOM_ROWS}",
+            location_of(op),
+        )
+    span = SWIZZLES[swizzle_of(buffer.swizzle.data)].span
     rows = buffer.elements // buffer.shape[-1]
     if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
         raise TkcError.at(
@@ -258,6 +265,12 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         column = one_a_row(op.source)
         if column is None:
             _store_vector(p, op, tile)
+        elif op.hint is not None:
+            raise TkcError.at(
+                "TK110",
+                f"`{op.hint.data}` at a store of one value a row is not supported yet",
+                location_of(op),
+            )
         else:
             store(p, op, column)
         return
@@ -267,6 +280,8 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
     across = rows.unit if turned is not None else width
+    if turned is None and DTYPES[tile.dtype.data].bits == 8:
+        across = math.gcd(width, TURNED)
     choice = choose(tile.dtype.data, (height, across), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
@@ -387,11 +402,12 @@ def _store_slice(
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
     """What a store of the box says of itself."""
-    return (
-        {"box": box.extents}
-        if op.add is None
-        else {"box": box.extents, "reduce": StringAttr("add")}
-    )
+    added: dict[str, Attribute] = {} if op.add is None else {"reduce": StringAttr("add")}
+    return {"box": box.extents, **added, **_hinted(op)}
+
+
+def _hinted(op: t.CopyOp) -> dict[str, Attribute]:
+    return {} if op.hint is None else {"hint": op.hint}
 
 
 def _send(

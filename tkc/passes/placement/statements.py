@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.dialects.builtin import StringAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.diagnostics import TkcError
@@ -58,6 +58,14 @@ def _statement(p: Placement, op: Operation) -> None:
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
             _item(p, op)
+        case t.TurnOp():
+            properties = {"index": op.index, "count": op.count}
+            made = s.TurnOp.create(
+                operands=[p.rings[op.pipe]], properties=properties, result_types=[i1]
+            )
+            p.values[op.mine] = p.emit.value(made, "turn")
+        case t.SkipOp():
+            p.emit.add(s.SkipOp.create(operands=[p.rings[op.pipe]]))
         case t.ZeroOp():
             key = p.role.key(op.accum)
             source = p.role.accumulators[key]
