@@ -73,8 +73,7 @@ class _Said:
     emit: Emitter = field(init=False)
 
     def module(self) -> ModuleOp:
-        if self.program.ctas() > 1:
-            raise NotInStage("several CTAs")
+        self.ctas = self.program.ctas()
         stores = [op.site for _, op in self.program.ops() if op.name == "store"]
         symbols = self.program.symbols()
         in_global = [b.name for b in self.program.buffers.values() if b.home == "global"]
@@ -113,6 +112,7 @@ class _Said:
         kernel = construct(
             s.KernelOp,
             properties={
+                **({"cluster": number(self.ctas), "pair": UnitAttr()} if self.ctas > 1 else {}),
                 "sym_name": StringAttr("program"),
                 "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
                 "contract": self.contract(len(body.args)),
@@ -174,7 +174,7 @@ class _Said:
 
     def role(self, role: Role, first: int) -> None:
         body = Block()
-        with self.emit.inside(body):
+        with self.emit.inside(body), self.in_cta(role.cta):
             zero = self.emit.const(0)
             self.body(role, role.body, dict.fromkeys(carried(self.program, role), zero))
         self.emit.add(
@@ -187,6 +187,20 @@ class _Said:
                 regions=[Region(body)],
             )
         )  # fmt: skip
+
+    @contextmanager
+    def in_cta(self, rank: int) -> Generator[None]:
+        """In a cluster every CTA runs every role; what follows is for one of them."""
+        if self.ctas == 1:
+            yield
+            return
+        mine = self.value(s.UnitOp, (), i32, which=StringAttr("rank"))
+        here = self.emit.arith("eq", mine, self.emit.const(rank))
+        body = Block()
+        with self.emit.inside(body):
+            yield
+            self.emit.add(construct(s.YieldOp))
+        self.emit.add(construct(s.IfOp, (here,), regions=[Region(body)]))
 
     def body(self, role: Role, body: list[Statement], state: State) -> None:
         for n, one in enumerate(body):
@@ -266,8 +280,13 @@ class _Said:
     # Operations ------------------------------------------------------------------------------------------------------
 
     def op(self, role: Role, op: Op, state: State, following: Statement | None) -> None:
-        if op.words & {"cluster", "gpu"}:
-            raise NotInStage(f"{op.name} with {' '.join(sorted(op.words))}")
+        self.here = role.cta
+        for e in op.entries:
+            away = (
+                self.program.buffers.get(e.name) or self.program.barriers[e.name]
+            ).cta != role.cta
+            if away and op.name not in ("mma", "arrive", "expect", "commit", "tma"):
+                raise NotInStage(f"{op.name} in another CTA")
         if op.name in ("tld", "sync", "warp_sync", "wgmma", "wgmma_wait") and op.by != "all":
             raise NotInStage(f"{op.name} by {op.by}")
         say: Callable[..., None] | None = getattr(self, f"say_{op.name}", None)
@@ -282,7 +301,13 @@ class _Said:
 
     def synchronises(self, op: Op) -> Mapping[str, Attribute]:
         sem = {"sem": StringAttr("relaxed")} if "relaxed" in op.words else {}
-        return {"by": StringAttr(op.by), "id": self.id, **sem}
+        scope = {"scope": StringAttr(op.scope)} if op.scope != "cta" else {}
+        return {"by": StringAttr(op.by), "id": self.id, **sem, **scope}
+
+    def elsewhere(self, e: Entry) -> tuple[SSAValue, ...]:
+        """The rank of a barrier's CTA where it is not the role's own."""
+        owner = self.program.barriers[e.name].cta
+        return () if owner == self.here else (self.emit.const(owner),)
 
     @contextmanager
     def elected(self, op: Op) -> Generator[None]:
@@ -324,11 +349,14 @@ class _Said:
     ) -> None:  # fmt: skip
         zero = self.emit.const(0)
         tensor = g[0] if g else self.loaded
-        if a[1] is m[1]:
+        rank = self.elsewhere(op.entries[1])
+        if self.program.buffers[op.entries[0].name].cta != self.here:
+            raise NotInStage("a copy into another CTA")
+        if a[1] is m[1] and not rank:
             self.act(op, s.TmaLoadOp, (tensor, *a, zero, zero, m[0]), (), (1, 1, 1, 2, 1), box=BOX)
         else:
-            sizes = (1, 1, 1, 1, 1, 2, 0, 0)
-            self.act(op, x.TmaLoadToOp, (tensor, *a, *m, zero, zero), (), sizes, box=BOX)
+            sizes = (1, 1, 1, 1, 1, 2, 0, len(rank))
+            self.act(op, x.TmaLoadToOp, (tensor, *a, *m, zero, zero, *rank), (), sizes, box=BOX)
 
     def say_store(self, op: Op, *a: tuple[SSAValue, SSAValue]) -> None:
         # Every store goes elsewhere: what the copy engine writes to global memory is not asked about.
@@ -365,7 +393,7 @@ class _Said:
         scales = [o for o in operands if not self.in_shared(o)]
         a, b = (shared[0], shared[-1]) if shared else (self.unused(), self.unused())
         if scales:
-            self.act(op, ScaledMmaOp, (d, *a, *b, *scales[0], *scales[-1]), (ACCUMULATOR,))
+            self.act(op, ScaledMmaOp, (d, *a, *b, *scales[0], *scales[-1]), (ACCUMULATOR,), **more)
             return
         self.act(op, s.MmaOp, (d, *a, *b), (ACCUMULATOR,), trans_a=ZERO, trans_b=ONE, **more)
 
@@ -379,7 +407,8 @@ class _Said:
         self, op: Op, d: tuple[SSAValue, SSAValue], *operands: tuple[SSAValue, SSAValue]
     ) -> None:
         self.check_scales(op)
-        self.product(op, self.accumulator(d), *operands)
+        away = any(self.program.buffers[e.name].cta != self.here for e in op.entries)
+        self.product(op, self.accumulator(d), *operands, **({"pair": UnitAttr()} if away else {}))
 
     @staticmethod
     def in_shared(operand: tuple[SSAValue, SSAValue]) -> bool:
@@ -402,7 +431,9 @@ class _Said:
         self.act(op, CopyScalesOp, (*a, *scales))
 
     def say_commit(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(op, s.Tcgen05CommitOp, m, id=self.id)
+        owner = self.program.barriers[op.entries[0].name].cta
+        mask = () if owner == self.here else (self.emit.const(1 << owner),)
+        self.act(op, s.Tcgen05CommitOp, (*m, *mask), id=self.id)
 
     def say_wgmma(self, op: Op, *operands: tuple[SSAValue, SSAValue]) -> None:
         alone = {} if self.following == "wgmma_commit" else {"alone": UnitAttr()}
@@ -454,12 +485,16 @@ class _Said:
         self.act(op, s.MbarrierWaitOp, (*m, self.parity_of()), **self.synchronises(op))
 
     def say_arrive(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(op, s.MbarrierArriveOp, m, **self.synchronises(op))
+        self.act(
+            op, s.MbarrierArriveOp, (*m, *self.elsewhere(op.entries[0])), **self.synchronises(op)
+        )
 
     def say_expect(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(
-            op, s.MbarrierExpectOp, m, bytes=number(op.number * BYTES), **self.synchronises(op)
-        )
+        said = self.synchronises(op)
+        if "scope" in said:
+            raise NotInStage("expect of cluster scope")
+        at = (*m, *self.elsewhere(op.entries[0]))
+        self.act(op, s.MbarrierExpectOp, at, bytes=number(op.number * BYTES), **said)
 
     def say_fence(self, op: Op) -> None:
         space = {"any": "all"}.get(op.space, op.space)
