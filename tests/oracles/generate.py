@@ -411,6 +411,6 @@ def make_conditional(rng: random.Random, program: Program) -> None:
 
 
 FAULTS: tuple[Callable[[random.Random, Program], None], ...] = (
-    drop, drop, drop, drop_fence, drop_fence, swap, swap, repeat, change_by, change_by, change_scope, change_lag, change_group,
-    change_count, change_depth, make_conditional,
+    drop, drop, drop, drop_fence, drop_fence, swap, swap, repeat, change_by, change_by, change_scope, change_lag,
+    change_group, change_count, change_depth, make_conditional,
 )  # fmt: skip
