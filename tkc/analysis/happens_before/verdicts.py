@@ -275,9 +275,11 @@ class _Pair:
     def __post_init__(self) -> None:
         first, second = self.first, self.second
         self.period, self.meets = self.judge.meetings(first.access, second.access, self.clock)
-        inner = first.node.path[first.node.path.index(self.clock) + 1 :]
-        itself = first is second and all(c.high <= 1 for c in inner)  # else one turn has several
-        self.apart = itself or exclusive(first.node, second.node, self.clock)
+        # one count of an outer clock has many instances of an access in an inner loop
+        path = first.node.path
+        inner = path[path.index(self.clock) + 1 :]
+        same = first is second and all(c.high <= 1 for c in inner)
+        self.apart = same or exclusive(first.node, second.node, self.clock)
         near = range(-2 * self.period, 2 * self.period + 1)
         self.never = not any(self.meets(d) for d in near if d or not self.apart)
 

@@ -65,7 +65,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
-            _load(p, slot, slot.buffer, box, {**_multicast(p, op, box, slot.type), **_hinted(op)})
+            how = {**_multicast(p, op, box, slot.type), **_hinted(op)}
+            _load(p, slot, slot.buffer, box, how)
             if slot.tile in p.scales:
                 _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
@@ -162,8 +163,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    box = box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
-    _load(p, slot, buffer, box, _hinted(op))
+    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), _hinted(op))
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
