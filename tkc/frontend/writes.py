@@ -152,6 +152,9 @@ class Writes:
         if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
+        if isinstance(target, Place) and scaling.holds_scales(target.tile):
+            told = f"`{text}` holds block scales: `copy {text} <- a[slot].scales`, in an election, writes it"
+            self.values.fail("TK106", told, s.span)
         if isinstance(target, Tile | Place):
             self.values.fail(
                 "TK106",
@@ -318,7 +321,9 @@ class Writes:
     def _writable(self, d: Tile, span: Span) -> None:
         if scaling.holds_scales(d):
             self.values.fail(
-                "TK106", f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`", span
+                "TK106",
+                f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`",
+                span,
             )
         owned = self.values.owned(d, span)
         if self.scope.conditional > owned.conditions:
