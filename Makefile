@@ -18,7 +18,7 @@ help:
 	@echo 'make soak    long seeded runs: SEED=n chooses, MINUTES=n bounds'
 	@echo 'make bless   rewrite the golden files, then read the diff'
 	@echo 'make lint    ruff and basedpyright'
-	@echo 'make format  ruff format'
+	@echo 'make format  ruff format, tkc fmt'
 	@echo 'make install set up .venv only; make clean removes it and out/'
 
 $(STAMP): pyproject.toml
@@ -54,11 +54,13 @@ bless: $(STAMP)
 lint: $(STAMP)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(TKC) fmt --check examples lit_tests
 	@$(BIN)/basedpyright
 
 format: $(STAMP)
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+	@$(TKC) fmt examples lit_tests
 
 clean:
 	rm -rf $(VENV) $(OUT)

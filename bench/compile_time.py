@@ -2,7 +2,7 @@
 
 `python bench/compile_time.py --triton PYTHON` where PYTHON is an interpreter that has Triton 3.9
 (`pip install triton==3.9.0` in a venv of its own; no GPU and no PyTorch are needed). Fresh: process start to written PTX,
-rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; Triton's cache is off.
+rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; both caches are off.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ def main() -> None:
     parser.add_argument("--target", default="sm_100a")
     options = parser.parse_args()
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env["TKC_CACHE"] = "off"
     source = str(ROOT / "examples" / "gemm_bf16.tk")
     with tempfile.TemporaryDirectory() as folder:
         env["TRITON_CACHE_DIR"] = folder

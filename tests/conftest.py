@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+os.environ["TKC_CACHE"] = (
+    "off"  # a test looks at what this compiler does; tests of the cache switch it on
+)
+
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tkc import arguments
+from tkc import arguments, scales
 from tkc.arguments import Empty, FromFile, Number, Random, Zeros
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -219,3 +219,44 @@ def test_every_dtype_can_be_made(dtype: str) -> None:
     assert made.nbytes * 8 == 32 * arguments.bits_of(dtype)
     poisoned = arguments.make_array(Empty((4, 8)), dtype, "A")
     assert set(poisoned.view(np.uint8).ravel().tolist()) == {1 if dtype == "bool" else 255}
+
+
+SCALED = {
+    "entry": "gemm",
+    "symbols": {},
+    "arguments": [
+        {"name": "A", "dtype": "e2m1", "dims": ["M", "K"], "access": "read"},
+        {
+            "name": "A.scales",
+            "dtype": "ue4m3",
+            "dims": [2048],
+            "access": "read",
+            "scales": {"of": "A", "block": 16},
+        },
+    ],
+}
+
+
+def test_random_data_come_with_their_scales() -> None:
+    (data, packed), _ = arguments.make(arguments.parse(["A=random(130,96,seed=4)"]), SCALED)
+    assert (data.shape, packed.shape) == ((130, 48), (256 * 8,))
+    plain = scales.row_major(packed, 130, 6)
+    real = scales.dequantise(data, plain, "e2m1", scale="ue4m3", block=16)
+    wanted = arguments.random((130, 96), "f32", 4)
+    assert np.abs(real - wanted).max() < 0.2
+    (data, packed), _ = arguments.make(arguments.parse(["A=zeros(130,96)"]), SCALED)
+    assert not data.any()
+    assert set(packed.tolist()) == {scales.NEUTRAL["ue4m3"]}
+
+
+def test_scales_from_a_file(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.full((130, 48), 3, np.uint8))
+    np.save(tmp_path / "s.npy", np.full(2048, 7, np.uint8))
+    words = [f"A={tmp_path}/a.npy", f"A.scales={tmp_path}/s.npy"]
+    values, _ = arguments.make(arguments.parse(words), SCALED)
+    assert [v.shape for v in values] == [(130, 48), (2048,)]
+    with pytest.raises(TkcError, match=r"needs A.scales") as raised:
+        arguments.make(arguments.parse(words[:1]), SCALED)
+    assert raised.value.diagnostics[0].fix == "A.scales=FILE.npy"
+    with pytest.raises(TkcError, match=r"gemm needs A$|gemm needs A "):
+        arguments.make({}, SCALED)

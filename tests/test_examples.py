@@ -13,17 +13,46 @@ import pytest
 
 import tkc
 from tkc import opt
+from tkc.backend.sass import serial_loops
 from tkc.backend.tools import find
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-EXACT = ("gemm_bf16", "silu_mul", "tma_copy")
+EXACT = (
+    "gemm_2cta", "gemm_bf16", "gemm_bf16_level2", "gemm_bf16_level2_sm90", "gemm_cluster", "gemm_nvfp4",
+    "gemm_nvfp4_2cta", "silu_mul",
+    "tma_copy",
+)  # fmt: skip
 """Examples whose whole text is kept: every change of it is looked at."""
 ONLY = {"gemm_int8": ("sm_90a", "sm_100a")}
 """Examples that not every target has the means for."""
 EACH = pytest.mark.parametrize("name", [p.stem for p in EXAMPLES])
+NEEDS = {
+    "gemm_2cta_level2": ("sm_90a", False),
+    "gemm_bf16_level2": ("sm_90a", False),
+    "gemm_bf16_level2_sm90": ("sm_90a", True),
+    "gemm_cluster_level2_sm90": ("sm_90a", True),
+    "gemm_mxfp4": ("sm_90a", False),
+    "gemm_mxfp8": ("sm_90a", False),
+    "gemm_nvfp4": ("sm_90a", False),
+    "gemm_nvfp4_2cta": ("sm_90a", False),
+    "gemm_nvfp4_level2": ("sm_90a", False),
+    "gemm_nvfp4_slow": ("sm_90a", False),
+}
+"""Examples that spell out what one kind of matrix unit takes: a target, and whether it is theirs or not."""
+
+
+def claims(name: str, target: str) -> bool:
+    """Whether an example is for a target."""
+    only, meant = NEEDS.get(name, (target, True))
+    return (target == only) == meant
+
+
+EACH_TARGET = pytest.mark.parametrize(
+    ("name", "target"), [(p.stem, t) for p in EXAMPLES for t in TARGETS if claims(p.stem, t)]
+)
 
 
 def source(name: str) -> Path:
@@ -36,8 +65,9 @@ def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-@pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("name", "target"), [(n, t) for n in EXACT for t in TARGETS if claims(n, t)]
+)
 def test_the_text_is_exact(name: str, target: str, golden: Callable[[str, str], None]) -> None:
     golden(tkc.compile(source(name), target=target).ptx, f"{name}-{target}.ptx")
 
@@ -55,6 +85,7 @@ def replay(dump: Path, out: Path) -> str:
 @EACH
 @BOTH
 def test_the_first_dump_replays_to_the_same_text(name: str, target: str, tmp_path: Path) -> None:
+    target = target if claims(name, target) else "sm_100a" if target == "sm_90a" else "sm_90a"
     kernel = tkc.compile(source(name), target=target, dump=tmp_path / "dump")
     assert (tmp_path / "dump" / "99.ptx").read_text() == kernel.ptx
     assert replay(tmp_path / "dump" / "00-frontend.mlir", tmp_path / "out") == kernel.ptx
@@ -75,6 +106,8 @@ def test_every_pass_leaves_a_module_that_verifies(name: str) -> None:
     from tkc.job import Job
 
     for target in ("sm_90a", "sm_100a"):
+        if not claims(name, target):
+            continue
         run(Job(source(name).read_text(), str(source(name)), target, verify_each=True))
 
 
@@ -114,9 +147,8 @@ def test_a_run_leaves_no_trace_in_the_next() -> None:
 
 
 @pytest.mark.skipif(find("ptxas") is None, reason="no ptxas")
-@EACH
-@pytest.mark.parametrize("target", TARGETS)
-def test_it_assembles_without_a_notice_or_a_spill(name: str, target: str) -> None:
+@EACH_TARGET
+def test_it_assembles_without_a_notice_a_spill_or_a_serial_loop(name: str, target: str) -> None:
     if target not in ONLY.get(name, TARGETS):
         with pytest.raises(tkc.TkcError, match="which needs tcgen05.mma on 8-bit integers"):
             tkc.compile(source(name), target=target)
@@ -126,3 +158,22 @@ def test_it_assembles_without_a_notice_or_a_spill(name: str, target: str) -> Non
     assert not assembly.notices
     assert not assembly.spills
     assert assembly.registers[kernel.name] > 0
+    if find("nvdisasm") is not None:
+        assert serial_loops(kernel.sass()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "line", "told"),
+    [
+        ("gemm_bf16_level2", "sm_90a", "accum  d:", "has one slot, not 2 [TK203]"),
+        ("gemm_bf16_level2_sm90", "sm_100a", "wait products", "complete on a barrier on sm_100a"),
+    ],
+)
+def test_what_a_target_does_otherwise_is_said_at_its_place(
+    name: str, target: str, line: str, told: str
+) -> None:
+    with pytest.raises(tkc.TkcError) as found:
+        tkc.compile(source(name), target=target)
+    said = str(found.value)
+    assert told in said
+    assert said.splitlines()[1].strip().startswith(line)

@@ -21,12 +21,14 @@ MAY_IMPORT = {
     "frontend": {"frontend", "ir", "diagnostics"},
     "analysis": {"analysis", "ir", "ir.isa", "diagnostics"},
     "passes": {"passes", "analysis", "ir", "ir.isa", "diagnostics"},
-    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version"},
+    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version", "cache"},
     "emulator": {"emulator", "ir.isa", "diagnostics"},
     "bench": {"bench", "", "diagnostics"},
     "lsp": {"lsp", "", "diagnostics"},
     "diagnostics": set[str](),
+    "scales": set[str](),
     "version": set[str](),
+    "cache": {"version"},
 }
 """Room → rooms it may import; `""` is the public API, `tkc` itself."""
 
@@ -34,10 +36,12 @@ OVER_ALL = {
     "",
     "__main__",
     "arguments",
+    "cached_run",
     "clock",
     "commands",
     "driver",
     "dump",
+    "expectations",
     "job",
     "kernel",
     "opt",
@@ -45,8 +49,8 @@ OVER_ALL = {
 }
 """Who stands above the rooms and may import every one."""
 
-NO_XDSL = {"ir.isa", "emulator", "diagnostics"}
-NO_LARK = {"ir.isa", "ir", "passes", "analysis", "backend", "emulator", "diagnostics"}
+NO_XDSL = {"ir.isa", "emulator", "diagnostics", "scales"}
+NO_LARK = {"ir.isa", "ir", "passes", "analysis", "backend", "emulator", "diagnostics", "scales"}
 NEVER = {"frontend": "tkc.ir.ptx"}
 """A front end lowers to tile and stage; what a target's instructions are is no question of the language."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import tkc
@@ -46,6 +48,60 @@ def test_the_chip_does_what_the_program_says(target: str) -> None:
     assert serial_loops(text) == []
 
 
+SCALED_STEPS = {"sm_100a": 4, "sm_103a": 4, "sm_107a": 2}
+"""K steps of one stage of gemm_nvfp4: 256 elements in steps of 64, or 128."""
+
+
+@pytest.mark.parametrize("target", SCALED_STEPS)
+def test_block_scales_are_copied_by_the_tensor_core(target: str) -> None:
+    """Four atoms of scales of either operand a stage, loads of two data boxes and two scale boxes."""
+    text = tkc.compile(GEMM.with_name("gemm_nvfp4.tk"), target=target).sass()
+    found = opcodes(text)
+    expected = {"UTCOMMA": SCALED_STEPS[target], "UTCCP": 8, "UTMALDG": 4, "STL": 0, "LDL": 0}
+    assert {name: found.count(name) for name in expected} == expected
+    assert serial_loops(text) == []
+
+
 @pytest.mark.parametrize("target", VERSIONS)
 def test_the_text_asks_for_the_lowest_version(target: str) -> None:
     assert tkc.compile(GEMM, target=target).ptx.startswith(f".version {VERSIONS[target]}\n")
+
+
+# Guards as people write them
+
+OF_A_WARP = (
+    "lane == 0",
+    "thread % 32 == 0",
+    "(thread & 31) == 0",
+    "warp == 0 and lane == 0",
+    "warp == 0",
+)
+OF_A_ROLE = ("thread == 0", "warp == 0 and lane == 0", "lane == 0 and warp == 0", "(thread & 31) == 0 and warp == 0",
+             "warp == 0")  # fmt: skip
+LEVEL2 = {"sm_90a": "gemm_bf16_level2_sm90", "sm_100a": "gemm_bf16_level2"}
+
+
+def guarded(text: str, of_a_warp: str, of_a_role: str) -> str:
+    """The program with its elections written as tests: in roles of one warp, and in the role that stores."""
+    roles = text.split("\n    role ")
+    for at, role in enumerate(roles[1:], 1):
+        test = of_a_role if "warps 4" in role.split("\n")[0] else of_a_warp
+        roles[at] = role.replace("elect:", f"if {test}:")
+    return "\n    role ".join(roles)
+
+
+@pytest.mark.parametrize(("of_a_warp", "of_a_role"), [*zip(OF_A_WARP, OF_A_ROLE, strict=True)])
+@pytest.mark.parametrize("target", LEVEL2)
+def test_every_guard_of_one_thread_is_one_branch(
+    target: str, of_a_warp: str, of_a_role: str
+) -> None:
+    """No loop over lanes is made of it, and the program stays right."""
+    source = (GEMM.parent / f"{LEVEL2[target]}.tk").read_text(encoding="utf-8")
+    kernel = tkc.compile(guarded(source, of_a_warp, of_a_role), target=target)
+    assert serial_loops(kernel.sass()) == []
+    numbers = np.random.default_rng()
+    a, b = (numbers.uniform(-1, 1, (n, 136)).astype(ml_dtypes.bfloat16) for n in (200, 264))
+    c = np.full((200, 264), np.nan, ml_dtypes.bfloat16)
+    assert not kernel.emulate(a, b, c, sm_count=2).findings
+    wanted = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - wanted) < 3e-3 * np.linalg.norm(wanted)

@@ -112,8 +112,6 @@ def test_verbose_adds_the_notes(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_diagnostics_can_be_the_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(GOOD, "-p", "refuse", "--verify-diagnostics") == 0
-    assert "tiles need 300 bytes" in capsys.readouterr().out
     assert run("%0 = = 3", "--parsing-diagnostics") == 0
     assert "a.mlir:1" in capsys.readouterr().out
 
@@ -138,7 +136,7 @@ WRONG = (
 
 
 def expect(text: str, *words: str) -> int:
-    return run(f"builtin.module {{\n{text}}}\n", "--expect-errors", *words)
+    return run(f"builtin.module {{\n{text}}}\n", "--verify-diagnostics", *words)
 
 
 def test_expected_errors_are_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,12 +164,28 @@ def test_expected_parse_errors_and_pieces_keep_their_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = f"{GOOD}// -----\n%0 = = 3 // error: \n// -----\n%0 = = 3\n"
-    assert run(text, "--expect-errors", "--split-input-file") == 1
+    assert run(text, "--verify-diagnostics", "--split-input-file") == 1
     err = capsys.readouterr().err
     assert "a.mlir:6: unexpected error" in err
     assert "a.mlir:4" not in err
 
 
+def test_the_form_of_mlir_opt_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stand-in's pass says it of `k.tk:2:5`."""
+    text = "builtin.module {\n}\n// expected-error @-1 {{tiles need 300 bytes}}\n"
+    assert run(text, "-p", "refuse", "--verify-diagnostics") == 0
+    assert run(text.replace("300", "400"), "-p", "refuse", "--verify-diagnostics") == 1
+    err = capsys.readouterr().err
+    assert "a.mlir:3: expected an error with 'tiles need 400 bytes' on line 2" in err
+    assert "a.mlir:2: unexpected error: " in err
+    assert run(text, "-p", "refuse", "--expect-errors") == 0
+
+
+def test_an_output_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(GOOD, "-o", "x.mlir", "-o", "y.mlir") == 2
+    assert "-o is given twice, as x.mlir and as y.mlir" in capsys.readouterr().err
+
+
 def test_expected_errors_of_a_pass_are_matched_by_line() -> None:
     text = "builtin.module { // error: never\n}\n"
-    assert run(text, "--expect-errors", "-p", "mark") == 1
+    assert run(text, "--verify-diagnostics", "-p", "mark") == 1

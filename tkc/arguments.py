@@ -1,7 +1,8 @@
 """Arguments on the command line: `A=a.npy`, `A=random(512,256,seed=3)`, `C=empty(512,256)`, `n=7`, as values.
 
 `parse` reads the words, `make` makes the values once a kernel's contract says their dtypes; `save` and `compare` are
-`--out` and `--expect`. Sub-byte dtypes are uint8, packed along the last axis, low element first.
+`--out` and `--expect`. Sub-byte dtypes are uint8, packed along the last axis, low element first. Block scales come with
+the random data or zeros that they scale, or from a file of their own, `A.scales=s.npy`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Value = Any
 """A NumPy array, an int or a float."""
 
 _CALL = re.compile(r"(\w+)\((.*)\)")
-_WORD = re.compile(r"([A-Za-z_]\w*)=(.+)", re.DOTALL)
+_WORD = re.compile(r"([A-Za-z_]\w*(?:\.scales)?)=(.+)", re.DOTALL)
 
 NUMPY = {
     "bf16": "bfloat16",
@@ -219,7 +220,17 @@ def make(
             near = nearest(name, (*arguments, *free))
             hint = f"; did you mean {near}?" if near else ""
             found.error("TK401", f"{kernel['entry']} has no argument {name}{hint}")
-    missing = [name for name in (*arguments, *sorted(free)) if name not in specs]
+    # Scales come with the data that are made; where those are missing too, one word will give both.
+    with_data = {
+        name: argument["scales"]["of"]
+        for name, argument in arguments.items()
+        if "scales" in argument
+        and name not in specs
+        and isinstance(specs.get(argument["scales"]["of"]), Random | Zeros | None)
+    }
+    missing = [
+        name for name in (*arguments, *sorted(free)) if name not in specs and name not in with_data
+    ]
     if missing:
         found.error(
             "TK401",
@@ -230,6 +241,10 @@ def make(
     values: list[Value] = []
     for name, argument in arguments.items():
         try:
+            if name in with_data:
+                of = arguments[with_data[name]]
+                values[-1:] = scaled(specs[of["name"]], of["dtype"], argument, of["name"])
+                continue
             values.append(_value(specs[name], argument))
         except TkcError as error:
             found.diagnostics.extend(error.diagnostics)
@@ -249,6 +264,8 @@ def make(
 def _example(argument: Mapping[str, Any]) -> str:
     if argument.get("scalar"):
         return f"{argument['name']}=1"
+    if "scales" in argument:
+        return f"{argument['name']}=FILE.npy"
     maker = "empty" if argument["access"] == "write" else "random"
     dims = ",".join(
         d if isinstance(d, str) else str(d) if isinstance(d, int) else "…" for d in argument["dims"]
@@ -281,6 +298,25 @@ def make_array(spec: Spec, dtype: str, name: str) -> Array:
             return _filled(spec.shape, dtype, 0xFF)
         case Zeros():
             return _filled(spec.shape, dtype, 0x00)
+
+
+def scaled(
+    spec: Spec, dtype: str, scales_argument: Mapping[str, Any], name: str
+) -> tuple[Array, Array]:
+    """Random data or zeros in blocks, and their scales in the order of `tkc.scales.interleave`."""
+    from tkc import scales
+
+    dtype_of_scales, block = scales_argument["dtype"], scales_argument["scales"]["block"]
+    assert isinstance(spec, Random | Zeros)
+    plain = make_array(spec, "f32", name)
+    made = scales.quantise(
+        plain,
+        dtype,
+        scale=dtype_of_scales,
+        block=block,
+        global_scale=1.0 if dtype_of_scales == "ue4m3" else None,
+    )
+    return made.data, scales.interleave(made.scales, dtype_of_scales)
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:

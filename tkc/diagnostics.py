@@ -60,6 +60,8 @@ CODES: Mapping[str, str] = {
     "TK118": "output cannot be written",
     "TK119": "pass pipeline cannot be read",
     "TK120": "option has no such value",
+    "TK121": "threads that do not all reach what they do together",
+    "TK122": "condition that no thread meets",
     # TK2xx resources and targets
     "TK201": "unknown target",
     "TK202": "target lacks a feature",
@@ -77,6 +79,9 @@ CODES: Mapping[str, str] = {
     "TK214": "registers spilled",
     "TK218": "layout chosen",
     "TK219": "roles and depths chosen",
+    "TK220": "election kept as written",
+    "TK221": "tensor memory placed",
+    "TK222": "copies and products in one thread",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -126,7 +131,21 @@ CODES: Mapping[str, str] = {
     "TK501": "value does not fit the dtype",
     # TK9xx ours
     "TK901": "internal error",
+    "TK902": "proof that does not hold",
 }
+
+
+REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
+    "swizzle": ("swizzles of shared tiles, and how accesses meet the banks", frozenset({"TK218"})),
+    "elections": (
+        "conditions that one thread passes, and elections made of them",
+        frozenset({"TK220"}),
+    ),
+    "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
+    "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
+    "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),
+}
+"""Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +170,9 @@ class Diagnostic:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise KeyError(f"no diagnostic code {self.code}")
+        if self.severity is Severity.REMARK:
+            if not any(self.code in codes for _, codes in REMARKS.values()):
+                raise KeyError(f"no category of remarks has {self.code}")
 
     def render(self, sources: Mapping[str, str] | None = None) -> str:
         """The diagnostic as text: place, sentence, source line with a caret, notes."""

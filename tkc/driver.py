@@ -59,8 +59,11 @@ def compile(
         from tkc.dump import Dump
 
         observers.append(Dump(Path(dump), job))
-    compiled = run(job, observers)
-    return Kernel.of(compiled)
+    if not observers:
+        from tkc.cached_run import run_cached
+
+        return Kernel.of(run_cached(job))
+    return Kernel.of(run(job, observers))
 
 
 def read_source(path: Path) -> str:
@@ -131,6 +134,11 @@ def parse_pipeline(text: str) -> tuple[ModulePass, ...]:
     return tuple(passes)
 
 
+def passes_of(job: Job) -> tuple[ModulePass, ...]:
+    """The passes that a job runs."""
+    return tuple(p for p in parse_pipeline(job.pipeline) if p.name not in job.without)
+
+
 def pipeline_text(passes: Sequence[ModulePass]) -> str:
     return ",".join(str(p.spec()) for p in passes)
 
@@ -154,10 +162,12 @@ def _no_garbage_collection() -> Generator[None]:
             gc.enable()
 
 
-def run(job: Job, observers: Sequence[Observer] = ()) -> Compiled:
-    """Compiles a job to PTX text and a contract, telling the observers on the way."""
+def run(
+    job: Job, observers: Sequence[Observer] = (), *, module: ModuleOp | None = None
+) -> Compiled:
+    """Compiles a job to PTX text and a contract, telling the observers on the way; `module` as of `to_module`."""
     with _no_garbage_collection(), listening() as heard:
-        module = to_module(job, observers)
+        module = to_module(job, observers, module=module)
         ptx, contract = _emit(job, module, observers)
     compiled = Compiled(
         job, module, ptx, contract, lambda name: to_module(job, after=name), tuple(heard)
@@ -168,12 +178,19 @@ def run(job: Job, observers: Sequence[Observer] = ()) -> Compiled:
 
 
 def to_module(
-    job: Job, observers: Sequence[Observer] = (), *, after: str | None = None
+    job: Job,
+    observers: Sequence[Observer] = (),
+    *,
+    after: str | None = None,
+    module: ModuleOp | None = None,
 ) -> ModuleOp:
-    """The module after the whole pipeline, or after the first pass called `after` (`"frontend"`: before any)."""
+    """The module after the whole pipeline, or after the first pass called `after` (`"frontend"`: before any).
+
+    `module` is what `front` made of the job, where that has been done.
+    """
     with _no_garbage_collection():
         began = perf_counter()
-        passes = parse_pipeline(job.pipeline)
+        passes = passes_of(job)
         _phase(observers, "load passes", began)
         if after is not None:
             names = ("frontend", *(p.name for p in passes))
@@ -182,7 +199,7 @@ def to_module(
             passes = passes[: names.index(after)]
         step = Step(0, "frontend", pipeline_text(passes))
         began = perf_counter()
-        module = _front(job)
+        module = module if module is not None else front(job)
         seconds = perf_counter() - began
         for observer in observers:
             observer.begin(module, step, seconds)
@@ -190,7 +207,8 @@ def to_module(
         return module
 
 
-def _front(job: Job) -> ModuleOp:
+def front(job: Job) -> ModuleOp:
+    """What the front end makes of a job's source."""
     from tkc.frontend import compile_source
 
     with _blame(job, "frontend", lambda: _of_source(job)):
@@ -234,7 +252,7 @@ def _apply(
 
 def _before_pass(job: Job, passes: Sequence[ModulePass], index: int) -> Reproducer:
     """A pass has failed half-way through its changes, so the module before it is made again from the source."""
-    module = _front(replace(job, verify_each=False))
+    module = front(replace(job, verify_each=False))
     ctx = context()
     for item in passes[:index]:
         item.apply(ctx, module)

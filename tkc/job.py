@@ -31,6 +31,8 @@ class Job:
     verify_each: bool = False
     search: tuple[str, ...] = ()
     """Folders in which imports are looked for, after the file's own."""
+    without: tuple[str, ...] = ()
+    """Passes that are left out."""
 
     def __post_init__(self) -> None:
         from tkc.ir.isa.targets import TARGETS
@@ -44,12 +46,12 @@ class Job:
 
     @property
     def pipeline(self) -> str:
-        """The passes that this job runs, as text."""
+        """The passes that this job runs, as text; those in `without` too."""
         if self.passes is not None:
             return self.passes
         from tkc.passes import pipeline
 
-        return pipeline(self.target)
+        return pipeline(self.target, self.fences, self.model)
 
 
 class Step(NamedTuple):
@@ -80,13 +82,16 @@ class Observer(Protocol):
 
 @dataclass(eq=False, repr=False)
 class Compiled:
-    """What a run made. `again` gives the module after a pass, by running to there anew; "frontend" is before any."""
+    """What a run made. `again` gives the module after a pass, by running to there anew; "frontend" is before any.
+
+    `module` is None where the rest was kept from an earlier run.
+    """
 
     job: Job
-    module: ModuleOp
+    module: ModuleOp | None
     ptx: str
     contract: dict[str, Any]
-    again: Callable[[str], ModuleOp]
+    again: Callable[[str | None], ModuleOp]
     diagnostics: tuple[Diagnostic, ...] = ()
     """Warnings and remarks, in the order found."""
 

@@ -1,20 +1,19 @@
 """`tkc-opt`: passes on IR text, xDSL's own driver with our dialects, passes and targets only.
 
 Beyond what `xdsl-opt` has: operations know their line of the input, so that an error names its place; every error is
-one message; and `--expect-errors` checks `// error: …` comments on the lines that must fail.
+one message; and `--verify-diagnostics` means what it does for `mlir-opt`: comments say which diagnostics must come.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,24 +25,24 @@ from xdsl.utils.frontend import Frontend
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
-from tkc.diagnostics import Bug, Diagnostic, Location, TkcError
+from tkc.diagnostics import Bug, Diagnostic, Location, TkcError, listening
 from tkc.driver import parse_pipeline
 from tkc.dump import ir_text
+from tkc.expectations import differences, said
 from tkc.ir import context
 from tkc.ir.locations import LocatedParser, location_of
 from tkc.passes import PASSES
 
 _SWITCHES = {
     "split-input-file": "take each piece between `// -----` lines by itself",
-    "verify-diagnostics": "print what the verifier or a pass finds wrong, and succeed",
+    "verify-diagnostics": "succeed where exactly the errors and warnings come that comments name, by "
+    "`// expected-error {{TEXT}}` as in mlir-opt or by `// error: TEXT`; --expect-errors is the same",
     "parsing-diagnostics": "print what the parser finds wrong, and succeed",
-    "expect-errors": "succeed where exactly the lines with an `// error: TEXT` comment fail, with TEXT in the message",
     "print-op-generic": "print every operation in the generic form",
     "print-debuginfo": "print every operation with its location",
     "print-between-passes": "print the IR between passes on standard error",
     "time-passes": "print what each pass took on standard error",
 }
-_EXPECTED = re.compile(r"//\s*error:\s*(.*?)\s*$")
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,22 @@ class PassError(DiagnosticException):
     def __init__(self, error: TkcError) -> None:
         super().__init__(error.render())
         self.diagnostics = error.diagnostics
+
+
+class _Once(argparse.Action):
+    """Stores a value, and refuses a second one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        if before is not None:
+            parser.error(f"{option_string} is given twice, as {before} and as {values}")
+        setattr(namespace, self.dest, values)
 
 
 class TkcOpt(xDSLOptMain):
@@ -146,9 +161,16 @@ class TkcOpt(xDSLOptMain):
             help=f"the passes to run, with commas between: {passes}",
         )
         add("-t", "--target", default="mlir", help=f"the form of the output: {targets}")
-        add("-o", "--output-file", metavar="FILE", help="where to write [standard output]")
+        add(
+            "-o",
+            "--output-file",
+            metavar="FILE",
+            action=_Once,
+            help="where to write [standard output]",
+        )
         for name, text in _SWITCHES.items():
-            add(f"--{name}", action="store_true", help=text)
+            also = ("--expect-errors",) if name == "verify-diagnostics" else ()
+            add(f"--{name}", *also, action="store_true", help=text)
         add(
             "-v",
             "--verbose",
@@ -186,10 +208,10 @@ class TkcOpt(xDSLOptMain):
         chunks, extension = self.prepare_input()
         failed = ""
         for i, (chunk, offset) in enumerate(chunks):
-            if i > 0 and not self.args.expect_errors:
+            if i > 0 and not self.args.verify_diagnostics:
                 output.write("// -----\n")
             with chunk:
-                if self.args.expect_errors:
+                if self.args.verify_diagnostics:
                     failed += self._expect(chunk.read(), extension, offset)
                 else:
                     output.write(self._one(chunk, extension, offset))
@@ -203,15 +225,11 @@ class TkcOpt(xDSLOptMain):
             write_files({Path(self.args.output_file): output.getvalue()})
 
     def _one(self, chunk: IO[bytes], extension: str, offset: int) -> str:
-        """The output for one piece of the input; a diagnostic that was asked for is the output."""
+        """The output for one piece of the input; a parser's diagnostic that was asked for is the output."""
         try:
             return self._transform(chunk, extension, offset)
         except ParseError as error:
             if not self.args.parsing_diagnostics:
-                raise
-            return f"{error}\n"
-        except DiagnosticException as error:
-            if not self.args.verify_diagnostics:
                 raise
             return f"{error}\n"
 
@@ -253,34 +271,24 @@ class TkcOpt(xDSLOptMain):
         return super().prepare_input()
 
     def _expect(self, data: bytes, extension: str, offset: int) -> str:
-        """What the `// error:` comments of one piece and its errors disagree about; empty where they agree."""
-        name = self.get_input_name()
-        lines = data.decode("utf-8").splitlines()
-        wanted = [(n, m[1]) for n, line in enumerate(lines, 1) if (m := _EXPECTED.search(line))]
-        found = list(self._errors(data, extension))
-        said: list[str] = []
-        for line, text in wanted:
-            match = next((f for f in found if f[0] == line and text in f[1]), None)
-            if match is None:
-                said.append(f"{name}:{line + offset}: expected an error with {text!r} on this line")
-            else:
-                found.remove(match)
-        said += [f"{name}:{line + offset}: unexpected error: {message}" for line, message in found]
-        return "".join(f"{line}\n" for line in said)
+        """What the comments of one piece and its diagnostics disagree about; empty where they agree."""
+        text = "\n" * offset + data.decode("utf-8")
+        found = list(said(self._diagnostics(text.encode(), extension)))
+        return "".join(f"{line}\n" for line in differences(text, found, self.get_input_name()))
 
-    def _errors(self, data: bytes, extension: str) -> Iterator[tuple[int, str]]:
-        """Line and message of every error that one piece of the input has; line 0 where it has no place."""
-        try:
-            self._transform(io.BytesIO(data), extension, 0)
-        except ParseError as error:
-            at = error.span.get_location()
-            yield at.line, error.msg
-        except (VerifyError, PassError, TkcError) as error:
-            for diagnostic in error.diagnostics:
-                line = diagnostic.location.line if diagnostic.location else 0
-                yield line, f"{diagnostic.message} [{diagnostic.code}]"
-        except (DiagnosticException, Bug) as error:
-            yield 0, str(error)
+    def _diagnostics(self, data: bytes, extension: str) -> list[Diagnostic]:
+        """Everything that is said of one piece of the input."""
+        with listening() as heard:
+            try:
+                self._transform(io.BytesIO(data), extension, 0)
+            except ParseError as error:
+                at = error.span.get_location()
+                heard.append(Diagnostic("TK101", error.msg, Location(at.file, at.line, at.col)))
+            except (VerifyError, PassError, TkcError) as error:
+                heard += error.diagnostics
+            except (DiagnosticException, Bug) as error:
+                heard.append(Diagnostic("TK901", str(error)))
+        return heard
 
 
 def _verify(module: ModuleOp, after: str | None) -> None:

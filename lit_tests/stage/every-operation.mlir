@@ -16,6 +16,8 @@
 // CHECK-NEXT: %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
 // CHECK-NEXT: %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
 // CHECK-NEXT: %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
+// CHECK-NEXT: %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
+// CHECK-NEXT: %v0 = stage.alloc {sym_name = "v"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">)
 // CHECK-NEXT: %full = stage.barriers {sym_name = "p.full", depth = 4 : i32, count = 5 : i32, offset = 8 : i32} : () -> (!stage.mbarriers)
 // CHECK-NEXT: %p = stage.pipe %a {sym_name = "p", kind = "full_empty", depth = 4 : i32, producers = ["r"], consumers = []} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
 // CHECK-NEXT: stage.role {sym_name = "r", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32, registers = 40 : i32} do {
@@ -29,6 +31,8 @@
 // CHECK-NEXT: stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
 // CHECK-NEXT: %got = stage.wait %p : (!stage.ring) -> (i32)
 // CHECK-NEXT: stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+// CHECK-NEXT: %mine = stage.turn %p {index = 1 : i32, count = 2 : i32} : (!stage.ring) -> (i1)
+// CHECK-NEXT: stage.skip %p : (!stage.ring)
 // CHECK-NEXT: stage.yield ()
 // CHECK-NEXT: }
 // CHECK-NEXT: %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
@@ -41,9 +45,12 @@
 // CHECK-NEXT: %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
 // CHECK-NEXT: }
+// CHECK-NEXT: stage.copy_scales %u, %zero, %v0, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32)
+// CHECK-NEXT: %scaled = stage.scaled_mma %sum, %a, %zero, %a, %zero, %v0, %zero, %v0, %zero : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, {{.*}}) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
 // CHECK-NEXT: %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
 // CHECK-NEXT: %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
+// CHECK-NEXT: %re = stage.write_accumulator %sum, %f, %zero {row_block = 0 : i32}
 // CHECK-NEXT: %h = stage.map %f, %half {kind = "mul"} : (!stage.fragment<f32, [128, 32], rows>, f32) -> (!stage.fragment<f32, [128, 32], rows>)
 // CHECK-NEXT: %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
 // CHECK-NEXT: %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
@@ -67,6 +74,31 @@
 // CHECK-NEXT: }, {
 // CHECK-NEXT: stage.yield ()
 // CHECK-NEXT: }
+// CHECK-NEXT: %lane = stage.identity {which = "lane"} : () -> (i32)
+// CHECK-NEXT: %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
+// CHECK-NEXT: stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+// CHECK-NEXT: stage.mma_fence {id = "u"}
+// CHECK-NEXT: stage.mma_commit {id = "v"}
+// CHECK-NEXT: stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
+// CHECK-NEXT: stage.named_barrier {number = 3 : i32, threads = 128 : i32, id = "y"}
+// CHECK-NEXT: stage.registers {action = "dec", count = 40 : i32}
+// CHECK-NEXT: stage.tma_prefetch %A, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_last"}
+// CHECK-NEXT: stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
+// CHECK-NEXT: stage.grid_wait {by = "all", id = "gw"}
+// CHECK-NEXT: stage.grid_launch {by = "one", id = "gl"}
+// CHECK-NEXT: stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"}
+// CHECK-NEXT: stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"}
+// CHECK-NEXT: stage.tcgen05_commit %full, %zero, %one {id = "cm"}
+// CHECK-NEXT: %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"}
+// CHECK-NEXT: stage.store_element %el, %C, %zero, %one
+// CHECK-NEXT: %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>}
+// CHECK-NEXT: %last = stage.while %zero : (i32) -> (i32) do {
+// CHECK-NEXT: ^bb0(%i: i32):
+// CHECK-NEXT: stage.yield %some : (i1)
+// CHECK-NEXT: }, {
+// CHECK-NEXT: ^bb0(%j: i32):
+// CHECK-NEXT: stage.yield %j : (i32)
+// CHECK-NEXT: }
 // CHECK-NEXT: }
 
 builtin.module {
@@ -83,6 +115,8 @@ builtin.module {
     %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
     %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
     %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
+    %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
+    %v0 = stage.alloc {sym_name = "v"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">)
     %full = stage.barriers {sym_name = "p.full", depth = 4 : i32, count = 5 : i32, offset = 8 : i32} : () -> (!stage.mbarriers)
     %p = stage.pipe %a {sym_name = "p", kind = "full_empty", depth = 4 : i32, producers = ["r"], consumers = []} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
     stage.role {sym_name = "r", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32, registers = 40 : i32} do {
@@ -96,6 +130,8 @@ builtin.module {
         stage.commit %p, %slot {how = ["tma"], bytes = 16384 : i32} : (!stage.ring, i32)
         %got = stage.wait %p : (!stage.ring) -> (i32)
         stage.release %p, %got {how = ["generic", "tcgen05"]} : (!stage.ring, i32)
+        %mine = stage.turn %p {index = 1 : i32, count = 2 : i32} : (!stage.ring) -> (i1)
+        stage.skip %p : (!stage.ring)
         stage.yield ()
       }
       %acc = stage.open %d, %zero : (!stage.buffer<f32, [128, 64], 2, tensor, "none">, i32) -> (!stage.accumulator<f32, [128, 64]>)
@@ -108,9 +144,12 @@ builtin.module {
         %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
         stage.yield %done, %at : (!stage.accumulator<f32, [128, 64]>, i32)
       }
+      stage.copy_scales %u, %zero, %v0, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32)
+      %scaled = stage.scaled_mma %sum, %a, %zero, %a, %zero, %v0, %zero, %v0, %zero : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "scale_atoms">, i32) -> (!stage.accumulator<f32, [128, 64]>)
       stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
       %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
       %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
+      %re = stage.write_accumulator %sum, %f, %zero {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, !stage.fragment<f32, [128, 32], rows>, i32) -> (!stage.accumulator<f32, [128, 64]>)
       %h = stage.map %f, %half {kind = "mul"} : (!stage.fragment<f32, [128, 32], rows>, f32) -> (!stage.fragment<f32, [128, 32], rows>)
       %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
       %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
@@ -133,6 +172,31 @@ builtin.module {
         stage.yield ()
       }, {
         stage.yield ()
+      }
+      %lane = stage.identity {which = "lane"} : () -> (i32)
+      %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
+      stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+      stage.mma_fence {id = "u"}
+      stage.mma_commit {id = "v"}
+      stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
+      stage.named_barrier {number = 3 : i32, threads = 128 : i32, id = "y"}
+      stage.registers {action = "dec", count = 40 : i32}
+      stage.tma_prefetch %A, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_last"} : (!tile.tensor<bf16, [M, 64]>, i32, i32)
+      stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
+      stage.grid_wait {by = "all", id = "gw"}
+      stage.grid_launch {by = "one", id = "gl"}
+      stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"} : (!stage.mbarriers, i32, i32)
+      stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"} : (!stage.mbarriers, i32, i32)
+      stage.tcgen05_commit %full, %zero, %one {id = "cm"} : (!stage.mbarriers, i32, i32)
+      %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"} : (!tile.tensor<f32, [M, 64]>, i32, i32) -> (f32)
+      stage.store_element %el, %C, %zero, %one : (f32, !tile.tensor<f32, [M, 64]>, i32, i32)
+      %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>} : (!tile.tensor<f32, [M, 64]>, f32, i32, i32) -> (f32)
+      %last = stage.while %zero : (i32) -> (i32) do {
+      ^bb0(%i: i32):
+      stage.yield %some : (i1)
+      }, {
+      ^bb0(%j: i32):
+      stage.yield %j : (i32)
       }
     }
   }

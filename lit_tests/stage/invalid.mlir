@@ -23,3 +23,14 @@ builtin.module {
 builtin.module {
   %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<bf17, [128, 64], 4, shared, "128B">) // error: no dtype 'bf17'
 }
+
+// -----
+
+builtin.module {
+  %zero = stage.const {constant = 0 : i32} : () -> (i32)
+  %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
+  %v = stage.alloc {sym_name = "v"} : () -> (!stage.buffer<ue8m0, [256, 4], 4, tensor, "scale_atoms">)
+  %w = stage.alloc {sym_name = "w"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, tensor, "none">)
+  stage.copy_scales %u, %zero, %v, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [256, 4], 4, tensor, "scale_atoms">, i32) // error: does not fit
+  stage.copy_scales %u, %zero, %w, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "none">, i32) // error: does not fit
+}

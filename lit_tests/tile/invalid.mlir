@@ -69,3 +69,31 @@ builtin.module {
     tile.yield ()
   }
 }
+
+// -----
+
+builtin.module {
+  %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<e2m1, [128, 96], 4, ue4m3 / 16>) // error: rows in multiples of 128 and columns in multiples of 64, not [128, 96]
+}
+
+// -----
+
+builtin.module {
+  %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<e2m1, [128, 64], 4, e4m3 / 16>) // error: no scale dtype 'e4m3'
+}
+
+// -----
+
+builtin.module {
+  %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>)
+  %b = tile.shared {sym_name = "b"} : () -> (!tile.shared<e4m3, [128, 128], 4>)
+  %d = tile.accum {sym_name = "d"} : () -> (!tile.accum<f32, [128, 128], 1>)
+  %s = tile.accum {sym_name = "s"} : () -> (!tile.accum<ue8m0, [128, 4], 4>)
+  %t = tile.accum {sym_name = "t"} : () -> (!tile.accum<ue8m0, [128, 8], 4>)
+  tile.copy %a, %b : (!tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.shared<e4m3, [128, 128], 4>) // error: the scales differ
+  tile.mma %d, %a, %b {trans_a = 0 : i32, trans_b = 1 : i32} : (!tile.accum<f32, [128, 128], 1>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.shared<e4m3, [128, 128], 4>) // error: the scales differ
+  tile.mma %d, %a, %a {trans_a = 0 : i32, trans_b = 0 : i32} : (!tile.accum<f32, [128, 128], 1>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>) // error: scales lie along the contracted axis, which is the last of each operand
+  tile.copy_scales %a, %t : (!tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.accum<ue8m0, [128, 8], 4>) // error: do not fit
+  tile.copy_scales %b, %s : (!tile.shared<e4m3, [128, 128], 4>, !tile.accum<ue8m0, [128, 4], 4>) // error: do not fit
+  tile.scaled_mma %d, %a, %s, %a, %t : (!tile.accum<f32, [128, 128], 1>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.accum<ue8m0, [128, 4], 4>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.accum<ue8m0, [128, 8], 4>) // error: are not the scales of
+}

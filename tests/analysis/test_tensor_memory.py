@@ -34,7 +34,11 @@ def test_64_rows_take_lanes_and_not_half_the_columns() -> None:
 @settings(deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from([64, 128, 256]), st.integers(1, 32), st.integers(1, 5)),
+        st.tuples(
+            st.sampled_from([64, 128, 256]),
+            st.integers(1, 32),
+            st.integers(1, 5) | st.just(2**31 - 1),
+        ),
         max_size=4,
     )
 )

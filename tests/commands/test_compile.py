@@ -108,6 +108,10 @@ def test_a_param_given_twice_is_wrong_usage(capsys: pytest.CaptureFixture[str]) 
         (("compile", "k.tk", "-p", "mork"), 2, "did you mean mark"),
         (("compile", "k.tk", "--print-ir-after", "mork"), 2, "did you mean mark"),
         (("compile", "k.tk", "--format", "xml"), 2, "xml"),
+        (("compile", "k.tk", "-o", "a.ptx", "-o", "b.ptx"), 2, "-o is given twice, as a.ptx and"),
+        (("compile", "k.tk", "--target", "sm_90a", "--target", "sm_100a"), 2, "is given twice"),
+        (("compile", "k.tk", "--remarks=swizle"), 2, "did you mean swizzle"),
+        (("compile", "k.tk", "--no-nothing"), 2, "No such option"),
         (("compile", "j.tk"), 1, "did you mean k.tk"),
         (("compile", "."), 1, "is a folder"),
         (("compile", "k.tk", "-o", "k.tk/x.ptx"), 1, "cannot be written"),
@@ -244,3 +248,9 @@ def test_a_file_name_that_is_no_text_is_no_crash(
     Path(name).write_text("wrong\n")
     assert tkc("compile", name) == 1
     assert "\\xffk.tk:1:1: error" in capsys.readouterr().err
+
+
+def test_a_pass_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stand-in's pipeline has no such pass, and keeps its own; a whole one loses it."""
+    assert tkc("compile", "k.tk", "--no-insert-fences", "--print-pipeline") == 0
+    assert capsys.readouterr().out == "mark,nothing,mark{times=2}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from small_ptx import HANG, HEADER, SCALE, TILE
@@ -196,3 +197,22 @@ PRODUCTS = (
 def test_products_of_warps_are_counted_where_they_are_executed() -> None:
     stats = emulate(PRODUCTS, grid=2, block=64, args=[]).stats
     assert stats["mma.warp"] == 2 * (2 + 1)
+
+
+def test_turns_at_the_banks_are_counted() -> None:
+    """Pairs of f32 of a product's fragment meet two by two in a slot of 128-byte rows; 16-bit matrices do not."""
+    stats: dict[str, dict[str, int]] = {}
+    for name in ("gemm_splitk", "gemm_bf16"):
+        kernel = tkc.compile(EXAMPLES / f"{name}.tk", target="sm_90a")
+        a, b = (np.ones((128, 64), ml_dtypes.bfloat16) for _ in range(2))
+        c = np.zeros((128, 128), np.float32 if name == "gemm_splitk" else ml_dtypes.bfloat16)
+        report = emulate(kernel.ptx, **kernel.emulation(a, b, c, sm_count=1), watch=Counter())
+        stats[name] = {k: v for k, v in report.stats.items() if k.startswith("shared_")}
+    requests = stats["gemm_splitk"]["shared_requests.st"]
+    assert stats["gemm_splitk"]["shared_wavefronts.st"] == 4 * requests
+    assert stats["gemm_splitk"]["shared_conflicts.st"] == 2 * requests
+    assert (
+        stats["gemm_bf16"]["shared_wavefronts.stmatrix"]
+        == 4 * stats["gemm_bf16"]["shared_requests.stmatrix"]
+    )
+    assert stats["gemm_bf16"]["shared_conflicts.stmatrix"] == 0

@@ -92,3 +92,97 @@ def test_every_consumer_is_compared() -> None:
 
 def test_loops_that_hold_no_items_do_not_count() -> None:
     compiled(elementwise("Z[m, n] <- read(y)", before="for j in blocks(N, BN):\n    t = 1.0"))
+
+
+FLAGS = """\
+kernel k(A: global[f32, M, N], C: global[f32, M, N], flag: i32, alpha: f32):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared a: tile[f32, 128, 32] * 2
+    pipe p(a): load -> math
+    role load:
+        for m, n in work:
+            PUT
+    role math, warps 4:
+        x = full(0)
+        for m, n in work:
+            GET
+            C[m, n] <- x
+"""
+
+
+def flags(put: str, get: str) -> str:
+    return changed(FLAGS, ("PUT", put), ("GET", get))
+
+
+PUT, GET = "put p: a <- A[m, n]", "get p: x = read(a)"
+
+
+@pytest.mark.parametrize(
+    ("put", "get"),
+    [
+        (f"if flag > 0: {PUT}", f"if flag > 0: {GET}"),
+        (f"if flag > 0: {PUT}", f"if 1 - 1 < flag + 0: {GET}"),
+        (f"if m.index % 2 == 0: {PUT}", f"j = m.index\n            if j % 2 == 0: {GET}"),
+        (f"for i in range(flag): {PUT}", f"for j in range(0, flag, 1): {GET}"),
+        (
+            f"for i in range(flag):\n                if i == 1: {PUT}",
+            f"for j in range(flag):\n                if j == 1: {GET}",
+        ),
+        (f"if alpha > 0.5: {PUT}", f"if alpha > 0.5: {GET}"),
+        (
+            f"if flag > 1: {PUT}\n            else:\n                {PUT}\n                {PUT}",
+            f"if flag > 1: {GET}\n            else:\n                {GET}\n                {GET}",
+        ),
+        (f"for i in 0, 1, 2: {PUT}", f"{GET}\n            for i in unroll(2): {GET}"),
+    ],
+)
+def test_conditions_and_bounds_agree(put: str, get: str) -> None:
+    compiled(flags(put, get))
+
+
+@pytest.mark.parametrize(
+    ("put", "get", "told"),
+    [
+        (f"if flag > 0: {PUT}", GET, "load puts them by `flag > 0`, math gets them by `get p`"),
+        (f"if flag > 0: {PUT}", f"if flag > 1: {GET}", "by `flag > 0`, math gets them by `flag > 1`"),
+        (f"if m.index > 0: {PUT}", f"if n.index > 0: {GET}", "by `m.index > 0`, math gets them by `n.index > 0`"),
+        (
+            f"if flag > 0: {PUT}",
+            f"if flag > 0: x = 1.0\n            else: {GET}",
+            "by `flag > 0`, math gets them by `flag > 0`",
+        ),
+        (f"for i in range(flag): {PUT}", f"for i in range(1, flag): {GET}", "by `for i in range(flag)`"),
+        (f"for i in 0, 1: {PUT}", GET, "2 puts or loops"),
+        (
+            f"for i in range(3):\n                for j in range(flag):\n                    if i == 1: {PUT}",
+            f"for i in range(3):\n                for j in range(flag):\n                    if j == 1: {GET}",
+            "by `i == 1`, math gets them by `j == 1`",
+        ),
+    ],
+)  # fmt: skip
+def test_conditions_and_bounds_disagree(put: str, get: str, told: str) -> None:
+    assert told in one(flags(put, get))
+
+
+@pytest.mark.parametrize(
+    ("put", "get", "told", "text"),
+    [
+        (f"if lane == 0: {PUT}", f"if lane == 0: {GET}", "load puts pipe p under a condition or bound that", "lane"),
+        (
+            f"j = 0\n            while j < flag:\n                {PUT}\n                j = j + 1",
+            f"j = 0\n            while j < flag:\n                {GET}\n                j = j + 1",
+            "load puts pipe p in a loop whose turns", "j < flag",
+        ),
+        (
+            f"j = 0\n            for i in range(flag): j = j + i\n            if j > 3: {PUT}",
+            f"j = 0\n            for i in range(flag): j = j + i\n            if j > 3: {GET}",
+            "load puts pipe p under a condition", "j",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_role_alone_knows(put: str, get: str, told: str, text: str) -> None:
+    said = [s for s in mistakes(flags(put, get)) if told in s.message]
+    assert said, [s.message for s in mistakes(flags(put, get))]
+    assert (said[0].code, said[0].text) == ("TK109", text)
+    assert "travels through a pipe" in said[0].message

@@ -1,7 +1,7 @@
 """The other examples on a GPU against float64, on random data, odd sizes, poisoned outputs.
 
-`python3 tests/gpu/check_examples.py FOLDER` where FOLDER holds the examples packaged for the GPU at hand (NAME.json), and, as
-layout-DTYPE-XY.json, the GEMM in other types and operand layouts (X, Y: `t` where A, B are stored across K, else `n`).
+`python3 tests/gpu/check_examples.py FOLDER` where FOLDER holds the examples packaged for the GPU at hand (NAME.json),
+and, as layout-DTYPE-XY.json, the GEMM in other types and operand layouts (X, Y: `t` where A, B are stored across K, else `n`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -47,6 +48,25 @@ def dual(kernel: tkc.Kernel) -> None:
         a, b, c = uniform(m, k), uniform(n, k), poison(m, n)
         kernel.launch(a, b, c)
         close(c, a.double() @ b.double().T, 3e-3, f"gemm_dual {m} x {n} x {k}")
+
+
+def clustered(name: str) -> Callable[[tkc.Kernel], None]:
+    """A GEMM by several CTAs: fewer rows than one has, a last unit whose later CTAs have none, and many units."""
+
+    def check(kernel: tkc.Kernel) -> None:
+        for m, n, k in ((1, 8, 8), (300, 264, 200), (2000, 520, 1000), (4096, 4096, 4096)):
+            a, b, c = uniform(m, k), uniform(n, k), poison(m, n)
+            kernel.launch(a, b, c)
+            close(c, a.double() @ b.double().T, 4e-3, f"{name} {m} x {n} x {k}")
+        a, b, first = uniform(2000, 1000), uniform(520, 1000), None
+        for _ in range(100):
+            c = poison(2000, 520)
+            kernel.launch(a, b, c)
+            first = c if first is None else first
+            assert torch.equal(first, c), f"{name}: two runs differ"
+        print(f"{name}: 100 runs bit-identical")
+
+    return check
 
 
 def batched(kernel: tkc.Kernel) -> None:
@@ -94,9 +114,26 @@ def axpy(kernel: tkc.Kernel) -> None:
         close(y, exact, 1e-6, f"axpy {n}")
 
 
+def histogram(kernel: tkc.Kernel) -> None:
+    x = torch.randint(0, 256, (1000, 5000), dtype=torch.int32, device="cuda")
+    before = torch.arange(256, dtype=torch.int32, device="cuda")
+    counts = before.clone()
+    kernel.launch(x, counts)
+    torch.cuda.synchronize()
+    assert torch.equal(counts - before, torch.bincount(x.flatten(), minlength=256).int())
+    print("histogram: exact")
+
+
 CHECKS = {
     "gemm_bias_act": bias_act,
     "gemm_batched": batched,
+    "gemm_cluster": clustered("gemm_cluster"),
+    "gemm_2cta": clustered("gemm_2cta"),
+    "gemm_2cta_level2": clustered("gemm_2cta_level2"),
+    "gemm_bf16_level2": clustered("gemm_bf16_level2"),
+    "gemm_bf16_level2_sm90": clustered("gemm_bf16_level2_sm90"),
+    "gemm_cluster_level2_sm90": clustered("gemm_cluster_level2_sm90"),
+    "histogram": histogram,
     "gemm_dual": dual,
     "gemm_int8": int8,
     "gemm_splitk": splitk,
@@ -129,7 +166,7 @@ def main(folder: str) -> None:
                 check(tkc.load(path))
             elif path.stem.startswith("layout-"):
                 layout(path)
-        except Exception as error:  # noqa: BLE001 - every example gets its turn, and the count is the verdict
+        except Exception as error:  # every example gets its turn
             failed += 1
             print(f"{path.stem} FAILED: {error}")
     print("all right" if not failed else f"{failed} failed")

@@ -1,7 +1,8 @@
-"""The bf16 GEMM on a GPU against float64: sizes, ragged edges, K = 0, poison, repeats, a tensor above 2^31 elements, speed.
+"""The bf16 GEMM on a GPU against float64: sizes, ragged edges, K = 0, poison, repeats, 2^31 elements, speed.
 
-Run where a GPU and PyTorch are, beside a package that `tkc compile examples/gemm_bf16.tk --target sm_90a -o DIR/gemm.ptx`
-made: `python3 tests/gpu/check_gemm.py DIR/gemm.json [quick|full|speed|shapes|sanitize]`. Needs neither xdsl nor lark.
+Run where a GPU and PyTorch are, beside a package that
+`tkc compile examples/gemm_bf16.tk --target sm_90a -o DIR/gemm.ptx` made:
+`python3 tests/gpu/check_gemm.py DIR/gemm.json [quick|full|speed|shapes|sanitize]`. Needs neither xdsl nor lark.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import tkc
 
 SIZES = (1, 8, 16, 17, 64, 127, 128, 129, 255, 1000, 4096)
 BOUND = 3e-3
-"""Relative Frobenius error against float64; or no more than rounding the exact result to bf16 costs, which for a handful of
-elements may be more (half a unit in the last place is 3.9e-3)."""
+"""Relative Frobenius error against float64; or no more than rounding the exact result to bf16 costs, which for a handful
+of elements may be more (half a unit in the last place is 3.9e-3)."""
 
 
 SHAPES = (
@@ -127,7 +128,7 @@ def rate(run, flops: float, warm: int = 500, runs: int = 100) -> float:  # type:
 
 
 def speed(kernel: tkc.Kernel, m: int = 4096, n: int = 4096, k: int = 4096) -> None:
-    """By the benchmarking rules: rotated inputs over 3 x L2, warm-up, 100 launches back to back, cuBLAS in the same run."""
+    """Inputs rotated over 3 x L2, warm-up, 100 launches back to back, cuBLAS in the same run."""
     size = 2 * (m * k + n * k + m * n)
     sets = int(3 * torch.cuda.get_device_properties(0).L2_cache_size / size) + 1
     inputs = [(padded(m, k), padded(n, k), poisoned(m, n)) for _ in range(sets)]

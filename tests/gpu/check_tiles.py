@@ -1,6 +1,6 @@
 """The tile copy and the elementwise kernel on a GPU: bit-exact and against float64, odd sizes, padded rows, poison.
 
-`python3 tests/gpu/check_tiles.py FOLDER` where FOLDER holds tma_copy.json and silu_mul.json, packaged for the GPU at hand.
+`python3 tests/gpu/check_tiles.py FOLDER` where FOLDER holds tma_copy.json and silu_mul.json.
 """
 
 from __future__ import annotations

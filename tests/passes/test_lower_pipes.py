@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tkc.diagnostics import TkcError
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
-from tkc.passes.lower_pipes import ARRIVALS, arrivals
+from tkc.passes.pipes.rings import ARRIVALS, arrivals
 
 # Counts (R3, R4) -----------------------------------------------------------------------------------------------------
 

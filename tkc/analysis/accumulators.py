@@ -6,35 +6,58 @@ from collections.abc import Iterator
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tkc.analysis.roles import rows_of
-from tkc.analysis.tensor_memory import columns_given, columns_of, depths_that_fit
-from tkc.diagnostics import Diagnostic, Severity, report
+from tkc.analysis.roles import rows_of, slot_owner
+from tkc.analysis.tensor_memory import columns_given, columns_of, depths_beside_scales
+from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
+from tkc.ir.isa.dtypes import DTYPES, SCALES
+from tkc.ir.isa.layouts import SCALE_ATOMS
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
-from tkc.ir.tile.ops import AccumOp, KernelOp
-from tkc.ir.tile.types import AccumType
+from tkc.ir.tile.ops import AccumOp, KernelOp, MmaOp, PipeOp, RoleOp, SharedOp
+from tkc.ir.tile.types import AccumType, ScaleAttr, SharedType, scale_shape
 
 
 def accumulator_buffers(
     kernel: KernelOp, target: Target, home: Home | None
-) -> dict[AccumOp, BufferType]:
+) -> dict[AccumOp | SharedOp, BufferType]:
     """Each accumulator as a buffer of the depth that it gets; a remark (TK219) says where that is less than written.
 
+    Where that is tensor memory, so is the place of the block scales of each shared tile that products take from it.
     None at all where the target has no home for accumulators.
     """
     if home is None:
         return {}
     accums = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
     types = [_buffer(accum, home) for accum in accums]
+    held: dict[AccumOp | SharedOp, BufferType] = {}
     if home is Home.REGISTER:
+        for accum in accums:
+            if is_explicit(accum.tile):
+                _check_registers(accum)
         depths = [1] * len(types)
     else:
-        depths = depths_that_fit(types, columns_given(target))
-    held: dict[AccumOp, BufferType] = {}
+        fixed = [is_explicit(accum.tile) for accum in accums]
+        room = columns_given(target) - sum(
+            columns_of(type) * type.depth.data
+            for type, own in zip(types, fixed, strict=True)
+            if own
+        )
+        scales = _scales(kernel)
+        shared, ringed = depths_beside_scales(
+            [t for t, own in zip(types, fixed, strict=True) if not own],
+            list(scales.values()),
+            room,
+        )
+        held.update(scales if ringed else _held_once(scales))
+        given = iter(shared)
+        depths = [
+            type.depth.data if own else next(given) for type, own in zip(types, fixed, strict=True)
+        ]
     for accum, type, depth in zip(accums, types, depths, strict=True):
-        held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home)
+        held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home, type.swizzle.data)
         if depth < type.depth.data:
             report(
                 Diagnostic(
@@ -48,10 +71,81 @@ def accumulator_buffers(
     return held
 
 
+def _check_registers(accum: AccumOp) -> None:
+    """What the program may ask of an accumulator that it numbers itself where registers hold it."""
+    tile, name = accum.tile.type, accum.sym_name.data
+    assert isinstance(tile, AccumType)
+    if tile.depth.data != 1:
+        raise TkcError.at(
+            "TK203",
+            f"accumulator {name} lives in registers on this target, where slots have no numbers: it "
+            f"has one slot, not {tile.depth.data}",
+            location_of(accum),
+        )
+    roles: dict[Operation, Operation] = {}
+    for use in accum.tile.uses:
+        role = use.operation.parent_op()
+        while role is not None and not isinstance(role, RoleOp):
+            role = role.parent_op()
+        if role is not None:
+            roles.setdefault(role, use.operation)
+    if len(roles) > 1:
+        raise TkcError.at(
+            "TK213",
+            f"accumulator {name} lives in the registers of one role on this target, and "
+            f"{len(roles)} roles use it",
+            location_of(accum),
+            *(Note("used here", location_of(op)) for op in roles.values()),
+        )
+
+
+def is_explicit(tile: SSAValue) -> bool:
+    """Whether no pipe carries a declared tile: the program numbers its slots itself, so that all of them are needed."""
+    return not any(isinstance(use.operation, PipeOp) for use in tile.uses)
+
+
 def _buffer(accum: AccumOp, home: Home) -> BufferType:
     tile = accum.tile.type
     assert isinstance(tile, AccumType)
-    return BufferType.of(tile.dtype.data, tile.shape, tile.depth.data, home)
+    layout = SCALE_ATOMS if tile.dtype.data in SCALES and home is Home.TENSOR else "none"
+    return BufferType.of(tile.dtype.data, tile.shape, tile.depth.data, home, layout)
+
+
+def _scales(kernel: KernelOp) -> dict[SharedOp, BufferType]:
+    """The scales of each shared tile that a product takes without saying where in tensor memory they are."""
+    found: dict[SharedOp, BufferType] = {}
+    for op in kernel.walk():
+        for operand in (op.a, op.b) if isinstance(op, MmaOp) else ():
+            tile, owner = operand.type, slot_owner(operand).owner
+            assert isinstance(tile, SharedType)
+            if isinstance(tile.scale, ScaleAttr) and isinstance(owner, SharedOp):
+                found[owner] = BufferType.of(
+                    tile.scale.dtype.data,
+                    scale_shape(tile.shape, tile.scale),
+                    tile.depth.data,
+                    Home.TENSOR,
+                    SCALE_ATOMS,
+                )
+    return found
+
+
+def _held_once(scales: dict[SharedOp, BufferType]) -> dict[SharedOp, BufferType]:
+    """The same in one slot each, with a remark: a copy then overwrites what the products before it read."""
+    for op, type in scales.items():
+        report(
+            Diagnostic(
+                "TK219",
+                f"scales of {op.sym_name.data} are held once, since {type.depth.data} slots of {columns_of(type)} "
+                "columns of tensor memory do not fit beside the accumulators; a copy then relies on running after the "
+                "products that its thread has issued before it",
+                location_of(op),
+                Severity.REMARK,
+            )
+        )
+    return {
+        op: BufferType.of(type.dtype.data, type.shape, 1, Home.TENSOR, SCALE_ATOMS)
+        for op, type in scales.items()
+    }
 
 
 def _times(depth: int) -> str:
@@ -68,6 +162,12 @@ def _reason(accum: AccumOp, type: BufferType, target: Target, home: Home) -> str
 def registers_held(role: s.RoleOp) -> int:
     """The most registers a thread that accumulators in registers take at once; 0 where there are none."""
     return _most_held(role.body.block, role.threads)
+
+
+def registers_of_product(op: s.MmaOp) -> int:
+    """Registers a thread of the accumulator of one wgmma of a product: 64 rows over a warpgroup (PTX: wgmma)."""
+    type = _accumulator(op.value)
+    return type.shape[-1] * DTYPES[type.dtype.data].bits // 64
 
 
 def _most_held(block: Block, threads: int) -> int:
@@ -106,6 +206,11 @@ def _users(value: SSAValue) -> Iterator[Operation]:
             if isinstance(op, s.ForOp):
                 carried = use.index - 3
                 todo += [op.body.block.args[carried + 1], op.results[carried]]
+            elif isinstance(op, WhileOp):
+                blocks = (op.test.block, op.body.block)
+                todo += [*(b.args[use.index] for b in blocks), op.results[use.index]]
+            elif isinstance(op, s.YieldOp) and isinstance(parent := op.parent_op(), s.IfOp):
+                todo.append(parent.results[use.index])
             elif not isinstance(op, s.YieldOp):
                 todo += [r for r in op.results if isinstance(r.type, AccumulatorType)]
 

@@ -9,10 +9,13 @@ from xdsl.ir import Block, SSAValue
 
 from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SCALE_ATOM_BYTES, SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
+from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
-from tkc.ir.tile.types import TensorType
+from tkc.ir.tile.types import ScaleAttr, TensorType
 from tkc.ir.tile.vectors import LoadOp
 
 MOST_ITEMS = 2**31 - 2**16
@@ -56,6 +59,8 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
         arguments.append(
             {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access}
         )
+        if isinstance(arg.type.scale, ScaleAttr):
+            arguments.append(scales_argument(name, dims, arg.type.scale))
         if writes:
             outputs.append(name)
     empty: list[str] = []
@@ -97,15 +102,49 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
     }
 
 
+def scales_argument(name: str, dims: list[int | str], scale: ScaleAttr) -> dict[str, Any]:
+    """The array of a tensor's block scales, as `tkc.scales.interleave` makes it: whole atoms, padding included."""
+    *batch, rows, columns = dims
+    atoms = [
+        {"op": "ceildiv", "of": [{"sym": dim} if isinstance(dim, str) else dim, each]}
+        for dim, each in (
+            (rows, SCALE_ATOM_ROWS),
+            (columns, SCALE_ATOM_SCALES * scale.block.data),
+        )
+    ]
+    return {
+        "name": f"{name}.scales",
+        "dtype": scale.dtype.data,
+        "dims": [*batch, {"op": "mul", "of": [*atoms, SCALE_ATOM_BYTES]}],
+        "access": "read",
+        "scales": {"of": name, "block": scale.block.data},
+    }
+
+
 def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     """Whether the kernel reads the tensor, and whether it writes it."""
     reads = writes = False
     for use in tensor.uses:
+        match use.operation:
+            case LoadElementOp():
+                reads = True
+            case StoreElementOp():
+                writes = True
+            case AtomicOp():
+                reads = writes = True
+            case _:
+                pass
         if isinstance(use.operation, SliceOp):
             for copy in use.operation.slice.uses:
-                if isinstance(copy.operation, CopyOp):
-                    reads |= copy.index == 0 or copy.operation.add is not None
-                    writes |= copy.index == 1
-                elif isinstance(copy.operation, LoadOp):
-                    reads = True
+                match copy.operation:
+                    case CopyOp() as one:
+                        reads |= copy.index == 0 or one.add is not None
+                        writes |= copy.index == 1
+                    case TmaStoreOp() as one:
+                        reads |= one.reduce is not None
+                        writes = True
+                    case LoadOp() | TmaLoadOp():
+                        reads = True
+                    case _:
+                        pass
     return reads, writes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -10,7 +11,9 @@ from tkc.diagnostics import TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
+from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp
 
@@ -68,17 +71,23 @@ def rows_of(accum: AccumOp, home: Home) -> Rows:
 
 @dataclass(frozen=True)
 class RolePlan:
-    """What a role needs: `warps` in all, `groups` warpgroups that split rows, and whether it handles register tiles."""
+    """What a role needs: `warps` in all, `groups` warpgroups that split rows, and whether it handles register tiles.
+
+    One that `leads` issues the products of a pair, in the pair's first CTA.
+    """
 
     warps: int
     groups: int
     registers_tiles: bool
     products: bool
     accumulator: AccumOp | None
+    leads: bool = False
 
 
 def slot_owner(slot: SSAValue) -> SSAValue:
     """The declared tile that a slot of a put or get belongs to (the tile itself for a tile)."""
+    if isinstance(slot.owner, SlotOp):
+        return slot.owner.tile
     parent = slot.block.parent_op() if isinstance(slot, BlockArgument) else None
     if isinstance(slot, BlockArgument) and isinstance(parent, PutOp | GetOp):
         index = slot.index
@@ -90,22 +99,47 @@ def slot_owner(slot: SSAValue) -> SSAValue:
     return slot
 
 
+def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
+    """The tile itself and every slot of it that a put or get opens, or that the program numbers."""
+    yield tile
+    for use in list(tile.uses):
+        if isinstance(use.operation, SlotOp):
+            yield use.operation.slot
+        if not isinstance(use.operation, PipeOp):
+            continue
+        for block_use in list(use.operation.pipe.uses):
+            opened = block_use.operation
+            if isinstance(opened, PutOp | GetOp):
+                first = sum(
+                    len(pipe.owner.tiles)
+                    for pipe in opened.pipes[: block_use.index]
+                    if isinstance(pipe.owner, PipeOp)
+                )
+                yield opened.body.block.args[first + use.index]
+
+
 def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     """The plan of one role; a role with register tiles gets a warpgroup unless it says otherwise."""
-    products = registers_tiles = False
+    products = registers_tiles = leads = False
     accumulator: AccumOp | None = None
     for op in role.walk():
         match op:
-            case MmaOp():
+            case CopyScalesOp():
+                leads = leads or op.pair is not None
+            case MmaOp() | ScaledMmaOp():
                 products = True
+                alone = isinstance(op, MmaOp) and op.alone is not None
+                leads = leads or (op.pair is not None and not alone)
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
-            case ReadOp():
+            case ReadOp() | ReadColumnsOp():
                 registers_tiles = True
                 owner = slot_owner(op.tile).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case CopyOp() if isinstance(op.source.type, RegsType):
                 registers_tiles = True
+                owner = slot_owner(op.destination).owner
+                accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case MapOp() | ReduceOp():
                 registers_tiles = True
             case _:
@@ -130,4 +164,18 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 location_of(role),
             )
         warps = wanted
-    return RolePlan(warps, groups, registers_tiles, products, accumulator)
+    if leads:
+        _check_leader(role)
+    return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
+
+
+def _check_leader(role: RoleOp) -> None:
+    """A role that issues a pair's products runs in one CTA of it, so what both CTAs do belongs into other roles."""
+    for op in role.walk():
+        if isinstance(op, CopyOp | ReadOp):
+            raise TkcError.at(
+                "TK110",
+                f"role {role.sym_name.data} issues products of a pair, which one CTA does, and also copies or reads "
+                "tiles, which both do: not supported yet; a role of its own fits",
+                location_of(op),
+            )

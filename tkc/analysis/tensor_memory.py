@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import scale_column
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.types import BufferType
 
@@ -21,8 +21,12 @@ def row_blocks(type: BufferType) -> int:
 
 
 def columns_of(type: BufferType) -> int:
-    """32-bit columns of one slot; row blocks lie one after another."""
-    return row_blocks(type) * type.shape[1] * DTYPES[type.dtype.data].bits // 32
+    """32-bit columns of one slot, each of which holds one value, narrow ones too; row blocks lie one after another, and
+    scales as `isa.layouts.scale_column` says."""
+    if type.holds_scales:
+        rows, scales = type.shape
+        return scale_column(0, scales, rows)
+    return row_blocks(type) * type.shape[1]
 
 
 def columns_given(target: Target) -> int:
@@ -36,10 +40,26 @@ def depths_that_fit(types: Sequence[BufferType], columns: int) -> list[int]:
     The sum may still exceed `columns` where every one is held once.
     """
     each = [columns_of(type) for type in types]
-    depths = [type.depth.data for type in types]
+    # None is held more often than it would be alone; without this a huge depth gives way one by one.
+    alone = [max(1, columns // n) for n in each]
+    depths = [min(type.depth.data, most) for type, most in zip(types, alone, strict=True)]
     while sum(n * d for n, d in zip(each, depths, strict=True)) > columns:
         deep = [i for i, d in enumerate(depths) if d > 1]
         if not deep:
             break
         depths[max(deep, key=lambda i: each[i] * depths[i])] -= 1
     return depths
+
+
+def depths_beside_scales(
+    types: Sequence[BufferType], scales: Sequence[BufferType], columns: int
+) -> tuple[list[int], bool]:
+    """How often each accumulator is held beside block scales, and whether those are held once for each slot.
+
+    Scales go round with the tiles that they belong to; where that does not fit, they are held once in all.
+    """
+    whole = sum(columns_of(type) * type.depth.data for type in scales)
+    depths = depths_that_fit(types, columns - whole)
+    if sum(columns_of(type) * n for type, n in zip(types, depths, strict=True)) + whole <= columns:
+        return depths, True
+    return depths_that_fit(types, columns - sum(map(columns_of, scales))), False

@@ -8,6 +8,7 @@ Relocatable assemblers (nvJitLink, cuLink) drop `setmaxnreg` without an error, s
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import re
@@ -16,12 +17,15 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from tkc.backend import ptxas_log
 from tkc.backend.ptxas_log import Notice, Resources
 from tkc.backend.tools import candidates, find, library
+from tkc.cache import get as cache_get
+from tkc.cache import key as cache_key
+from tkc.cache import put as cache_put
 from tkc.diagnostics import TkcError
 
 TIMEOUT_SECONDS = 600
@@ -77,7 +81,7 @@ def assemble(
     """
     refusals: list[TkcError] = []
     for tool in _tools():
-        run = tool.run(ptx, target, lineinfo)
+        run = _run(tool, ptx, target, lineinfo)
         report = ptxas_log.read(run.log)
         if run.cubin is None:
             refusal = ptxas_log.refusal(report, ptx, tool.name)
@@ -94,6 +98,20 @@ def assemble(
         "no assembler found: neither ptxas nor nvPTXCompiler with a C compiler",
         fix="pip install tkc[assemble]",
     )
+
+
+def _run(tool: _Tool, ptx: str, target: str, lineinfo: bool) -> _Run:
+    """What a tool makes of a text, or made of it before."""
+    name = cache_key("cubin", tool.name, target, str(lineinfo), ptx)
+    known = cache_get(name)
+    if known is not None:
+        size = int.from_bytes(known[:8], "little")
+        return _Run(known[8 + size :], known[8 : 8 + size].decode())
+    run = tool.run(ptx, target, lineinfo)
+    if run.cubin is not None:
+        log = run.log.encode()
+        cache_put(name, len(log).to_bytes(8, "little") + log + run.cubin)
+    return run
 
 
 def _tools() -> Iterator[_Tool]:
@@ -118,7 +136,7 @@ def find_ptxas() -> Ptxas | None:
     return Ptxas(path, _version(path)) if path else None
 
 
-@cache
+@functools.cache
 def _version(path: str) -> str:
     """The version of a ptxas, "13.5.37"; "" where it does not say."""
     try:
@@ -168,7 +186,7 @@ def _nvptxcompiler(archive: Path) -> Iterator[_Tool]:
         )
 
 
-@cache
+@functools.cache
 def _load_nvptxcompiler(archive: Path) -> ctypes.CDLL | None:
     """The shared library, built on first use; None where no C compiler is there or the link fails."""
     try:

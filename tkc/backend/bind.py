@@ -18,6 +18,7 @@ from tkc.backend.expressions import Scope, evaluate
 from tkc.backend.tensormap import BoundMap, alignment, bind_map
 from tkc.diagnostics import Collector, TkcError
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,24 @@ def gather(
     arguments = kernel["arguments"]
     names = [a["name"] for a in arguments]
     signature = f"{kernel['entry']}({', '.join(names)})"
-    if len(given) > len(names):
-        raise TkcError.at("TK401", f"{signature} takes {len(names)} arguments, found {len(given)}")
-    values = dict(zip(names, given, strict=False))
+    pairs = {a["scales"]["of"]: a["name"] for a in arguments if "scales" in a}
+    left, values = list(names), dict[str, Any]()
+    for count, value in enumerate(given):
+        if not left:
+            told = (
+                f"{signature} takes {len(names)} arguments, found {len(names) + len(given) - count}"
+            )
+            raise TkcError.at("TK401", told)
+        for name, part in _parts(left[0], value, pairs):
+            values[name] = part
+            left.remove(name)
     symbols: dict[str, int] = {}
-    for name, value in named.items():
+    for name, given_value in named.items():
+        value = given_value
+        if name in pairs:
+            parts = _parts(name, value, pairs)
+            values.update(parts[1:])
+            value = parts[0][1]
         if name in values:
             raise TkcError.at("TK401", f"{signature}: {name} is given twice")
         if name in names:
@@ -95,6 +109,21 @@ def gather(
             f"{signature} takes {len(names)} arguments, found {len(values)}: {', '.join(missing)} missing",
         )
     return [values[name] for name in names], symbols
+
+
+def _parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, Any]]:
+    """The value of an argument, and that of its block scales where it is a pair of both. Raises TkcError TK401."""
+    if not isinstance(value, tuple | list):
+        return [(name, value)]
+    if name not in pairs:
+        raise TkcError.at("TK401", f"{name} has no block scales: expected one array, found several")
+    if len(value) != 2:
+        more = ": tkc.scales.interleave(q.scales) makes its scales" if len(value) == 3 else ""
+        raise TkcError.at(
+            "TK401",
+            f"{name} is block-scaled: expected its data and its scales, interleaved, found {len(value)} values{more}",
+        )
+    return [(name, value[0]), (pairs[name], value[1])]
 
 
 def bind(
@@ -122,6 +151,12 @@ def bind(
             scalars[name] = number(argument["dtype"], value, name)
         elif not isinstance(value, View):
             found.error("TK404", f"{name}: expected an array, found {value!r}")
+        elif "scales" in argument and len(value.shape) > len(argument["dims"]):
+            found.error(
+                "TK402",
+                f"{name} has rank {len(value.shape)} (shape {_tuple(value.shape)}), as row-major scales have; expected"
+                f" rank {len(argument['dims'])}: interleaved, as tkc.scales.interleave makes them",
+            )
         elif len(value.shape) != len(argument["dims"]):
             found.error(
                 "TK402",
@@ -224,6 +259,7 @@ def _check_sizes(
 ) -> None:
     """Axes that `symbols` does not list: integers, expressions, further uses of a name."""
     for argument in kernel["arguments"]:
+        last = len(argument.get("dims", ())) - 1
         for axis, dim in enumerate(argument.get("dims", ())):
             size = sizes[argument["name"]][axis]
             expected = scope.symbol(dim) if isinstance(dim, str) else evaluate(dim, scope, "dims")
@@ -231,12 +267,32 @@ def _check_sizes(
                 p["argument"] == argument["name"] and p.get("dimension") == axis
                 for p in places(kernel["symbols"].get(dim, ()))
             )
-            if size != expected and not listed:
+            if size != expected and not listed and "scales" in argument and axis == last:
+                found.error("TK407", _padded(argument, size, int(expected), sizes))
+            elif size != expected and not listed:
                 found.error(
                     "TK407",
                     f"axis {axis} of {argument['name']} has {size} elements;"
                     f" expected {expressions.spell({'sym': dim} if isinstance(dim, str) else dim)} = {expected}",
                 )
+
+
+def _padded(
+    argument: Mapping[str, Any],
+    found: int,
+    expected: int,
+    sizes: Mapping[str, tuple[int, ...]],
+) -> str:
+    """What the scales of an array are once they are padded, and what they are not."""
+    of, block = argument["scales"]["of"], argument["scales"]["block"]
+    rows, columns = sizes[of][-2:]
+    each = -(-columns // block)
+    wide = -(-each // SCALE_ATOM_SCALES) * SCALE_ATOM_SCALES
+    high = -(-rows // SCALE_ATOM_ROWS) * SCALE_ATOM_ROWS
+    return (
+        f"{argument['name']} holds {found} scales; {of} has {rows} rows of {each} ({columns} elements in blocks of "
+        f"{block}), which are padded to {high} x {wide} = {expected}: tkc.scales.interleave does so"
+    )
 
 
 def _major(argument: Mapping[str, Any]) -> int:
@@ -351,6 +407,11 @@ def _value(
     name = arg["argument"]
     offset = evaluate(arg.get("offset", 0), scope, path)
     if arg["kind"] == "pointer":
+        if (bases[name] + offset) % arg.get("align", 1):
+            raise TkcError.at(
+                "TK406",
+                f"{name} starts at {bases[name] + offset:#x}; the kernel needs a {arg['align']}-byte aligned base",
+            )
         return PointerValue(name, offset, bases[name] + offset)
     sizes = [evaluate(e, scope, path) for e in arg["sizes"]]
     strides = [evaluate(e, scope, path) for e in arg["strides"]]

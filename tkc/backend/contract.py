@@ -67,6 +67,7 @@ _ARRAY = record(
         "contiguous": one_of("major", "all", "none"),
         "align": integer(1),
         "scalar": boolean,
+        "scales": record({"of": text, "block": integer(1)}),
     },
 )
 _SCALAR = record({"name": text, "dtype": _dtype, "scalar": boolean})
@@ -99,7 +100,7 @@ _ARGS: Mapping[str, Check] = {
     ),
     "pointer": record(
         {"kind": text, "argument": text, "dtype": _dtype},
-        {"offset": expressions.check, "name": text},
+        {"offset": expressions.check, "name": text, "align": integer(1)},
     ),
     "scalar": record(
         {"kind": text, "dtype": _dtype},
@@ -180,6 +181,7 @@ def check_kernel(kernel: Any, path: str = "kernel") -> None:
             raise TkcError.at(
                 "TK411", f"{path}.arguments[{i}].major: {argument['name']} has no such axis"
             )
+        _check_scales(argument, arguments, f"{path}.arguments[{i}]")
     _check_symbols(kernel, arguments, path)
     for i, arg in enumerate(kernel["args"]):
         _check_arg(arg, arguments, f"{path}.args[{i}]")
@@ -190,6 +192,21 @@ def check_kernel(kernel: Any, path: str = "kernel") -> None:
             raise TkcError.at(
                 "TK411", f"{path}.outputs[{i}]: {name} is no array that the kernel writes"
             )
+
+
+def _check_scales(argument: Mapping[str, Any], arguments: Mapping[str, Any], path: str) -> None:
+    """Block scales come after the array whose scales they are, and have as many batch axes."""
+    if "scales" not in argument:
+        return
+    of = arguments.get(argument["scales"]["of"])
+    if of is None or of.get("scalar"):
+        raise TkcError.at("TK411", f"{path}.scales.of: no array before it has this name")
+    if len(argument["dims"]) != len(of["dims"]) - 1:
+        raise TkcError.at(
+            "TK411",
+            f"{path}.dims: expected {len(of['dims']) - 1}, one less than {of['name']} has, "
+            f"found {len(argument['dims'])}",
+        )
 
 
 def _check_symbols(kernel: Mapping[str, Any], arguments: Mapping[str, Any], path: str) -> None:

@@ -36,12 +36,15 @@ pair; delete the line to launch an edited text. The form of a KERNEL, all keys i
 
 ARGUMENT, an array:
     {"name": "A", "dtype": "bf16", "dims": ["M", "K"], "access": "read" | "write" | "readwrite",
-     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?}
+     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?, "scales": {…}?}
     dims: outermost first; a symbol, an integer, or an EXPR (checked, not solved). Sub-byte dtypes count elements.
     major: the axis that must have element stride 1; the last when absent.
     contiguous: "major" (that axis only), "all" (row-major without gaps), "none" (any strides). When absent: "all" if a
     pointer reads it (a kernel that takes the strides too says "major"), else "major".
     align: bytes, of the base address; when absent 16 if a tensor map reads it (32 for padded types), else one element.
+    scales: {"of": "A", "block": 16}, the array holds the block scales of argument A, which stands before it: for each
+    index of A's leading axes the scales of its last two, in the order of `tkc.scales.interleave`, padding included. The
+    user passes both as a pair, or one after the other.
 ARGUMENT, a scalar: {"name": "alpha", "dtype": "f32", "scalar": true}. Python numbers; checked against the dtype.
 
 ARG, one of
@@ -54,7 +57,7 @@ ARG, one of
         l2_promotion: none 64B 128B 256B; fill: zero nan; type: the driver's name, when it is not the dtype's own.
         Absent: element_strides all 1, "none", "none", "none", "zero".
         A 128-byte parameter, `.param .align 64 .b8 x[128]`.
-    {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "name": "x"?}     a 64-bit global address
+    {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "align": 16?, "name": "x"?} a global address
     {"kind": "scalar", "dtype": "i32", "value": EXPR, "name": "m"?}                         an integer made of sizes
     {"kind": "scalar", "dtype": "f32", "argument": "alpha", "name": "alpha"?}               a scalar passed on
 

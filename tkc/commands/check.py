@@ -2,33 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.exceptions import Exit
 
-from tkc.commands.options import compile_options, session
+from tkc.commands.options import Session, compile_options, model_option, session
 from tkc.commands.report import Reporter
-from tkc.job import Compiled
+from tkc.diagnostics import Diagnostic, TkcError
+from tkc.driver import run
+from tkc.dump import Watcher
+from tkc.job import Compiled, Job, Step
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tkc.analysis.happens_before.report import Finding
 
 
 @click.command("check")
-@click.argument("source", metavar="KERNEL.tk", type=click.Path())
+@click.argument("source", metavar="KERNEL.tk", type=click.Path(), required=False)
+@click.option(
+    "--verify-diagnostics",
+    is_flag=True,
+    help="Succeed where exactly the errors and warnings come that `# expected-error {{TEXT}}` comments name.",
+)
+@click.option(
+    "--split-input-file",
+    is_flag=True,
+    help="With --verify-diagnostics: take each piece between `# -----` lines by itself.",
+)
 @compile_options
-def command(source: str, format: str, werror: bool, remarks: bool, **options: Any) -> None:
+@model_option
+@click.option("--fix", is_flag=True, help="Write missing proxy fences into the source.")
+@click.option(
+    "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
+)
+def command(
+    source: str | None,
+    format: str,
+    werror: bool,
+    remarks: frozenset[str],
+    verify_diagnostics: bool,
+    split_input_file: bool,
+    model: str,
+    fix: bool,
+    explain: str | None,
+    **options: Any,
+) -> None:
     """Report what is wrong with a program, and what it uses of its target.
 
-    The diagnostics are the output: text, JSON or SARIF on standard output, exit 1 if there is an error.
+    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error.
     """
+    if explain is not None:
+        from tkc.commands.explanations import page
+
+        click.echo(page(explain))
+        return
+    if source is None:
+        raise click.UsageError("give a KERNEL.tk, or --explain CODE")
     reporter = Reporter(format, werror, remarks, product=True)
+    if split_input_file and not verify_diagnostics:
+        raise click.UsageError("--split-input-file takes --verify-diagnostics")
     with reporter.failing():
-        made = session(source, reporter=reporter, **options)
-        compiled = made.run()
+        if verify_diagnostics:
+            verify(session(source, reporter=reporter, model=model, **options).job, split_input_file, model)
+            return
+        made, order, compiled = ordered(source, reporter, model, options)
+        if fix and order.found:
+            from tkc.commands.fixes import mend
+
+            for line in mend(source, order.found):
+                click.echo(line, err=format != "text")
+            made, order, compiled = ordered(source, reporter, model, options)
+        reporter.check((*compiled.diagnostics, *order.diagnostics))
         reporter.show(compiled.diagnostics)
         if format == "text":
             for line in summary(compiled):
                 click.echo(line)
         made.finish()
+
+
+def ordered(
+    source: str, reporter: Reporter, model: str, options: Mapping[str, Any]
+) -> tuple[Session, Order, Compiled]:
+    """Compiles, looking at the order of accesses on the way."""
+    made = session(source, reporter=reporter, model=model, **options)
+    order = Order(model)
+    made.observers.append(order)
+    with order.beside_errors():
+        return made, order, made.run()
+
+
+@dataclass
+class Order(Watcher):
+    """Looks at the stage level on its way, and keeps what is wrong with the order of accesses."""
+
+    model: str
+    found: list[tuple[Diagnostic, Finding]] = field(
+        default_factory=list["tuple[Diagnostic, Finding]"]
+    )
+
+    def after(self, module: ModuleOp, step: Step, seconds: float) -> None:
+        from tkc.analysis.order import AFTER, diagnose
+
+        if step.name == AFTER:
+            self.found = diagnose(module, self.model)
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return tuple(d for d, _ in self.found)
+
+    @contextmanager
+    def beside_errors(self) -> Generator[None]:
+        """An error of a later pass does not hide what was found before it."""
+        try:
+            yield
+        except TkcError as error:
+            error.diagnostics = (*self.diagnostics, *error.diagnostics)
+            raise
+
+
+def verify(job: Job, split: bool, model: str) -> None:
+    """Ends the command with exit 1 where the diagnostics are not those that the program's comments name."""
+    from tkc.expectations import differences, pieces, said
+
+    wrong: list[str] = []
+    for text in pieces(job.text, split):
+        order = Order(model)
+        try:
+            with order.beside_errors():
+                found = (*run(replace(job, text=text), [order]).diagnostics, *order.diagnostics)
+        except TkcError as error:
+            found = error.diagnostics
+        wrong += differences(text, list(said(found)), job.file)
+    for line in wrong:
+        click.echo(line)
+    if wrong:
+        raise Exit(1)
 
 
 def summary(compiled: Compiled) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tkc.commands.options import Session, compile_options, session
+from tkc.commands.options import Session, compile_options, model_option, once, session
 from tkc.commands.report import Reporter
 from tkc.driver import to_module
 from tkc.job import Compiled
@@ -23,15 +23,26 @@ STDOUT = "-"
 @click.option(
     "-o",
     "output",
+    multiple=True,
+    callback=once,
     metavar="FILE",
     type=click.Path(),
     help="Where to write: .ptx, .cubin, .mlir, .json, or - for standard output [the source's name with .ptx, here]",
 )
 @click.option(
-    "--emit", type=click.Choice(KINDS), help="What to write, where the suffix does not say."
+    "--emit",
+    multiple=True,
+    callback=once,
+    type=click.Choice(KINDS),
+    help="What to write, where the suffix does not say.",
 )
 @click.option(
-    "--contract", metavar="FILE", type=click.Path(), help="Where to write the launch contract."
+    "--contract",
+    multiple=True,
+    callback=once,
+    metavar="FILE",
+    type=click.Path(),
+    help="Where to write the launch contract.",
 )
 @click.option(
     "--allow",
@@ -42,6 +53,7 @@ STDOUT = "-"
 @click.option(
     "--print-pipeline", is_flag=True, help="Print the passes as tkc-opt -p takes them, and stop."
 )
+@model_option
 @compile_options
 def command(
     source: str,
@@ -52,7 +64,7 @@ def command(
     print_pipeline: bool,
     format: str,
     werror: bool,
-    remarks: bool,
+    remarks: frozenset[str],
     **options: Any,
 ) -> None:
     """Compile a tile program to PTX, a cubin, IR or the launch contract.
@@ -96,11 +108,19 @@ def _kind(output: str | None, emit: str | None) -> str:
 
 
 def _print_pipeline(options: dict[str, Any]) -> None:
-    from tkc.driver import parse_pipeline, pipeline_text
-    from tkc.job import DEFAULT_TARGET, Job
+    from tkc.driver import passes_of, pipeline_text
+    from tkc.job import DEFAULT_TARGET, FENCES, Job
 
-    job = Job("", "", options["target"] or DEFAULT_TARGET, passes=options["passes"])
-    click.echo(pipeline_text(parse_pipeline(job.pipeline)))
+    job = Job(
+        "",
+        "",
+        options["target"] or DEFAULT_TARGET,
+        fences=options["fences"] or FENCES[0],
+        model=options["model"],
+        passes=options["passes"],
+        without=options["without"],
+    )
+    click.echo(pipeline_text(passes_of(job)))
 
 
 def _write_module(made: Session, place: str) -> None:

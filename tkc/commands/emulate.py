@@ -120,7 +120,7 @@ def command(
     trace: Path | None,
     format: str,
     werror: bool,
-    remarks: bool,
+    remarks: frozenset[str],
     **options: Any,
 ) -> None:
     """Run a kernel on the CPU and report what is wrong with it: ours, or any PTX for sm_90a and later.

@@ -146,7 +146,7 @@ def _ours(kernel: Kernel, words: Sequence[str], sm_count: int | None, file: str)
         name = argument["name"]
         if not argument.get("scalar"):
             arrays[name] = value, argument["dtype"]
-            if isinstance(specs[name], arguments.Empty):
+            if isinstance(specs.get(name), arguments.Empty):
                 value = Poisoned(value)
         given.append(value)
     how = kernel.emulation(*given, sm_count=sm_count or EMULATED_SMS, **symbols)

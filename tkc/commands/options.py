@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tkc.commands.report import FORMATS, Reporter
-from tkc.driver import parse_pipeline, read_source, run
-from tkc.job import DEFAULT_TARGET, Compiled, Job, Observer, no_such
+from tkc import cache
+from tkc.commands.report import ALL, FORMATS, Reporter, remark_codes
+from tkc.diagnostics import REMARKS
+from tkc.driver import passes_of, read_source, run
+from tkc.job import DEFAULT_TARGET, FENCES, MODELS, Compiled, Job, Observer, no_such
+from tkc.passes import OPTIONAL
 
 if TYPE_CHECKING:
     from tkc.dump import Timing
@@ -28,6 +31,15 @@ _INT64 = range(-(2**63), 2**63)
 
 
 DEFAULT_RTOL = 3e-3
+
+
+def once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """The value of an option that may be given once, declared with `multiple=True`."""
+    if len(values) > 1:
+        raise click.UsageError(
+            f"{param.opts[0]} is given twice, as {values[0]} and as {values[1]}", ctx
+        )
+    return values[0] if values else None
 
 
 def data_options(command: F) -> F:
@@ -93,7 +105,12 @@ class Session:
 
     def run(self) -> Compiled:
         """Compiles; raises TkcError where there are errors (or warnings, under `-Werror`)."""
-        compiled = run(self.job, self.observers)
+        if not self.observers:
+            from tkc.cached_run import run_cached
+
+            compiled = run_cached(self.job)
+        else:
+            compiled = run(self.job, self.observers)
         self.reporter.check(compiled.diagnostics)
         return compiled
 
@@ -113,16 +130,42 @@ class Session:
             sys.stderr.write(self.timing.table(seconds_since_start()))
 
 
+def _remarks(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> frozenset[str]:
+    try:
+        return remark_codes(words)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def _complete_remarks(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in (*REMARKS, ALL) if name.startswith(incomplete)]
+
+
+def _complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from tkc.ir.isa.targets import TARGETS
+
+    return [name for name in TARGETS if name.startswith(incomplete)]
+
+
 _OPTIONS = (
     click.option(
         "--target",
+        multiple=True,
+        callback=once,
         metavar="TARGET",
+        shell_complete=_complete_targets,
         help=f"The GPU to compile for: sm_90a, sm_100a, … [{DEFAULT_TARGET}]",
     ),
     click.option(
         "-D", "params", multiple=True, metavar="NAME=INT", help="Set a param of the kernel."
     ),
-    click.option("--kernel", metavar="NAME", help="Take one kernel of the file."),
+    click.option(
+        "--kernel",
+        multiple=True,
+        callback=once,
+        metavar="NAME",
+        help="Take one kernel of the file.",
+    ),
     click.option(
         "-I",
         "search",
@@ -132,10 +175,34 @@ _OPTIONS = (
         help="Look for imported files here, too.",
     ),
     click.option(
-        "-p", "--passes", metavar="PIPELINE", help="Run these passes instead of the target's own."
+        "-p",
+        "--passes",
+        multiple=True,
+        callback=once,
+        metavar="PIPELINE",
+        help="Run these passes instead of the target's own.",
+    ),
+    *(
+        click.option(
+            f"--no-{name}",
+            "without",
+            multiple=True,
+            flag_value=name,
+            help=f"Leave the pass {name} out.",
+        )
+        for name in OPTIONAL
+    ),
+    click.option(
+        "--fences",
+        multiple=True,
+        callback=once,
+        type=click.Choice(FENCES),
+        help=f"Which fences to keep: those that are needed, all, or those and the program's own [{FENCES[0]}]",
     ),
     click.option(
         "--dump",
+        multiple=True,
+        callback=once,
         metavar="DIR",
         type=click.Path(),
         help="Write the IR after every pass into a folder.",
@@ -153,12 +220,37 @@ _OPTIONS = (
     click.option(
         "--verify-each", is_flag=True, help="Verify the IR after every pass, not only at the end."
     ),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        help="Compile anew, and keep nothing of it; TKC_CACHE=off says so for every command.",
+    ),
     click.option("-Werror", "werror", is_flag=True, help="Treat warnings as errors."),
-    click.option("--remarks", is_flag=True, help="Show what the compiler chose and why."),
+    click.option(
+        "--remarks",
+        multiple=True,
+        callback=_remarks,
+        metavar="CATEGORY,…",
+        shell_complete=_complete_remarks,
+        help="Show what the compiler chose and why: all of it, or with --remarks=CATEGORY "
+        + ", or ".join(f"{name}: {about}" for name, (about, _) in REMARKS.items())
+        + ".",
+    ),
     click.option(
         "--format", type=click.Choice(FORMATS), default="text", help="How diagnostics are printed."
     ),
 )
+
+
+def model_option(function: F) -> F:
+    """`--model`, of commands that prove something."""
+    return click.option(
+        "--model",
+        type=click.Choice(MODELS),
+        default=MODELS[0],
+        show_default=True,
+        help="What proofs of order may rest on: what shipped kernels rely on, or documents only.",
+    )(function)
 
 
 def compile_options(function: F) -> F:
@@ -184,7 +276,11 @@ def session(
     timing: bool,
     verify_each: bool,
     search: tuple[str, ...],
+    without: tuple[str, ...],
+    no_cache: bool,
+    fences: str | None,
     reporter: Reporter,
+    model: str = MODELS[0],
 ) -> Session:
     """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
     chosen = parse_params(params)
@@ -198,10 +294,15 @@ def session(
         target or DEFAULT_TARGET,
         kernel,
         chosen,
+        fences or FENCES[0],
+        model,
         passes=passes,
         verify_each=verify_each,
         search=search,
+        without=without,
     )
+    if no_cache:
+        cache.switch_off()
     made = Session(job, reporter)
     if dump is not None:
         from tkc.dump import Dump
@@ -238,7 +339,7 @@ def _check_target(target: str) -> None:
 
 def _check_passes(job: Job, names: tuple[str, ...]) -> None:
     """A name after `--print-ir-…=` that no pass of the pipeline has is wrong usage, with the names that there are."""
-    known = ("frontend", *(p.name for p in parse_pipeline(job.pipeline)))
+    known = ("frontend", *(p.name for p in passes_of(job)))
     for name in names:
         if name not in known:
             raise no_such("TK119", "pass of this pipeline", name, known)

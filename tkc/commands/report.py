@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from click.exceptions import Exit
 
-from tkc.diagnostics import CODES, Bug, Diagnostic, Severity, TkcError, to_json
+from tkc.diagnostics import CODES, REMARKS, Bug, Diagnostic, Severity, TkcError, nearest, to_json
 
 FORMATS = ("text", "json", "sarif")
 
@@ -22,20 +22,43 @@ _SARIF_LEVEL = {
 }
 
 
+ALL = "all"
+
+
+def with_remark_values(words: Sequence[str]) -> list[str]:
+    """The words of a command line with `--remarks` alone as `--remarks=all`: its value may be left out."""
+    end = words.index("--") if "--" in words else len(words)
+    return [f"{w}={ALL}" if w == "--remarks" and i < end else w for i, w in enumerate(words)]
+
+
+def remark_codes(words: Sequence[str]) -> frozenset[str]:
+    """The codes of the categories in `--remarks=swizzle,roles`; ValueError for one that is not there."""
+    found: frozenset[str] = frozenset()
+    for word in (w.strip() for words_ in words for w in words_.split(",")):
+        if word != ALL and word not in REMARKS:
+            near = nearest(word, (*REMARKS, ALL))
+            known = ", ".join((*REMARKS, ALL))
+            hint = f"; did you mean {near}?" if near else ""
+            raise ValueError(f"no remarks are called {word}{hint or f'; there are {known}'}")
+        found |= {c for n, (_, codes) in REMARKS.items() if word in (n, ALL) for c in codes}
+    return found
+
+
 @dataclass(eq=False, repr=False)
 class Reporter:
     """Prints diagnostics once, in one form, and decides whether they fail the command."""
 
     format: str = "text"
     werror: bool = False
-    remarks: bool = False
+    remarks: frozenset[str] = frozenset()
+    """Codes of the remarks that are shown."""
     product: bool = False
     """Whether the diagnostics are what the command is for: then they go to standard output, even if there are none."""
     sources: dict[str, str] = field(default_factory=dict[str, str])
 
     def promote(self, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
         """What is to be shown: remarks only where asked for, warnings as errors under `-Werror`."""
-        shown = (d for d in found if d.severity is not Severity.REMARK or self.remarks)
+        shown = (d for d in found if d.severity is not Severity.REMARK or d.code in self.remarks)
         return tuple(
             replace(d, severity=Severity.ERROR)
             if self.werror and d.severity is Severity.WARNING

@@ -34,7 +34,7 @@ def command(
     device: int,
     format: str,
     werror: bool,
-    remarks: bool,
+    remarks: frozenset[str],
     **options: Any,
 ) -> None:
     """Run a kernel on the GPU here.

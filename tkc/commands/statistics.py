@@ -121,6 +121,18 @@ def print_statistics(stats: Mapping[str, int], by_role: Sequence[Row]) -> None:
         [(n, f"{c:,}", f"{c / total:.1%}") for n, c in _by_count(stats, "instructions")],
     )
     _print("bytes", ("by, where, how", "bytes"), [(n, f"{c:,}") for n, c in _under(stats, "bytes")])
+    turns, conflicts = (
+        dict(_under(stats, "shared_wavefronts")),
+        dict(_under(stats, "shared_conflicts")),
+    )
+    _print(
+        "shared memory",
+        ("instruction", "executed", "wavefronts", "bank conflicts"),
+        [
+            (n, f"{c:,}", f"{turns[n]:,}", f"{conflicts.get(n, 0):,}")
+            for n, c in _by_count(stats, "shared_requests")
+        ],
+    )
     blocked, steps = dict(_under(stats, "waits_blocked")), dict(_under(stats, "wait_steps"))
     _print(
         "waits",

@@ -9,9 +9,12 @@ one for each instruction of a warp.
 from __future__ import annotations
 
 import copy
+from collections import Counter as Multiset
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tkc.diagnostics import Location
 from tkc.emulator.instruction import Ending, Instruction
@@ -20,6 +23,7 @@ from tkc.emulator.spaces import Observer, Origin, Region
 from tkc.emulator.statistics import counted, is_wait
 from tkc.emulator.trace import Trace
 from tkc.emulator.warp import Warp
+from tkc.ir.isa.banks import TURN, least, wavefronts
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 
 COUNTED_AT_ISSUE = frozenset({"tma", "bulk"})
 """Families whose instructions count the bytes that they move by themselves."""
+
+BANKED = frozenset({"ld", "st", "ldmatrix", "stmatrix"})
+"""Instructions whose turns at the banks of shared memory are counted."""
 
 
 @dataclass(slots=True)
@@ -116,6 +123,7 @@ class Counter(Watch):
         self._position: dict[int, int] = {}
         self._in_flight: dict[int, tuple[Instruction, Warp, int]] = {}
         self._before: Observer | None = None
+        self._banked: Multiset[tuple[str, int, bytes]] = Multiset()
 
     def begin(self, machine: Machine) -> None:
         super().begin(machine)
@@ -142,6 +150,12 @@ class Counter(Watch):
                     report.count(f"{word}.{name}", count)
         for name, count in self.bytes.items():
             report.count(f"bytes.{name}", count)
+        for (word, size, places), times in self._banked.items():
+            addresses: list[int] = np.frombuffer(places, np.int64).tolist()
+            turns = wavefronts(addresses, size)
+            report.count(f"shared_requests.{word}", times)
+            report.count(f"shared_wavefronts.{word}", times * turns)
+            report.count(f"shared_conflicts.{word}", times * (turns - least(len(addresses), size)))
         if self.trace is not None:
             for ins, warp, began in self._in_flight.values():
                 self.trace.operation(warp.cta, ins, warp, began, self.clock, finished=False)
@@ -166,6 +180,13 @@ class Counter(Watch):
             return
         engine = "threads" if isinstance(agent, Warp) else family
         self._moved(f"{engine}.{region.space}.{kind}", len(offsets) * size)
+        if region.space == "shared" and len(offsets):
+            word = origin.ins.statement.mnemonic.partition(".")[0]
+            if word in BANKED:
+                # The same places a multiple of all banks further on meet the same banks.
+                places = (offsets + region.base).astype(np.int64)
+                places -= places.min() // TURN * TURN
+                self._banked[word, size, places.tobytes()] += 1
 
     def tensor_access(
         self,

@@ -49,6 +49,8 @@ def compile_source(
             sources |= imports.texts
         kernels = _chosen(source, tree.kernels, kernel)
         _check_overrides(source, kernels, params or {})
+        kernels = _spliced(source, kernels, functions)
+        kernels = _expanded(source, kernels, params or {})
         checked = [check_kernel(source, k, params or {}, functions) for k in kernels]
     if source.found.diagnostics:
         found = sorted(source.found.diagnostics, key=_order)
@@ -56,6 +58,34 @@ def compile_source(
     from tkc.frontend.lower import lower_file
 
     return lower_file(file, [k for k in checked if k is not None])
+
+
+def _spliced(
+    source: Source, kernels: tuple[Kernel, ...], functions: Mapping[str, Function | None]
+) -> tuple[Kernel, ...]:
+    """The kernels with the statements of the functions that they call; a wrong one is left out."""
+    if not functions:
+        return kernels
+    from tkc.frontend.splice import has_statements, splice
+
+    if not any(map(has_statements, functions.values())):
+        return kernels
+    made = [splice(source, k, functions) for k in kernels]
+    return tuple(k for k in made if k is not None)
+
+
+def _expanded(
+    source: Source, kernels: tuple[Kernel, ...], params: Mapping[str, int]
+) -> tuple[Kernel, ...]:
+    """The kernels with several tiles, pipes or roles of one name written out; a wrong one is left out."""
+    from tkc.frontend.syntax import has_families
+
+    if not any(map(has_families, kernels)):
+        return kernels
+    from tkc.frontend.expand import expand
+
+    made = [expand(source, k, params) if has_families(k) else k for k in kernels]
+    return tuple(k for k in made if k is not None)
 
 
 def _order(diagnostic: Diagnostic) -> tuple[int, int]:

@@ -1,17 +1,18 @@
-"""R6: the roles at the ends of a pipe make and take its items in the same loops."""
+"""R6: the roles at the ends of a pipe make and take its items in the same loops, under the same conditions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.scope import Scope, plural
 from tkc.frontend.syntax import Span
 
 
 class _Trip(NamedTuple):
-    """A loop with what it holds of a pipe, or one item: `key` is equal for equal trip counts."""
+    """A loop or condition with what it holds of a pipe, or one item: `key` is equal for equal trip counts."""
 
     key: Any
     inner: tuple[_Trip, ...]
@@ -21,22 +22,165 @@ class _Trip(NamedTuple):
 _ITEM = "item"
 
 
-def _trips(body: P.Body, pipe: str, outer: tuple[str, ...] = ()) -> tuple[_Trip, ...]:
-    """The loops round the puts or gets of a pipe; a loop that holds none is left out.
+class _Impure(Exception):
+    """An expression that another role cannot evaluate; its place."""
 
-    `outer` are the variables of the loops round the body, outermost first.
-    """
-    trips: list[_Trip] = []
+    def __init__(self, span: Span) -> None:
+        super().__init__()
+        self.span = span
+
+
+Known = dict[str, Any]
+"""What each variable was set to, in the form of `_Trips.form`; None where only the role knows."""
+
+
+class _Trips:
+    """The loops and conditions round the puts or gets of one pipe in one role; those that hold none are left out."""
+
+    def __init__(self, scope: Scope, pipe: str, role: P.Role) -> None:
+        self.scope = scope
+        self.pipe = pipe
+        self.role = role
+        self.failed = False
+
+    def found(self) -> tuple[_Trip, ...]:
+        return self._body(self.role.body, (), {})
+
+    def _body(self, body: P.Body, outer: tuple[str, ...], known: Known) -> tuple[_Trip, ...]:
+        """`outer` are the variables of the loops round the body, outermost first; `known` is kept up to date."""
+        trips: list[_Trip] = []
+        for s in body:
+            match s:
+                case P.Set():
+                    known[s.name] = self._maybe(s.value, outer, known)
+                case P.Transfer():
+                    trips += [_Trip(_ITEM, (), s.span) for p in s.pipes if p.name == self.pipe]
+                    inner = self._body(s.body, outer, known)
+                    if s.turn is not None:
+                        _forget(known, s.body)
+                        if inner:
+                            self._inside_a_turn(s, inner[0].span)
+                        inner = ()
+                    trips += inner
+                case P.Each() | P.Blocks() | X.Range() | X.While():
+                    trips += self._loop(s, outer, known)
+                case X.If():
+                    arms = {"if": s.then, "else": s.otherwise}
+                    for word, arm in arms.items():
+                        inner = self._body(arm, outer, dict(known))
+                        at = s.condition.span
+                        trips += self._trip((s.condition,), word, inner, outer, known, at)
+                    _forget(known, (*s.then, *s.otherwise))
+                case X.Elect():
+                    _forget(known, s.body)
+                case _:
+                    continue
+        return tuple(trips)
+
+    def _loop(
+        self, s: P.Each | P.Blocks | X.Range | X.While, outer: tuple[str, ...], known: Known
+    ) -> list[_Trip]:
+        _forget(known, s.body)
+        match s:
+            case P.Each():
+                names = s.variables
+            case P.Blocks() | X.Range():
+                names = (s.variable,)
+            case X.While():
+                names = ()
+        inner = self._body(s.body, (*outer, *names), dict(known))
+        match s:
+            case P.Each() | P.Blocks():
+                return [_Trip(_key(s, outer), inner, s.span)] if inner else []
+            case X.Range():
+                bounds = (s.lower, s.upper, s.step)
+                return self._trip(bounds, "range", inner, outer, known, s.span)
+            case X.While():
+                if inner:
+                    self._report(s.condition.span, "in a loop whose turns")
+                return []
+
+    def _trip(
+        self,
+        values: tuple[P.Value, ...],
+        word: str,
+        inner: tuple[_Trip, ...],
+        outer: tuple[str, ...],
+        known: Known,
+        span: Span,
+    ) -> list[_Trip]:
+        if not inner:
+            return []
+        try:
+            key = (word, *(self.form(v, outer, known) for v in values))
+        except _Impure as impure:
+            self._report(impure.span, "under a condition or bound that")
+            return []
+        return [_Trip(key, inner, span)]
+
+    def _inside_a_turn(self, s: P.Transfer, span: Span) -> None:
+        self.failed = True
+        before = self.scope.note("runs at this role's turns alone", s.span)
+        told = f"a put or get of pipe {self.pipe} inside a get of pipe {s.pipes[0].name}, which goes by turns"
+        self.scope.later(told, span, before)
+
+    def _report(self, span: Span, told: str) -> None:
+        self.failed = True
+        does = "puts" if self.pipe in {p.name for p in _pipes(self.role.body, "put")} else "gets"
+        self.scope.error(
+            "TK109",
+            f"role {self.role.name} {does} pipe {self.pipe} {told} the other roles cannot know: it is made of sizes, "
+            "arguments and loop variables alone; what a role computes travels through a pipe",
+            span,
+        )
+
+    def _maybe(self, value: P.Value, outer: tuple[str, ...], known: Known) -> Any:
+        try:
+            return self.form(value, outer, known)
+        except _Impure:
+            return None
+
+    def form(self, x: Any, outer: tuple[str, ...], known: Known) -> Any:
+        """An expression in a form that is equal for equal values; loop variables by their place. Raises _Impure."""
+        match x:
+            case X.Number():
+                return ("size", x.size)
+            case P.Constant():
+                return ("constant", x.value)
+            case P.Given():
+                return ("argument", x.name)
+            case X.BlockNumber() if x.block in outer:
+                return ("variable", _place(x.block, outer))
+            case P.Variable() if x.name in outer:
+                return ("variable", _place(x.name, outer))
+            case P.Variable() if known.get(x.name) is not None:
+                return known[x.name]
+            case P.Apply():
+                return (x.kind, *(self.form(o, outer, known) for o in x.operands))
+            case _:
+                raise _Impure(x.span)
+
+
+def _place(name: str, outer: tuple[str, ...]) -> int:
+    """Which of the variables round a statement it is, counted from outside; the innermost of that name."""
+    return len(outer) - outer[::-1].index(name)
+
+
+def _forget(known: Known, body: P.Body) -> None:
+    """What a body sets has no one value before its next turn, or after it."""
     for s in body:
-        if isinstance(s, P.Transfer):
-            trips += [_Trip(_ITEM, (), s.span) for p in s.pipes if p.name == pipe]
-            trips += _trips(s.body, pipe, outer)
-        elif isinstance(s, P.Each | P.Blocks):
-            names = s.variables if isinstance(s, P.Each) else (s.variable,)
-            inner = _trips(s.body, pipe, (*outer, *names))
-            if inner:
-                trips.append(_Trip(_key(s, outer), inner, s.span))
-    return tuple(trips)
+        if isinstance(s, P.Set):
+            known[s.name] = None
+        for inner in P.bodies(s):
+            _forget(known, inner)
+
+
+def _pipes(body: P.Body, direction: str) -> Iterator[P.Pipe]:
+    for s in body:
+        if isinstance(s, P.Transfer) and s.direction == direction:
+            yield from s.pipes
+        for inner in P.bodies(s):
+            yield from _pipes(inner, direction)
 
 
 def _key(s: P.Each | P.Blocks, outer: tuple[str, ...]) -> Any:
@@ -45,7 +189,7 @@ def _key(s: P.Each | P.Blocks, outer: tuple[str, ...]) -> Any:
         return s.schedule.name
     if s.within is None:
         return s.axis
-    return s.axis, len(outer) - outer[::-1].index(s.within)
+    return s.axis, _place(s.within, outer)
 
 
 def _differ(
@@ -65,10 +209,13 @@ def check_agreement(scope: Scope, pipes: Sequence[P.Pipe], roles: Sequence[P.Rol
     """Reports TK109 for each pipe whose ends disagree, naming both loops; a role that takes no part at all as well."""
     by_name = {role.name: role for role in roles}
     for pipe in pipes:
-        trips = {
-            name: _trips(by_name[name].body, pipe.name)
+        walks = {
+            name: _Trips(scope, pipe.name, by_name[name])
             for name in (*pipe.producers, *pipe.consumers)
         }
+        trips = {name: walk.found() for name, walk in walks.items()}
+        if any(walk.failed for walk in walks.values()):
+            continue
         idle = [name for name in trips if not trips[name]]
         for name in idle:
             does = "puts" if name in pipe.producers else "gets"

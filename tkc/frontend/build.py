@@ -6,6 +6,7 @@ from typing import Any
 
 from lark import Token
 
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.frontend.syntax import Span, Word
 
@@ -104,8 +105,8 @@ class Builder:
         last = settings[-1].value.span if settings else span_of(name)
         return S.Role(word(name), copies, tuple(settings), body, _from(keyword, last))
 
-    def copies(self, c: list[Any]) -> Word:
-        return word(c[0])
+    def copies(self, c: list[Any]) -> S.Copies:
+        return S.Copies(word(c[0]), tuple(c[1:]))
 
     def setting(self, c: list[Any]) -> S.Setting:
         return S.Setting(word(c[0]), c[1])
@@ -152,9 +153,40 @@ class Builder:
     def evaluate(self, c: list[Any]) -> S.Evaluate:
         return S.Evaluate(c[0], c[0].span)
 
-    def word(self, c: list[Any]) -> S.Words:
-        first, second, where = c
-        return S.Words(word(first), word(second), where, _from(first, (where or word(second)).span))
+    # explicit synchronisation
+
+    def barrier(self, c: list[Any]) -> E.Barrier:
+        keyword, name, depth, *options = c
+        last = options[-1].value.span if options else depth.span if depth else span_of(name)
+        return E.Barrier(word(name), depth, tuple(options), _from(keyword, last))
+
+    def command(self, c: list[Any]) -> E.Command | S.Words:
+        first, subject, *options = c
+        last = options[-1].value.span if options else subject.span
+        return E.command(word(first), subject, tuple(options), _from(first, last))
+
+    def plain(self, c: list[Any]) -> E.Subject:
+        what, where = c
+        return E.Subject("", what, where, (), (where or what).span)
+
+    def compared(self, c: list[Any]) -> E.Subject:
+        return E.Subject(str(c[1]), c[0], c[2], (), over(c[0].span, c[2].span))
+
+    updated = compared
+
+    def copied(self, c: list[Any]) -> E.Subject:
+        return E.Subject("<-", c[0], c[1], (), over(c[0].span, c[1].span))
+
+    def phrase(self, c: list[Any]) -> E.Subject:
+        return E.Subject("", None, None, tuple(map(word, c)), _from(c[0], span_of(c[-1])))
+
+    def elect(self, c: list[Any]) -> E.Elect:
+        keyword, scope, body = c
+        last = span_of(keyword if scope is None else scope)
+        return E.Elect(word(scope) if scope is not None else None, body, _from(keyword, last))
+
+    def repeat(self, c: list[Any]) -> E.While:
+        return E.While(c[1], c[2], _from(c[0], c[1].span))
 
     # expressions
 

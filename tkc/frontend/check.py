@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import tkc.frontend.explicit_program as X
+import tkc.frontend.explicit_syntax as E
+import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.agree import check_agreement
+from tkc.frontend.carry import leave, settle
+from tkc.frontend.conditions import Condition
 from tkc.frontend.declare import Declarations
 from tkc.frontend.describe import describe
 from tkc.frontend.inline import Function
-from tkc.frontend.program import Regs, Tile
+from tkc.frontend.program import Tile
 from tkc.frontend.ragged import mask_reductions
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
     Block,
     Entry,
+    Failed,
     Index,
-    Int,
     Owned,
     Scope,
     Unknown,
@@ -28,12 +34,16 @@ from tkc.frontend.scope import (
     listed,
     plural,
 )
-from tkc.frontend.sizes import show
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Values
+from tkc.frontend.values import Values
 from tkc.frontend.writes import Writes
 
+if TYPE_CHECKING:
+    from tkc.frontend.explicit_check import Explicit
+
+MANY = 2**31
+"""Slots of a pipe whose tiles were wrong, which is reported."""
 SETTINGS = ("warps", "registers")
 STATEMENTS = (
     "assert",
@@ -49,10 +59,14 @@ STATEMENTS = (
     "put",
     "get",
     "if",
+    "barrier",
+    "elect",
+    "while",
+    *E.COMMANDS,
 )
 WORDS_LATER = ("mask", "keep")
 _DECLARATIONS = (
-    S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion,
+    S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion, E.Barrier,
 )  # fmt: skip
 _WORDS = {
     S.For: "`for`", S.Branch: "`if`", S.Copy: "a copy", S.Assign: "an assignment", S.Update: "an assignment",
@@ -72,6 +86,8 @@ def check_kernel(
     scope.functions = functions or {}
     declared = Declarations(scope, kernel, overrides)
     declared.read()
+    scope.multicast = declared.clauses.multicast
+    scope.ctas = declared.clauses.ctas
     roles: list[P.Role] = []
     whole = True
     for statement in kernel.body:
@@ -91,6 +107,13 @@ def check_kernel(
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
         )
+    if "dependent" in declared.clauses.said and not scope.awaits_grids and whole:
+        scope.error(
+            "TK106",
+            "`launch dependent` starts the kernel before the one ahead of it has ended: a role that reads what that "
+            "one wrote begins with `wait pdl`, and none does",
+            declared.clauses.said["dependent"],
+        )
     if whole and declared.whole:
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:
@@ -100,11 +123,12 @@ def check_kernel(
         kernel.name.text,
         tuple(declared.arguments),
         declared.params,
-        tuple(declared.launch),
+        tuple(declared.clauses.said),
         tuple(declared.made),
         tuple(roles),
         kernel.span,
         tuple(declared.requires),
+        declared.clauses.ctas,
     )
 
 
@@ -113,21 +137,14 @@ def _variable(word: S.Word, axis: P.Axis) -> Block | Index:
     return (Index if axis.single else Block)(word.text, axis, word.span)
 
 
-def _is_number(meaning: Any) -> bool:
-    """Whether a register variable holds one f32, or an integer that is known now."""
-    if isinstance(meaning, Int):
-        return isinstance(meaning.size, int)
-    return meaning == P.Scalar("f32")
-
-
 def _statement(s: Any) -> str:
     """A statement's kind in words."""
     if isinstance(s, S.Transfer):
         return f"`{s.items[0].direction}`"
     if isinstance(s, S.Declare):
         return f"`{s.kind}`"
-    if isinstance(s, S.Words):
-        return f"`{s.first.text}`"
+    if isinstance(s, S.Words | E.Command):
+        return f"`{s.first.text if isinstance(s, S.Words) else s.word.text}`"
     return _WORDS.get(s.__class__, f"`{s.__class__.__name__.lower()}`")
 
 
@@ -136,6 +153,16 @@ def _misspelt(scope: Scope, s: S.Words) -> None:
     near = nearest(s.first.text, [*STATEMENTS, *WORDS_LATER])
     hint = f"; did you mean `{near}`" if near else ""
     scope.error("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
+
+
+class _Opened(NamedTuple):
+    """A pipe that a put or get opens; `tiles` by the names that its block knows them by."""
+
+    direction: str
+    pipe: P.Pipe
+    tiles: tuple[Tile, ...]
+    span: Span
+    turn: tuple[int, int] | None = None
 
 
 class _Role:
@@ -149,7 +176,7 @@ class _Role:
         self.name = ""
         self.whole = True
         self.within: dict[Span, str] = {}
-        self.by_kind: dict[type, Callable[[Any], P.Statement | list[P.Statement] | None]] = {
+        self.by_kind: dict[type, Callable[[Any], Any]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
             S.Copy: writes.copy,
@@ -158,20 +185,28 @@ class _Role:
             S.Evaluate: self._evaluate,
             S.Branch: self._branch,
             S.Words: self._words,
+            E.Command: lambda s: self.explicit.command(s),
+            E.Elect: lambda s: self.explicit.elect(s),
+            E.While: lambda s: self.explicit.repeat(s),
         }
+
+    @cached_property
+    def explicit(self) -> Explicit:
+        """Loaded when a program first says something of it."""
+        from tkc.frontend.explicit_check import Explicit
+
+        return Explicit(self.scope, self.values, self._body)
 
     def check(self, role: S.Role) -> P.Role:
         self.name = role.name.text
-        if role.copies is not None:
-            self.scope.later("a role in several copies", role.copies.span)
-            self.whole = False
-            return P.Role(self.name, None, None, (), role.span)
         settings: dict[str, int] = {}
         for setting in role.settings:
             self._setting(setting, settings)
         outer = dict(self.scope.names)
+        self.scope.inside = True
         body = self._body(role.body)
         self.scope.names, self.scope.unset = outer, {}
+        self.scope.inside = False
         return P.Role(self.name, settings.get("warps"), settings.get("registers"), body, role.span)
 
     def _setting(self, setting: S.Setting, settings: dict[str, int]) -> None:
@@ -205,6 +240,7 @@ class _Role:
             except Failed:
                 self.scope.failed += 1
                 self._give_up(statement)
+                self.whole = self.whole and not any(S.items_in((statement,)))
                 continue
             if isinstance(checked, list):
                 body += checked
@@ -221,7 +257,9 @@ class _Role:
 
     # loops
 
-    def _for(self, s: S.For) -> list[P.Statement] | None:
+    def _for(self, s: S.For) -> Any:
+        if self._counts(s):
+            return self.explicit.loop(s)
         try:
             over = self._range(s)
             axes = over.axes if isinstance(over, P.Schedule) else (over,)
@@ -245,6 +283,17 @@ class _Role:
             return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
         within = self.within.get(s.span)
         return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within)]
+
+    def _counts(self, s: S.For) -> bool:
+        """Whether a loop is over integers: `range(n)`, `unroll(n)`, or listed ones."""
+        first = s.over[0].value
+        if any(a.name is not None for a in s.over):
+            return False
+        if len(s.over) > 1 or isinstance(first, S.Integer):
+            return True
+        called = isinstance(first, S.Call) and isinstance(first.function, S.Name)
+        name = first.function.text if called else ""  # type: ignore[union-attr]
+        return name in ("range", "unroll") and name not in self.scope.names
 
     def _range(self, s: S.For) -> P.Schedule | P.Axis:
         """What the loop runs over."""
@@ -297,34 +346,10 @@ class _Role:
         return P.Axis(block.axis.extent, size)
 
     def _loop(self, s: S.For, meanings: list[Any]) -> tuple[list[P.Statement], P.Body]:
-        """What stands before the loop, and its body.
+        """What stands before the loop, and its body, in which the loop's variables are defined."""
+        return settle(self.scope, s.span, lambda: self._round(s, meanings))
 
-        A number that a value of several elements takes the place of is one from the start, with the number in every
-        element: the body is then read again.
-        """
-        scope = self.scope
-        before: list[P.Statement] = []
-        while True:
-            state = (dict(scope.names), set(scope.written), dict(scope.unset), scope.failed)
-            found = len(scope.source.found.diagnostics)
-            body, grown = self._round(s, meanings)
-            if not grown:
-                return before, body
-            scope.names, scope.written, scope.unset, scope.failed = state
-            del scope.source.found.diagnostics[found:]
-            for name, type in grown.items():
-                entry = scope.names[name]
-                scope.names[name] = entry._replace(meaning=type)
-                number: P.Value = P.Variable(name, P.Scalar("f32"), entry.span)
-                if isinstance(entry.meaning, Int):
-                    number = P.Constant(float(entry.meaning.size), entry.span)  # type: ignore[arg-type]
-                before.append(P.Set(name, P.Fill(number, type, s.span), s.span))
-
-    def _round(self, s: S.For, meanings: list[Any]) -> tuple[P.Body, dict[str, Regs]]:
-        """The body, with the loop's variables defined in it, and the numbers that become values of several elements.
-
-        What the body alone sets is unset after it.
-        """
+    def _round(self, s: S.For, meanings: list[Any]) -> P.Body:
         scope = self.scope
         outer, cleared = dict(scope.names), set(scope.cleared)
         for word, meaning in zip(s.variables, meanings, strict=True):
@@ -334,95 +359,139 @@ class _Role:
         scope.loops.pop()
         scope.cleared = cleared
         inner, scope.names = scope.names, outer
-        grown: dict[str, Regs] = {}
-        for name, entry in inner.items():
-            if entry.what == REGISTER:
-                if name not in outer:
-                    scope.unset[name] = entry.span
-                elif outer[name].what == REGISTER:
-                    was, now = outer[name].meaning, entry.meaning
-                    if isinstance(now, Regs) and now.dtype == "f32" and _is_number(was):
-                        grown[name] = now
-                    else:
-                        self._carried(name, was, now, entry.span, outer[name].span)
-        return body, grown
-
-    def _carried(self, name: str, was: Any, now: Any, span: Span, before: Span) -> None:
-        """R23: a variable set before a loop and in it keeps its type."""
-        note = self.scope.note(f"`{name}` is set here before the loop", before)
-        if isinstance(was, Int) and isinstance(now, Int):
-            if was.size != now.size:
-                self.scope.later(f"an integer that changes in a loop, here `{name}`", span, note)
-        elif not isinstance(was, Unknown) and not isinstance(now, Unknown) and was != now:
-            a, b = (
-                f"the integer {show(t.size)}" if isinstance(t, Int) else str(t) for t in (was, now)
-            )
-            shapes_alone = (
-                isinstance(was, Regs) and isinstance(now, Regs) and was.dtype == now.dtype
-            )
-            self.scope.error(
-                "TK104" if shapes_alone else "TK105",
-                f"`{name}` is {a} before the loop and {b} in it: a value that a loop carries keeps its type",
-                span,
-                note,
-            )
+        leave(scope, outer, inner)
+        return body
 
     # puts and gets
 
-    def _transfer(self, s: S.Transfer) -> P.Statement | None:
+    def _transfer(self, s: S.Transfer) -> Any:
         scope = self.scope
-        opened: list[tuple[str, P.Pipe, Span]] = []
+        opened: list[_Opened] = []
         wrong = 0
+        outer = dict(scope.names)
         for item in s.items:
             try:
-                opened.append((item.direction, self._open(item), item.span))
+                opened.append(self._open(item))
             except Failed:
                 wrong += 1
         self.whole = self.whole and not wrong
         mine: dict[str, tuple[Tile, Owned]] = {}
-        for direction, pipe, span in opened:
-            for tile in pipe.tiles:
+        for direction, pipe, tiles, span, _ in opened:
+            for tile in tiles:
                 if tile.name in scope.owned:
-                    scope.later(f"`{tile.name}` in two puts or gets at once", span)
+                    self._twice(tile, scope.owned[tile.name], span)
                 else:
-                    scope.owned[tile.name] = Owned(direction, pipe, len(scope.loops), span)
+                    scope.owned[tile.name] = Owned(
+                        direction, pipe, len(scope.loops), span, scope.conditional
+                    )
                     mine[tile.name] = (tile, scope.owned[tile.name])
+            self._check_held(pipe, span)
         cleared, written, failed = scope.cleared, scope.written, scope.failed
         scope.cleared = cleared - mine.keys()
         scope.written = written - mine.keys()
         scope.lenient += wrong
-        body = self._body(s.body)
+        before: list[P.Statement] = []
+        if any(item.turn is not None for item in opened):
+            if len(s.items) > 1:
+                scope.later("a get of several pipes of which one goes by turns", s.span)
+            before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
+        else:
+            body = self._body(s.body)
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
-            written_here = scope.cleared if tile.accumulator else scope.written
+            cleared_here = tile.accumulator and tile.scale is None
+            written_here = scope.cleared if cleared_here else scope.written
             if owned.direction == "put" and name not in written_here and quiet:
                 self._unwritten(tile, owned)
             del scope.owned[name]
+            if name not in outer:
+                del scope.names[name]
         scope.cleared = cleared | (scope.cleared - mine.keys())
         scope.written = written | (scope.written - mine.keys())
-        return self._nest(opened, body, s.span)
+        nested = self._nest(opened, body, s.span)
+        return [*before, nested] if nested is not None else before
 
-    def _nest(
-        self, opened: list[tuple[str, P.Pipe, Span]], body: P.Body, span: Span
-    ) -> P.Transfer | None:
+    def _own_turn(self, block: S.Block) -> P.Body:
+        """A body that the role runs for its own items, and skips for others: as under a condition."""
+        scope = self.scope
+        outer = dict(scope.names)
+        scope.conditional += 1
+        body = self._body(block)
+        scope.conditional -= 1
+        inner, scope.names = scope.names, dict(outer)
+        leave(scope, outer, inner, "condition")
+        set_here = {n: e for n, e in inner.items() if n in outer and e.what == REGISTER}
+        scope.names = outer | set_here
+        return body
+
+    def _nest(self, opened: list[_Opened], body: P.Body, span: Span) -> P.Transfer | None:
         """One block for each run of puts or of gets, inside one another in written order."""
         made: P.Transfer | None = None
         at = len(opened)
         while at:
-            end, direction = at, opened[at - 1][0]
-            while at and opened[at - 1][0] == direction:
+            end, direction = at, opened[at - 1].direction
+            while at and opened[at - 1].direction == direction:
                 at -= 1
-            made = P.Transfer(direction, tuple(pipe for _, pipe, _ in opened[at:end]), body, span)
+            run = opened[at:end]
+            names = tuple(tile.name for item in run for tile in item.tiles)
+            pipes = tuple(x.pipe for x in run)
+            made = P.Transfer(direction, pipes, names, body, span, run[0].turn)
             body = (made,)
         return made
 
-    def _open(self, item: S.Item) -> P.Pipe:
+    def _twice(self, tile: Tile, owned: Owned, span: Span) -> None:
+        before = self.scope.note(f"`{tile.name}` is taken here", owned.span)
+        self.scope.error(
+            "TK103",
+            f"`{tile.name}` would be in two puts or gets at once: another name tells the items apart, "
+            f"as in `{owned.direction} {owned.pipe.name} as x`",
+            span,
+            before,
+        )
+
+    def _check_held(self, pipe: P.Pipe, span: Span) -> None:
+        """R9: no more items are held at once than there are slots; an accumulator's slots may be fewer than said."""
+        depths = [1 if t.accumulator else t.depth for t in pipe.tiles]
+        slots = min(depths, default=MANY)
+        held = dict.fromkeys(o.span for o in self.scope.owned.values() if o.pipe is pipe)
+        if len(held) > slots:
+            notes = [self.scope.note("one is held from here", at) for at in held if at != span]
+            has = f"{plural(slots, 'slot')}" + (
+                " for certain" if slots < pipe.tiles[0].depth else ""
+            )
+            self.scope.error(
+                "TK314",
+                f"{len(held)} items of pipe {pipe.name} are held at once, which has {has}: "
+                "the last would never come",
+                span,
+                *notes,
+            )
+
+    def _open(self, item: S.Item) -> _Opened:
+        pipe = self._pipe_of(item)
+        turn: tuple[int, int] | None = None
+        if pipe.turns and item.direction == "get":
+            turn = pipe.consumers.index(self.name), len(pipe.consumers)
+        if item.alias is None:
+            return _Opened(item.direction, pipe, pipe.tiles, item.span, turn)
+        if len(pipe.tiles) != 1:
+            self._fail(
+                "TK116",
+                f"`as {item.alias.text}` names one tile, and pipe {pipe.name} carries {len(pipe.tiles)}",
+                item.alias.span,
+            )
+        tile = pipe.tiles[0]._replace(name=item.alias.text)
+        what = "accumulator" if tile.accumulator else "shared tile"
+        if not self.scope.define(item.alias, what, tile):
+            raise Failed
+        self.scope.pipe_of[tile.name] = pipe
+        return _Opened(item.direction, pipe, (tile,), item.span, turn)
+
+    def _pipe_of(self, item: S.Item) -> P.Pipe:
         word = item.pipe.name
-        if item.alias is not None:
-            self._later(f"`{item.direction} ... as {item.alias.text}`", item.alias.span)
         if item.pipe.part is not None:
-            self._later("one of several pipes of a name", item.pipe.span)
+            self._fail("TK106", f"`{word.text}` is no family: it has no index", item.pipe.span)
         pipe = self.scope.find(word.text, word.span, ("pipe",))
         if isinstance(pipe, Unknown):
             raise Failed
@@ -449,7 +518,8 @@ class _Role:
         return pipe
 
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
-        how = f"`{tile.name} = 0`" if tile.accumulator else f"`{tile.name} <- ...`"
+        cleared = tile.accumulator and tile.scale is None
+        how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
         maybe = tile.name in self.scope.written
         told = (
             f"writes `{tile.name}` only in a loop, which may run no times"
@@ -465,7 +535,7 @@ class _Role:
 
     # the rest
 
-    def _evaluate(self, s: S.Evaluate) -> None:
+    def _evaluate(self, s: S.Evaluate) -> X.Do:
         e = s.value
         if (
             isinstance(e, S.Name)
@@ -476,25 +546,37 @@ class _Role:
         if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
             meant = "=" if e.operator == "==" else "<-"
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
-        value = describe(self.values.evaluate(e))
+        found = self.values.evaluate(e)
+        if isinstance(found, X.Atomic):
+            return X.Do(found, s.span)
+        value = describe(found)
         self._fail(
             "TK106",
             f"{value} is used for nothing: expected a copy `<-` or an assignment `=`",
             s.span,
         )
 
-    def _branch(self, s: S.Branch) -> list[P.Statement] | None:
-        """The statements of the arm that is taken, which is known at compile time; the others are not looked at."""
+    def _branch(self, s: S.Branch) -> Any:
+        """The statements of the arm that is taken where that is known at compile time: others are not looked at."""
+        arms: list[tuple[Any, S.Block]] = []
+        otherwise = s.otherwise or ()
         try:
             for condition, block in s.arms:
-                if self.values.decided(condition, "`if`"):
-                    return list(self._body(block))
+                test = self.values.evaluate(condition)
+                known = test.test if isinstance(test, Condition) else None
+                if known is True:
+                    otherwise = block
+                    break
+                if known is not False:
+                    arms.append((N.as_condition(self.values, test, condition.span), block))
         except Failed:
             self.whole = False
             for block in (*(body for _, body in s.arms), s.otherwise or ()):
                 self._body(block)
             raise
-        return list(self._body(s.otherwise or ()))
+        if not arms:
+            return list(self._body(otherwise))
+        return self.explicit.branch(arms, otherwise, s.span)
 
     def _words(self, s: S.Words) -> None:
         if s.first.text in WORDS_LATER:

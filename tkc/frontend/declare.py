@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
+from tkc.frontend.clauses import Clauses
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import Barrier
 from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
-from tkc.frontend.scope import FUNCTIONS, LATER, Int, Scope, Unknown, article, listed, plural
+from tkc.frontend.scope import FUNCTIONS, LATER, Failed, Int, Scope, Unknown, listed, plural
 from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
-from tkc.frontend.values import Failed, Values
+from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
-LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
-ACCUMULATORS = ("f32", "i32")
-ACCUMULATORS_LATER = ("f16",)
+ACCUMULATORS = ("f32", "f16", "i32")
 MAX_RANK = 5
+MAX_ARRIVALS = 2**20 - 1
+"""What an mbarrier counts to (PTX 9.7.15.16)."""
+
+
+TILES = ("group", "across", "order")
+"""Options of `tiles`."""
 
 
 class Declarations:
@@ -35,9 +43,9 @@ class Declarations:
         self.overrides = overrides
         self.roles = {s.name.text: s.name for s in kernel.body if isinstance(s, S.Role)}
         self.params: dict[str, int] = {}
-        self.launch: dict[str, Span] = {}
+        self.clauses = Clauses(scope, self.values)
         self.arguments: list[Tensor | Given] = []
-        self.made: list[Schedule | Tile | Pipe] = []
+        self.made: list[Schedule | Tile | Pipe | Barrier] = []
         self.requires: list[Require] = []
         self.whole = True
         for s in kernel.body:
@@ -46,6 +54,8 @@ class Declarations:
                     scope.coming |= {b.name.text: b.name.span for b in s.bindings}
                 case S.Declare():
                     scope.coming |= {r.name.text: r.name.span for r in s.names}
+                case E.Barrier():
+                    scope.coming[s.name.text] = s.name.span
                 case S.Schedule():
                     scope.coming[s.name.text] = s.name.span
                 case S.Pipe():
@@ -53,12 +63,13 @@ class Declarations:
                 case _:
                     continue
         self.by_kind: dict[type, Any] = {
-            S.Launch: self._launch,
+            S.Launch: self.clauses.read,
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
             S.Maps: self._maps,
             S.Assertion: self._assertion,
+            E.Barrier: self._barrier,
         }
 
     def read(self) -> None:
@@ -79,7 +90,8 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
-        self._check_tiles()
+        self.scope.broken = not self.whole
+        self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 
     def _give_up(self, statement: Any) -> None:
         """The names of a wrong declaration exist, so that their uses are not reported as well."""
@@ -87,7 +99,7 @@ class Declarations:
         words = (
             [r.name for r in statement.names] if isinstance(statement, S.Declare)
             else [statement.name.name] if isinstance(statement, S.Pipe)
-            else [statement.name] if isinstance(statement, S.Schedule)
+            else [statement.name] if isinstance(statement, S.Schedule | E.Barrier)
             else []
         )  # fmt: skip
         for word in words:
@@ -160,7 +172,9 @@ class Declarations:
             self.arguments.append(given)
 
     def _tensor(self, word: Word, type_: S.Expression) -> None:
-        dtype, axes = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
+        dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
+        if scale is not None and len(axes) < 2:
+            self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
         if not 1 <= len(axes) <= MAX_RANK:
             self._later(
                 f"a tensor of {plural(len(axes), 'axis', 'axes')}: it has 1 to {MAX_RANK}",
@@ -189,14 +203,14 @@ class Declarations:
                     axis.span,
                 )
             dims.append(size)
-        tensor = Tensor(word.text, dtype, tuple(dims), word.span)
+        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale)
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
 
     def _shaped(
         self, type_: S.Expression, head: str, example: str
-    ) -> tuple[str, list[S.Expression]]:
-        """dtype and axes of `head[dtype, axes]`."""
+    ) -> tuple[str, list[S.Expression], scaling.Scale | None]:
+        """dtype, axes and block scales of `head[dtype, axes, scale = ...]`."""
         base = (
             type_.base
             if isinstance(type_, S.Index)
@@ -215,40 +229,20 @@ class Declarations:
             near = nearest(name, [head]) if name else None
             hint = f"; did you mean `{near}`" if near else ""
             self._fail("TK106", f"expected {example}{hint}", type_.span)
-        for argument in type_.arguments:
-            if argument.name is not None:
-                self._later(f"`{argument.name.text} = ...` in a type", argument.name.span)
-        first, *axes = [a.value for a in type_.arguments] or [type_]
+        first, *axes = [a.value for a in type_.arguments if a.name is None] or [type_]
         dtype = first.text if isinstance(first, S.Name) else ""
         if dtype not in DTYPES:
             near = nearest(dtype, list(DTYPES)) if dtype else None
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
-        if DTYPES[dtype].bits < 8:
-            self._later(f"{dtype}, whose elements are smaller than a byte", first.span)
-        return dtype, axes
+        scale = scaling.scale_of(self.values, type_, dtype)
+        if DTYPES[dtype].bits < 8 and scale is None:
+            self._later(
+                f"{dtype}, whose elements are smaller than a byte, without block scales", first.span
+            )
+        return dtype, axes, scale
 
     # declarations
-
-    def _launch(self, s: S.Launch) -> None:
-        for clause in s.clauses:
-            head = clause.function if isinstance(clause, S.Call) else clause
-            name = head.text if isinstance(head, S.Name) else ""
-            if name not in LAUNCHES:
-                near = nearest(name, LAUNCHES) if name else None
-                hint = f"; did you mean `{near}`" if near else f"; there are {listed(LAUNCHES)}"
-                self.scope.error(
-                    "TK102", f"no launch clause `{name or 'of this form'}`{hint}", clause.span
-                )
-            elif name != "persistent":
-                self.scope.later(f"`launch {name}`", clause.span)
-            elif clause is not head:
-                self.scope.error("TK116", "`launch persistent` takes no values", clause.span)
-            elif name in self.launch:
-                before = self.scope.note("said here before", self.launch[name])
-                self.scope.error("TK103", f"`launch {name}` is said twice", clause.span, before)
-            else:
-                self.launch[name] = clause.span
 
     def axis(self, e: S.Expression) -> Axis:
         """`blocks(M, BM)`, or an integer expression, whose elements are the items."""
@@ -286,7 +280,7 @@ class Declarations:
 
     def _assertion(self, s: S.Assertion) -> None:
         """False at compile time is an error here; what only the launch knows is checked there."""
-        test = self.values.condition(s.condition).test
+        test = self.values.test(s.condition)
         text = self.scope.source.excerpt(s.condition.span)
         if test is False:
             known = ", ".join(f"{n} = {v}" for n, v in self.params.items() if n in text)
@@ -304,7 +298,7 @@ class Declarations:
             self._later("a schedule with arguments", s.span)
         if s.where is not None:
             self._later("`where` in a schedule", s.where.span)
-        group = 1
+        group, across = 1, None
         value = s.value
         name = (
             value.function.text
@@ -319,11 +313,13 @@ class Declarations:
                 option = argument.name.text
                 if option == "group":
                     group = self.values.number(argument.value, "the group of a schedule")
+                elif option == "across":
+                    across = self._across(s, argument.value)
                 elif option == "order":
                     self._later("the order of a schedule", argument.name.span)
                 else:
-                    near = nearest(option, ["group", "order"])
-                    hint = f"; did you mean `{near}`" if near else "; there are `group` and `order`"
+                    near = nearest(option, TILES)
+                    hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
                     self._fail(
                         "TK102", f"`tiles` has no option `{option}`{hint}", argument.name.span
                     )
@@ -347,9 +343,22 @@ class Declarations:
                 f"schedule {s.name.text} names {plural(len(s.axes), 'axis', 'axes')} of {len(axes)}",
                 s.name.span,
             )
-        made = Schedule(s.name.text, tuple(axes), group, s.name.span)
+        if across is not None and across < len(axes) and axes[across].single:
+            self._later(
+                "a cluster across single elements: `across` is an axis of `blocks`", value.span
+            )
+        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
+
+    def _across(self, s: S.Schedule, e: S.Expression) -> int:
+        """`across = m`: the axis of that variable."""
+        names = [axis.text for axis in s.axes]
+        if not isinstance(e, S.Name) or e.text not in names:
+            self._fail(
+                "TK102", f"`across` names a variable of the schedule: {listed(names)}", e.span
+            )
+        return names.index(e.text)
 
     def _tiles(self, s: S.Declare) -> None:
         accumulator = s.kind == "accum"
@@ -363,7 +372,15 @@ class Declarations:
         if isinstance(type_, S.Binary) and type_.operator == "*":
             depth = self.values.number(type_.right, "the number of slots")
             type_ = type_.left
-        dtype, axes = self._shaped(
+        if accumulator and isinstance(type_, S.Index) and _head(type_) == "scales":
+            scale, shape = scaling.scales_tile(self.values, type_)
+            for reference in s.names:
+                name = reference.name
+                tile = Tile(name.text, True, scale[0], shape, depth, name.span, scale)
+                if self.scope.define(name, what, tile):
+                    self.made.append(tile)
+            return
+        dtype, axes, scale = self._shaped(
             type_, "tile", f"`{s.kind} {s.names[0].name.text}: tile[dtype, rows, columns] * slots`"
         )
         vector = _head(type_) == "vector"
@@ -374,19 +391,43 @@ class Declarations:
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype not in ACCUMULATORS:
-            if dtype in ACCUMULATORS_LATER:
-                self._later(f"an accumulator of {dtype}", type_.span)
             self._fail(
-                "TK105", f"an accumulator is f32, or i32 of s8 and u8, not {dtype}", type_.span
+                "TK105",
+                f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {dtype}",
+                type_.span,
             )
-        shape: list[int] = []
-        for axis in axes:
-            shape.append(self.values.number(axis, "an extent of a tile"))
+        shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
+        if scale is not None:
+            if accumulator or vector:
+                self._fail("TK106", "block scales belong to shared tiles", type_.span)
+            scaling.check_tile(self.scope, scale, shape, type_.span)
         for reference in s.names:
             name = reference.name
-            tile = Tile(name.text, accumulator, dtype, tuple(shape), depth, name.span)
+            tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
+
+    def _barrier(self, s: E.Barrier) -> None:
+        depth = 1 if s.depth is None else self.values.number(s.depth, "the number of barriers")
+        count: int | None = None
+        for option in s.options:
+            name = option.name.text if option.name is not None else ""
+            if name != "count" or count is not None:
+                self._fail("TK116", "barriers take one option, `count = arrivals`", s.span)
+            count = self.values.number(option.value, "the arrivals that a phase takes")
+        if count is None:
+            self._fail(
+                "TK116",
+                f"barrier {s.name.text} says how many arrivals a phase takes: `count = 1`",
+                s.span,
+            )
+        if count > MAX_ARRIVALS:
+            self._fail(
+                "TK209", f"a phase takes at most {MAX_ARRIVALS} arrivals, not {count}", s.span
+            )
+        made = Barrier(s.name.text, depth, count, s.name.span)
+        if self.scope.define(s.name, "barrier", made):
+            self.made.append(made)
 
     def _pipe(self, s: S.Pipe) -> None:
         for reference in (s.name, *s.tiles, *s.producers, *s.consumers):
@@ -394,13 +435,18 @@ class Declarations:
                 self._later("several pipes, tiles or roles of one name", reference.span)
         if s.turns is not None:
             words = tuple(w.text for w in s.turns)
-            if words == ("by", "turns"):
-                self._later("`by turns`", s.turns[0].span)
-            self._fail(
-                "TK101",
-                f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
-                s.turns[0].span,
-            )
+            if words != ("by", "turns"):
+                self._fail(
+                    "TK101",
+                    f"unexpected `{' '.join(words)}`: a pipe may end in `by turns`",
+                    s.turns[0].span,
+                )
+            if len(s.consumers) < 2:
+                self._fail(
+                    "TK116",
+                    f"one role alone, `{s.consumers[0].name.text}`, takes no turns: two or more do",
+                    s.consumers[0].span,
+                )
         name = s.name.name
         tiles = [self._tile_of(r) for r in s.tiles]
         producers, consumers = (
@@ -414,12 +460,17 @@ class Declarations:
             if reference.name.text in producers:
                 self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         kept = [t for t in tiles if t is not None]
-        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span)
+        turns = s.turns is not None
+        if turns:
+            self._check_turns(s, kept)
+        pipe = Pipe(name.text, tuple(kept), producers, consumers, name.span, turns)
         for tile, reference in zip(tiles, s.tiles, strict=True):
             if tile is not None:
                 self._carry(pipe, tile, reference)
         if len({t.accumulator for t in kept}) > 1:
             self._later("a pipe of shared tiles and accumulators", s.span)
+        if len({scaling.holds_scales(t) for t in kept}) > 1:
+            self._later("a pipe of accumulators and scales", s.span)
         if len({t.depth for t in kept}) > 1:
             told = ", ".join(f"{t.name} * {t.depth}" for t in kept)
             notes = [
@@ -430,6 +481,21 @@ class Declarations:
             )
         if self.scope.define(name, "pipe", pipe):
             self.made.append(pipe)
+
+    def _check_turns(self, s: S.Pipe, tiles: list[Tile]) -> None:
+        """A slot is always for the same role, which so sees each of its phases: a parity tells the last two apart."""
+        roles = len(s.consumers)
+        for tile in tiles:
+            if tile.accumulator:
+                self._later(f"accumulator {tile.name} in a pipe by turns", s.name.span)
+            if tile.depth % roles:
+                self.scope.error(
+                    "TK104",
+                    f"pipe {s.name.name.text} goes by turns of {plural(roles, 'role')}, and `{tile.name}` has "
+                    f"{plural(tile.depth, 'slot')}: a multiple of {roles} fits",
+                    s.name.span,
+                    self.scope.note(f"{tile.name} * {tile.depth}", tile.span),
+                )
 
     def _tile_of(self, reference: S.Reference) -> Tile | None:
         word = reference.name
@@ -463,18 +529,6 @@ class Declarations:
             self.scope.later(f"a tile in two pipes, here `{tile.name}`", reference.span, before)
         else:
             self.scope.pipe_of[tile.name] = pipe
-
-    def _check_tiles(self) -> None:
-        """A tile is used inside puts and gets only, so one that no pipe carries could not be."""
-        broken = any(
-            isinstance(e.meaning, Unknown) and e.what == "name" for e in self.scope.names.values()
-        )
-        for tile in self.made:
-            if isinstance(tile, Tile) and tile.name not in self.scope.pipe_of and not broken:
-                what = self.scope.names[tile.name].what
-                self.scope.later(
-                    f"{article(what)} that no pipe carries, here `{tile.name}`", tile.span
-                )
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
         self.scope.error(code, message, span, *notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend.conditions import Condition
@@ -29,10 +30,42 @@ def describe(x: Any) -> str:
             return f"the integer {show(x.size)}"
         case Constant():
             return f"the number {x.value:g}"
+        case X.Spot():
+            return f"an element of {x.place.tile.name}"
+        case Slice() if not x.shape:
+            return f"an element of {x.tensor}, {x.dtype}"
         case Slice():
             return f"a slice of {x.tensor}, {x.dtype} {list(x.shape)}"
+        case Tile() if x.accumulator and x.scale is not None:
+            return f"the scales {x.name}"
+        case P.Scales():
+            return f"the scales of {describe(x.tile)}"
+        case P.Scaled():
+            return f"{describe(x.tile)} with its scales"
         case Tile():
             return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
+        case X.Place():
+            return f"a slot of {x.tile.name}"
+        case X.Barrier():
+            return f"the barrier {x.name}"
+        case X.Entry():
+            return f"the barrier {x.barrier.name}"
+        case X.Part():
+            return f"a part of the block {x.block}"
+        case X.Identity():
+            return f"the {x.which}'s number"
+        case (
+            P.Variable()
+            | P.Apply()
+            | X.Number()
+            | X.BlockNumber()
+            | X.Element()
+            | X.Atomic()
+            | X.Choose()
+        ) if x.type == X.I32:
+            return "an integer of the kernel"
+        case P.Apply() | X.Choose() if x.type == X.I1:
+            return "a condition"
         case Transposed():
             return f"the transpose of {x.tile.name}"
         case Product():

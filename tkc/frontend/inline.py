@@ -69,7 +69,8 @@ def _body(values: Values, define: S.Define) -> Any:
         if not isinstance(statement, S.Assign) or not isinstance(statement.target, S.Name):
             scope.error(
                 "TK101",
-                "a function holds `name = value` and ends in `return value`",
+                "a function holds `name = value` and ends in `return value` where it is part of an expression; "
+                "with other statements its call stands alone, or alone behind `x =`",
                 statement.span,
             )
             raise Failed

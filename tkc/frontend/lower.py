@@ -7,6 +7,7 @@ declarations; then the roles.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -20,35 +21,47 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
+    i1,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Span
 from tkc.ir.contract import to_attribute
+from tkc.ir.emit import as_hint
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
 from tkc.ir.tile import loops as L
 from tkc.ir.tile import ops as T
 from tkc.ir.tile import vectors as V
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
     PipeType,
     RegsType,
+    ScaleAttr,
     ScheduleType,
     SharedType,
     SliceType,
     TensorType,
 )
 
-_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32}
+_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32, "i1": i1}
+
+
+def _explicit() -> Any:
+    """The way of explicit code, loaded when a program has some."""
+    import tkc.frontend.explicit_lower as explicit
+
+    return explicit
 
 
 def lower_file(file: str, kernels: Sequence[P.Kernel]) -> ModuleOp:
@@ -79,6 +92,8 @@ class _Kernel:
         self.sizes: dict[Size, SSAValue] = {}
         self.flow = Flow(())
         self.made: dict[int, SSAValue] = {}
+        self.role_name = ""
+        self.sites: dict[str, int] = {}
 
     # operations
 
@@ -97,13 +112,13 @@ class _Kernel:
         operands: Sequence[SSAValue] = (),
         types: Sequence[Attribute] = (),
         properties: dict[str, Attribute] | None = None,
-        region: Region | None = None,
+        region: Region | Sequence[Region] | None = None,
         name: str | None = None,
     ) -> Operation:
-        regions = () if region is None else (region,)
+        regions = () if region is None else (region,) if isinstance(region, Region) else region
         op = construct(kind, operands, types, properties or {}, self.at(span), regions)
         if name is not None and types:
-            op.results[0].name_hint = name
+            op.results[0].name_hint = as_hint(name)
         self.block.append(op)
         return op
 
@@ -125,7 +140,7 @@ class _Kernel:
         """A region of one block with those arguments, whose operations `fill` emits."""
         block = Block(arg_types=[type for _, type, _ in arguments])
         for argument, (name, _, span) in zip(block.args, arguments, strict=True):
-            argument.name_hint = name
+            argument.name_hint = as_hint(name)
             argument.location = self.at(span)
         outer, self.block = self.block, []
         fill(block.args)
@@ -163,7 +178,7 @@ class _Kernel:
                 "params": DictionaryAttr(
                     {name: _integer(n, i64) for name, n in kernel.params.items()}
                 ),
-                "launch": DictionaryAttr({clause: UnitAttr() for clause in kernel.launch}),
+                "launch": DictionaryAttr(_launch(kernel)),
             },
             region=self.region(arguments, fill),
         )
@@ -189,7 +204,7 @@ class _Kernel:
             self.sizes[size] = found
         return found
 
-    def declare(self, d: P.Schedule | P.Tile | P.Pipe) -> None:
+    def declare(self, d: P.Schedule | P.Tile | P.Pipe | X.Barrier) -> None:
         name = StringAttr(d.name)
         match d:
             case P.Schedule():
@@ -198,6 +213,8 @@ class _Kernel:
                     "sizes": ArrayAttr([_integer(axis.size) for axis in d.axes]),
                     "group": _integer(d.group),
                 }
+                if d.across is not None:
+                    properties["across"] = _integer(d.across)
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
                 made = self.value(
                     T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name
@@ -205,7 +222,11 @@ class _Kernel:
             case P.Tile():
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
+                if d.scale is not None and not d.accumulator:
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
                 made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
+            case X.Barrier():
+                made = _explicit().barrier(self, d)
             case P.Pipe():
                 made = self.value(
                     T.PipeOp,
@@ -216,13 +237,21 @@ class _Kernel:
                         "sym_name": name,
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
                         "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
+                        **({"turns": UnitAttr()} if d.turns else {}),
                     },
                     name=d.name,
                 )
         self.values[d.name] = made
 
+    def site(self, what: str) -> StringAttr:
+        """A name for a place where explicit code synchronises, which every later pass keeps."""
+        base = f"{self.role_name}.user.{what}"
+        self.sites[base] = self.sites.get(base, 0) + 1
+        return StringAttr(base if self.sites[base] == 1 else f"{base}.{self.sites[base]}")
+
     def role(self, role: P.Role) -> None:
         self.flow = Flow(role.body)
+        self.role_name = role.name
         properties: dict[str, Attribute] = {"sym_name": StringAttr(role.name)}
         if role.warps is not None:
             properties["warps"] = _integer(role.warps)
@@ -245,16 +274,23 @@ class _Kernel:
             match s:
                 case P.Set():
                     self.values[s.name] = value = self.expression(s.value)
-                    if not isinstance(s.value, P.Variable | P.Given):
-                        value.name_hint = s.name
+                    if not isinstance(s.value, P.Variable | P.Given | X.Number):
+                        value.name_hint = as_hint(s.name)
                 case P.Move():
                     source = self.place(s.source)
-                    properties = {"add": UnitAttr()} if s.add else {}
+                    properties: dict[str, Attribute] = {"add": UnitAttr()} if s.add else {}
+                    if s.multicast:
+                        properties["multicast"] = UnitAttr()
+                    if s.hint:
+                        properties["hint"] = StringAttr(s.hint)
                     self.emit(
                         T.CopyOp, s.span, [source, self.place(s.destination)], properties=properties
                     )
                 case P.Clear():
                     self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
+                case P.CopyScales():
+                    operands = [self.values[s.source], self.values[s.destination]]
+                    self.emit(CopyScalesOp, s.span, operands)
                 case P.Multiply():
                     self.multiply(s)
                 case P.Each():
@@ -268,6 +304,8 @@ class _Kernel:
                     self.loop(kind, s, over, (s.variable,), (s.axis,), size)
                 case P.Transfer():
                     self.transfer(s)
+                case _:
+                    _explicit().statement(self, s)
 
     def multiply(self, s: P.Multiply) -> None:
         d = self.values[s.d]
@@ -277,6 +315,10 @@ class _Kernel:
             "trans_a": _integer(int(s.transpose_a)),
             "trans_b": _integer(int(s.transpose_b)),
         }
+        if s.scales is not None:
+            names = (s.a, s.scales[0], s.b, s.scales[1])
+            self.emit(ScaledMmaOp, s.span, [d, *(self.values[n] for n in names)])
+            return
         self.emit(T.MmaOp, s.span, [d, self.values[s.a], self.values[s.b]], properties=properties)
 
     def loop(
@@ -312,34 +354,42 @@ class _Kernel:
 
     def transfer(self, s: P.Transfer) -> None:
         names = self.flow.names(s)
-        tiles = [tile.name for pipe in s.pipes for tile in pipe.tiles]
+        declared = [self.values[tile.name] for pipe in s.pipes for tile in pipe.tiles]
         outer = dict(self.values)
         types: list[Attribute] = []
 
         def fill(slots: Sequence[SSAValue]) -> None:
-            self.values.update(zip(tiles, slots, strict=True))
+            self.values.update(zip(s.tiles, slots, strict=True))
             self.body(s.body)
             handed = [self.values[n] for n in names]
             types.extend(v.type for v in handed)
             self.emit(T.YieldOp, s.span, handed)
 
-        region = self.region([(n, outer[n].type, s.span) for n in tiles], fill)
+        arguments = [(n, d.type, s.span) for n, d in zip(s.tiles, declared, strict=True)]
+        region = self.region(arguments, fill)
         self.values = outer
         kind = T.PutOp if s.direction == "put" else T.GetOp
-        op = self.emit(kind, s.span, [self.values[p.name] for p in s.pipes], types, region=region)
+        pipes = [self.values[p.name] for p in s.pipes]
+        if s.turn is not None:
+            make = (kind, pipes, types, region)
+            op = _explicit().turn(self, s, names, make)
+        else:
+            op = self.emit(kind, s.span, pipes, types, region=region)
         self.bind(names, op)
 
     def bind(self, names: Sequence[str], op: Operation) -> None:
         for name, result in zip(names, op.results, strict=True):
-            result.name_hint = name
+            result.name_hint = as_hint(name)
             self.values[name] = result
 
-    def index(self, i: str | P.Part | tuple[Size], span: Span) -> SSAValue:
-        """A block, a part of one, or an integer."""
+    def index(self, i: Any, span: Span) -> SSAValue:
+        """A block, a part of one, or an integer, as `Slice` holds it."""
         if isinstance(i, str):
             return self.values[i]
+        if isinstance(i, X.Part):
+            return _explicit().part(self, i)
         if not isinstance(i, P.Part):
-            return self.size(i[0], span)
+            return self.size(i[0], span) if len(i) == 1 else self.expression(i)
         whole = self.values[i.block]
         assert isinstance(whole.type, BlockType)
         size, extent = whole.type.size.data // i.count, whole.type.extent.data
@@ -354,7 +404,7 @@ class _Kernel:
             return self.expression(x)
         indices = [self.index(i, x.span) for i in x.indices]
         operands = [self.values[x.tensor], *indices]
-        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape))
+        return self.value(T.SliceOp, x.span, operands, SliceType.of(x.dtype, x.shape, _scale(x)))
 
     # expressions
 
@@ -396,6 +446,8 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case _:
+                return _explicit().value(self, x)
 
     def reduce(self, x: P.Reduce) -> SSAValue:
         mask: list[SSAValue] = []
@@ -422,10 +474,20 @@ class _Kernel:
         return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
 
 
+def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
+    """The clauses; a cluster of one CTA is none."""
+    clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
+    return clauses if kernel.ctas == 1 else {**clauses, "cluster": _integer(kernel.ctas)}
+
+
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
-        return TensorType.of(argument.dtype, argument.dims)
+        return TensorType.of(argument.dtype, argument.dims, _scale(argument))
     return _SCALARS[argument.type.dtype]
+
+
+def _scale(x: P.Tensor | P.Slice) -> ScaleAttr | None:
+    return None if x.scale is None else ScaleAttr.of(*x.scale)
 
 
 def _block(axis: P.Axis) -> Attribute:

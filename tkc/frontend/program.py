@@ -40,10 +40,13 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
+    """`scale`: the dtype of its block scales, and the elements of a block."""
+
     name: str
     dtype: str
     dims: tuple[int | str, ...]
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 class Given(NamedTuple):
@@ -67,10 +70,11 @@ class Schedule(NamedTuple):
     axes: tuple[Axis, ...]
     group: int
     span: Span
+    across: int | None = None
 
 
 class Tile(NamedTuple):
-    """A ring of shared tiles, or of accumulators."""
+    """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales."""
 
     name: str
     accumulator: bool
@@ -78,6 +82,7 @@ class Tile(NamedTuple):
     shape: tuple[int, ...]
     depth: int
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 class Pipe(NamedTuple):
@@ -86,6 +91,7 @@ class Pipe(NamedTuple):
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     span: Span
+    turns: bool = False
 
 
 # --- values ---
@@ -185,6 +191,7 @@ class Slice(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     span: Span
+    scale: tuple[str, int] | None = None
 
 
 # --- statements ---
@@ -213,15 +220,27 @@ class Multiply(NamedTuple):
     transpose_b: bool
     fresh: bool
     span: Span
+    scales: tuple[str, str] | None = None
+
+
+class CopyScales(NamedTuple):
+    """`sa <- a.scales`: block scales from a shared tile to tensor memory."""
+
+    destination: str
+    source: str
+    span: Span
 
 
 class Move(NamedTuple):
-    """`destination <- source`, or `+=` where `add`; a str is a shared tile."""
+    """`destination <- source`, or `+=` where `add`; a str is a shared tile. `multicast`: for the whole cluster.
+    `hint`: a priority in the L2 cache."""
 
     destination: Slice | str
     source: Slice | str | Value
     span: Span
     add: bool = False
+    multicast: bool = False
+    hint: str = ""
 
 
 class Each(NamedTuple):
@@ -244,12 +263,17 @@ class Blocks(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """`put` or `get` of pipes."""
+    """`put` or `get` of pipes; `tiles` are the names that the body knows their tiles by, pipe by pipe.
+
+    `turn`: which of how many roles this one is, where items go to one after another and others pass.
+    """
 
     direction: str
     pipes: tuple[Pipe, ...]
+    tiles: tuple[str, ...]
     body: Body
     span: Span
+    turn: tuple[int, int] | None = None
 
 
 class Role(NamedTuple):
@@ -276,10 +300,11 @@ class Kernel(NamedTuple):
     roles: tuple[Role, ...]
     span: Span
     requires: tuple[Require, ...] = ()
+    ctas: int = 1
 
 
 class Product(NamedTuple):
-    """`a @ b`, each tile with whether it is transposed."""
+    """`a @ b`, each tile with whether it is transposed; `scales` where the program says where those are."""
 
     a: Tile
     transpose_a: bool
@@ -287,8 +312,31 @@ class Product(NamedTuple):
     transpose_b: bool
     shape: tuple[int, int]
     span: Span
+    scales: tuple[Tile, Tile] | None = None
+
+
+class Scales(NamedTuple):
+    """`a.scales`, `a[slot].scales`: the block scales in a slot of a shared tile."""
+
+    tile: Any
+    span: Span
+
+
+class Scaled(NamedTuple):
+    """`a.scaled(sa)`, `a[slot].scaled(sa[slot])`: a tile whose block scales are in a slot of tensor memory."""
+
+    tile: Any
+    scales: Any
+    span: Span
 
 
 class Transposed(NamedTuple):
-    tile: Tile
+    tile: Tile | Scaled
     span: Span
+
+
+def bodies(s: Any) -> "tuple[Body, ...]":
+    """The bodies in a statement: of a loop, a put or get, an election, or the two of a condition."""
+    if hasattr(s, "body"):
+        return (s.body,)
+    return (s.then, s.otherwise) if hasattr(s, "otherwise") else ()

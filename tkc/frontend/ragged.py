@@ -1,7 +1,8 @@
 """R24: reductions learn which block their columns are of, so that columns beyond the axis count as the neutral element.
 
-A role that gets a tile finds the block in its own loops: the roles at the ends of a pipe run the same loops round its
-items (R6), so the n-th loop round the put is the n-th round the get.
+A role that gets a tile finds the block in its own loops: the roles at the ends of a pipe have the same items in the
+same loops (R6), so the k-th get is of what the k-th put wrote, and the n-th loop round the one is the n-th round the
+other.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 
-Loop = P.Each | P.Blocks
+Loop = P.Each | P.Blocks | X.Range
 
 
 class _Place(NamedTuple):
@@ -36,26 +38,39 @@ class _Item(NamedTuple):
     loops: tuple[Loop, ...]
 
 
+class _Slot(NamedTuple):
+    """A tile of a put or get: tile number `tile` of the pipe in the role's `item`-th put or get of it."""
+
+    pipe: P.Pipe
+    item: int
+    tile: int
+
+
 def _items(body: P.Body, loops: tuple[Loop, ...] = ()) -> Iterator[_Item]:
     for s in body:
         if isinstance(s, P.Transfer):
             yield _Item(s, loops)
             yield from _items(s.body, loops)
-        elif isinstance(s, P.Each | P.Blocks):
-            yield from _items(s.body, (*loops, s))
+        else:
+            here = (*loops, s) if isinstance(s, Loop) else loops
+            for inner in P.bodies(s):
+                yield from _items(inner, here)
 
 
 def _inside(body: P.Body) -> Iterator[P.Statement]:
     for s in body:
         yield s
-        if isinstance(s, P.Each | P.Blocks | P.Transfer):
-            yield from _inside(s.body)
+        for inner in P.bodies(s):
+            yield from _inside(inner)
+
+
+_ELEMENT = P.Axis(1, 1, True)
 
 
 def _variables(loop: Loop) -> tuple[tuple[str, P.Axis], ...]:
     if isinstance(loop, P.Each):
         return tuple(zip(loop.variables, loop.schedule.axes, strict=True))
-    return ((loop.variable, loop.axis),)
+    return ((loop.variable, loop.axis if isinstance(loop, P.Blocks) else _ELEMENT),)
 
 
 def _find(name: str, loops: Sequence[Loop]) -> _Place | None:
@@ -86,22 +101,33 @@ class _Blocks:
     """What the axes of the tiles of a kernel are blocks of."""
 
     def __init__(self, roles: Sequence[P.Role]) -> None:
-        self.items = {role.name: list(_items(role.body)) for role in roles}
-        self.known: dict[tuple[str, str], Axes] = {}
+        self.slots: dict[int, tuple[_Slot, ...]] = {}
+        """What the names of a put or get are, by its identity."""
+        self.puts: dict[tuple[str, str], list[tuple[_Item, int]]] = {}
+        """By role and pipe: each put or get of it, and where in its names the pipe's tiles begin."""
+        for role in roles:
+            for item in _items(role.body):
+                self._number(role, item)
+        self.known: dict[_Slot, Axes] = {}
 
-    def axes(self, pipe: P.Pipe, tile: str) -> Axes:
-        """By the loops round an item of the pipe; nothing where two puts differ or the role computes the tile."""
-        key = (pipe.name, tile)
-        if key not in self.known:
-            self.known[key] = ()
-            found = [
-                axes
-                for item in self.items.get(pipe.producers[0], ())
-                if pipe in item.block.pipes
-                for axes in self._written(item, tile)
-            ]
-            self.known[key] = found[0] if found and all(a == found[0] for a in found) else ()
-        return self.known[key]
+    def _number(self, role: P.Role, item: _Item) -> None:
+        slots: list[_Slot] = []
+        for pipe in item.block.pipes:
+            known = self.puts.setdefault((role.name, pipe.name), [])
+            known.append((item, len(slots)))
+            slots += [_Slot(pipe, len(known) - 1, j) for j in range(len(pipe.tiles))]
+        self.slots[id(item.block)] = tuple(slots)
+
+    def axes(self, slot: _Slot) -> Axes:
+        """By the loops round the put that fills a slot; nothing where the role computes the tile."""
+        if slot not in self.known:
+            self.known[slot] = ()
+            puts = self.puts.get((slot.pipe.producers[0], slot.pipe.name), [])
+            if slot.item < len(puts):
+                item, first = puts[slot.item]
+                found = list(self._written(item, item.block.tiles[first + slot.tile]))
+                self.known[slot] = found[0] if found and all(a == found[0] for a in found) else ()
+        return self.known[slot]
 
     def _written(self, item: _Item, tile: str) -> Iterator[Axes]:
         for s in _inside(item.block.body):
@@ -121,11 +147,10 @@ class _Blocks:
         for name, transposed, axis in ((s.a, s.transpose_a, 0), (s.b, s.transpose_b, 1)):
             place: _Place | None = None
             for inner in _items(item.block.body, item.loops):
-                for pipe in inner.block.pipes:
-                    if any(t.name == name for t in pipe.tiles):
-                        axes = self.axes(pipe, name)
-                        if axes:
-                            place = axes[1 - axis if transposed else axis]
+                slots = zip(inner.block.tiles, self.slots[id(inner.block)], strict=True)
+                axes = next((self.axes(slot) for tile, slot in slots if tile == name), ())
+                if axes:
+                    place = axes[1 - axis if transposed else axis]
             made.append(place if place is not None and place.loop < len(item.loops) else None)
         return tuple(made)
 
@@ -149,19 +174,25 @@ class _Role:
                 return s._replace(value=value)
             case P.Move() if not isinstance(s.source, P.Slice | str):
                 return s._replace(source=self._value(s.source))
-            case P.Each() | P.Blocks():
+            case P.Each() | P.Blocks() | X.Range():
                 return s._replace(body=self.body(s.body, (*loops, s)))
+            case X.If():
+                then, otherwise = (self.body(b, loops) for b in (s.then, s.otherwise))
+                return s._replace(then=then, otherwise=otherwise)
+            case X.While() | X.Elect():
+                return s._replace(body=self.body(s.body, loops))
+            case X.Fill():
+                return s._replace(source=self._value(s.source))
             case P.Transfer():
-                for pipe in s.pipes:
-                    for tile in pipe.tiles:
-                        self.tiles[tile.name] = self._last(pipe, tile, loops)
+                for tile, slot in zip(s.tiles, self.blocks.slots[id(s)], strict=True):
+                    self.tiles[tile] = self._last(slot, loops)
                 return s._replace(body=self.body(s.body, loops))
             case _:
                 return s
 
-    def _last(self, pipe: P.Pipe, tile: P.Tile, loops: tuple[Loop, ...]) -> _Columns | None:
+    def _last(self, slot: _Slot, loops: tuple[Loop, ...]) -> _Columns | None:
         """The loop variable here that the tile's last axis is a block of."""
-        axes = self.blocks.axes(pipe, tile.name)
+        axes = self.blocks.axes(slot)
         place = axes[-1] if axes else None
         if place is None or place.loop >= len(loops):
             return None
@@ -219,7 +250,7 @@ def _reduces(body: P.Body) -> bool:
     return any(
         _has_reduce(s.value if isinstance(s, P.Set) else s.source)
         for s in _inside(body)
-        if isinstance(s, P.Set | P.Move)
+        if isinstance(s, P.Set | P.Move | X.Fill)
     )
 
 

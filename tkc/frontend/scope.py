@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
@@ -14,14 +14,14 @@ from tkc.ir.tile.types import DTYPES
 
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "exp2": 1, "log": 1, "log2": 1, "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "abs": 1, "min": 2, "max": 2,
-    "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
+    "finite": 1, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
     "row_max": 1, "row_min": 1, "row_sum": 1, "row": 1, "column": 1, "full": 1,
 }  # fmt: skip
 """Functions and how many arguments each takes; dtypes are functions of one, too."""
 
 LATER = (
-    "col_max", "col_sum", "finite", "guard_div", "causal", "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "atomic_add", "reduce", "wait", "arrive",
+    "col_max", "col_sum", "guard_div", "causal", "copy", "transpose", "iota",
+    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
@@ -38,8 +38,8 @@ RESERVED = {
     "sm_count",
     "max_clusters",
     "WARP_SZ",
-}
-"""Plain names to the grammar that a program may not give another meaning."""
+} - {"full"}
+"""Plain names to the grammar that a program may not give another meaning; `full`, everybody's barrier, it may."""
 
 
 MAX_MESSAGE = 400
@@ -96,12 +96,13 @@ class Entry(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """A tile inside a put or get: by which word, of which pipe, and how many loops stand round the block."""
+    """A tile inside a put or get: by which word, of which pipe, and how many loops and conditions stand round it."""
 
     direction: str
     pipe: Pipe
     loops: int
     span: Span
+    conditions: int = 0
 
 
 def article(phrase: str) -> str:
@@ -125,7 +126,10 @@ class Scope:
     `cleared` the accumulators that a `= 0` dominates; `loops` the loops round a statement; `unset` the variables that
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
-    those of the file, `calls` the ones being evaluated.
+    those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
+    `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
+    a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
+    or a lane of each warp; `awaits_grids`: a role waits for the grids before.
     """
 
     def __init__(self, source: Source) -> None:
@@ -142,6 +146,13 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
+        self.conditional = 0
+        self.inside = False
+        self.ctas = 1
+        self.awaits_grids = False
+        self.alone = ""
+        self.broken = False
+        self.multicast: Callable[[Span], bool] | None = None
 
     # reporting
 

@@ -15,6 +15,7 @@ from lark.lexer import PatternStr
 
 from tkc.diagnostics import Location, nearest
 from tkc.frontend.build import over, span_of
+from tkc.frontend.explicit_syntax import COMMANDS
 from tkc.frontend.layout import Layout
 from tkc.frontend.source import Source, clipped
 from tkc.frontend.tokens import parser, tokenize
@@ -28,6 +29,7 @@ _KERNEL = "a kernel begins as `kernel name(A: global[bf16, M, K], scale: f32):`"
 _ROLE = "a role begins as `role load:` or `role store, warps 4, registers 232:`"
 _PIPE = "a pipe is declared as `pipe inputs(a, b): load -> math`"
 _PARAM = "a param is declared as `param BM = 128, BN = 256`"
+_BARRIER = "barriers are declared as `barrier full * STAGES, count = 1`"
 _FILE = "a file holds kernels, functions and imports, each at the left margin"
 
 OUTSIDE: dict[str, str] = {
@@ -119,6 +121,14 @@ INSIDE: dict[str, str] = {
     "x = y = 2": "`=` stands once in a line",
     "x = 2 ** 3": "the language has no `**`",
     "x++": "the language has no `++`",
+    "x = a && b": "`and` joins conditions, `&` the bits of integers",
+    "barrier:": _BARRIER,
+    "barrier full = 1": _BARRIER,
+    "barrier full[2]": _BARRIER,
+    "barrier full(1)": _BARRIER,
+    "while:": "a loop on a condition is written `while condition:`",
+    "elect thread, 1:": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp)",
+    "elect (1):": "an election is `elect:` (one thread of the role) or `elect warp:` (a lane of each warp)",
     "x = a if b": "a choice is written `x if condition else y`",
 }
 """Lines in a kernel."""
@@ -166,6 +176,7 @@ _NAMES = {
     "LPAR": "`(`", "RPAR": "`)`", "LSQB": "`[`", "RSQB": "`]`", "COLON": "`:`", "COMMA": "`,`", "EQUAL": "`=`",
     "SEMICOLON": "`;`", "DOT": "`.`", "COMPARE": "a comparison", "UPDATE": "`+=`", "AT": "`@`", "STAR": "`*`",
     "SLASH": "`/`", "FLOOR": "`//`", "PERCENT": "`%`", "PLUS": "`+`", "MINUS": "`-`",
+    "CARET": "`^`", "AMP": "`&`", "SHIFT": "a shift",
 }  # fmt: skip
 _STARTS = {"NAME", "INTEGER", "FLOAT", "LPAR", "MINUS", "PLUS"}
 _OPERATORS = {
@@ -179,6 +190,9 @@ _OPERATORS = {
     "FLOOR",
     "PERCENT",
     "AT",
+    "CARET",
+    "AMP",
+    "SHIFT",
     "IF",
 }
 _STATEMENTS = {
@@ -194,6 +208,9 @@ _STATEMENTS = {
     "PUT",
     "GET",
     "IF",
+    "BARRIER",
+    "ELECT",
+    "WHILE",
 }
 MAX_EXPECTED = 6
 
@@ -249,16 +266,9 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
         message = f"missing `:` at the end of `{source.excerpt(over(span_of(line[0]), span_of(line[at - 1])))}`"
     if (
         message is None
-        and "NAME" in accepts
-        and _literal(token.type) == str(token)
-        and str(token).isalpha()
-    ):
-        message = f"`{token}` is a word of the language and cannot be a name"
-    if (
-        message is None
         and line[0].type == "NAME"
         and at
-        and head not in ("mask", "keep")
+        and head not in ("mask", "keep", *COMMANDS)
         and (
             line[1].type == "NAME"
             or (at == 1 and token.type != "_NEWLINE" and "COMMA" not in accepts)
@@ -268,6 +278,13 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
         if near is not None:
             place = source.at(line[0])
             message = f"no statement begins with `{head}`; did you mean `{near}`"
+    if (
+        message is None
+        and "NAME" in accepts
+        and _literal(token.type) == str(token)
+        and str(token).isalpha()
+    ):
+        message = f"`{token}` is a word of the language and cannot be a name"
     if message is None:
         message = examples.get((*where, ""))
     if message is None:

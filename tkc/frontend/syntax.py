@@ -5,7 +5,8 @@ evaluated, since NamedTuple would compile each that is text. Positions count fro
 character.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     Expression: TypeAlias = (
@@ -185,11 +186,18 @@ class Setting(NamedTuple):
     value: Expression
 
 
+class Copies(NamedTuple):
+    """`[i in 0, 1]` of a role."""
+
+    variable: Word
+    values: tuple[Expression, ...]
+
+
 class Role(NamedTuple):
     """`role soft[i in 0, 1], warps 4:`; `span` is the header's."""
 
     name: Word
-    copies: Word | None
+    copies: Copies | None
     settings: tuple[Setting, ...]
     body: Block
     span: Span
@@ -321,3 +329,29 @@ class File(NamedTuple):
     kernels: tuple[Kernel, ...]
     functions: tuple[Define, ...] = ()
     imports: tuple[Import, ...] = ()
+
+
+def has_families(kernel: Kernel) -> bool:
+    """Whether several tiles, pipes or roles have one name, as in `shared q[2]`."""
+    return any(
+        (isinstance(s, Declare) and any(r.part is not None for r in s.names))
+        or (isinstance(s, Pipe) and s.name.part is not None)
+        or (isinstance(s, Role) and s.copies is not None)
+        for s in kernel.body
+    )
+
+
+def _bodies(s: Any) -> tuple[Block, ...]:
+    if isinstance(s, Branch):
+        return (*(body for _, body in s.arms), s.otherwise or ())
+    body = getattr(s, "body", None)
+    return (body,) if isinstance(body, tuple) else ()
+
+
+def items_in(body: Block) -> Iterator[Span]:
+    """The puts and gets of a block, wherever in it."""
+    for s in body:
+        if isinstance(s, Transfer):
+            yield s.span
+        for inner in _bodies(s):
+            yield from items_in(inner)

@@ -27,7 +27,6 @@ _INSTEAD = {
     "}": "blocks are made by indentation, not by braces",
     "\\": "a line goes on inside brackets, not after a backslash",
     "!": "a negation is written `not`",
-    "&": "`and` joins conditions",
     "|": "`or` joins conditions",
     "\u2212": "write `-`", "\u2013": "write `-`", "\u2014": "write `-`", "\u00d7": "write `*`", "\u00b7": "write `*`",
     "\u2190": "write `<-`", "\u2192": "write `->`", "\u2264": "write `<=`", "\u2265": "write `>=`",

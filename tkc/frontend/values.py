@@ -7,10 +7,15 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import tkc.frontend.elements as elements
+import tkc.frontend.explicit_program as X
+import tkc.frontend.integers as N
+import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend.conditions import Condition, compare, join, negate, told
+from tkc.frontend import scaling
+from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
 from tkc.frontend.program import (
@@ -51,9 +56,10 @@ MAX_F32 = 3.4028235677973366e38
 _RUNTIME = (
     P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose
+    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
 )  # fmt: skip
 
-CASTS = ("f32", "bf16", "f16")
+CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -65,14 +71,11 @@ def _div(a: float, b: float) -> float:
     return a / b
 
 
-def _rcp(a: float) -> float:
-    return 1 / a
-
-
 _NUMBERS: dict[str, Any] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
     "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": _rcp, "tanh": math.tanh,
+    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": lambda a: 1 / a, "tanh": math.tanh,
+    "finite": lambda a: 0.0 if a == -math.inf else a,
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
@@ -105,7 +108,7 @@ class Values:
         """An integer expression; `what` says for the message what it is to be."""
         x = self.evaluate(e)
         if not isinstance(x, Int):
-            self._fail("TK106", f"{what} is an integer, not {describe(x)}", e.span)
+            self.fail("TK106", f"{what} is an integer, not {describe(x)}", e.span)
         return x.size
 
     def number(self, e: S.Expression, what: str, least: int = 1) -> int:
@@ -114,9 +117,9 @@ class Values:
         if not isinstance(size, int):
             told = f"{what} is fixed at compile time, and `{show(size)}` is not before the launch"
             hint = f": `param {size} = ...` would fix it" if isinstance(size, str) else ""
-            self._fail("TK117", told + hint, e.span)
+            self.fail("TK117", told + hint, e.span)
         if size < least:
-            self._fail("TK117", f"{what} is {size}, expected at least {least}", e.span)
+            self.fail("TK117", f"{what} is {size}, expected at least {least}", e.span)
         return size
 
     def value(self, e: S.Expression) -> P.Value:
@@ -127,25 +130,27 @@ class Values:
         if isinstance(x, Int):
             if isinstance(x.size, int):
                 return self._number(float(x.size), span)
-            self._later(f"the integer `{show(x.size)}` in floating-point arithmetic", span)
+            self.later(f"the integer `{show(x.size)}` in floating-point arithmetic", span)
         if isinstance(x, _RUNTIME):
             return x
+        if isinstance(x, Condition):
+            self.later("a condition in floating-point arithmetic", span)
         if isinstance(x, Tile):
-            self._fail(
+            self.fail(
                 "TK106",
                 f"{describe(x)} is no register value: `read({x.name})` is",
                 span,
                 fix=f"read({x.name})",
             )
         if isinstance(x, Slice):
-            self._later(
+            self.later(
                 f"reading {x.tensor} into registers: copy the slice to a shared tile and read that"
                 + (f", or `read({x.tensor}[...])`" if len(x.shape) == 1 else ""),
                 span,
             )
         if isinstance(x, Product):
-            self._fail("TK106", "a matrix product goes to an accumulator: `d += a @ b`", span)
-        self._fail("TK106", f"{describe(x)} is no register value", span)
+            self.fail("TK106", "a matrix product goes to an accumulator: `d += a @ b`", span)
+        self.fail("TK106", f"{describe(x)} is no register value", span)
 
     # atoms
 
@@ -153,7 +158,9 @@ class Values:
         if e.text == "inf":
             return Constant(math.inf, e.span)
         if e.text not in self.scope.names and (e.text in DTYPES or e.text in FUNCTIONS):
-            self._fail("TK106", f"`{e.text}` is a function: `{e.text}(...)`", e.span)
+            self.fail("TK106", f"`{e.text}` is a function: `{e.text}(...)`", e.span)
+        if e.text in X.IDENTITIES and self.scope.inside and e.text not in self.scope.names:
+            return X.Identity(e.text, e.span)
         x = self.scope.find(e.text, e.span)
         if isinstance(x, Unknown):
             raise Failed
@@ -163,55 +170,44 @@ class Values:
 
     def _integer(self, e: S.Integer) -> Int:
         if e.value > LIMIT:
-            self._fail("TK117", f"the number is beyond 32 bits: at most {LIMIT}", e.span)
+            self.fail("TK117", f"the number is beyond 32 bits: at most {LIMIT}", e.span)
         return Int(e.value, e.span)
 
     def _number(self, value: float, span: Span) -> Constant:
         if MAX_F32 <= abs(value) < math.inf:
-            self._fail("TK501", f"{value:g} does not fit f32, whose largest is 3.40282e+38", span)
+            self.fail("TK501", f"{value:g} does not fit f32, whose largest is 3.40282e+38", span)
         return Constant(value, span)
 
     # operators
 
     def _unary(self, e: S.Unary) -> Any:
         if e.operator == "not":
-            return Condition(negate(self.condition(e.operand).test), e.span)
+            return N.negate(self, e)
         x = self.evaluate(e.operand)
         if e.operator == "+":
             return x if isinstance(x, Int) else self.as_value(x, e.span)
         if isinstance(x, Int):
             return Int(self._combine("sub", 0, x.size, e.span), e.span)
+        if N.of_type(x, X.I32):
+            return Apply("sub", (X.Number(0, e.span), x), X.I32, e.span)
         return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
 
     def _binary(self, e: S.Binary) -> Any:
-        if e.operator in ("and", "or"):
-            tests = [self.condition(x).test for x in (e.left, e.right)]
-            return Condition(join(e.operator, *tests), e.span)
-        left, right = self._both(e.left, e.right)
-        if e.operator in ("<", ">", "<=", ">=", "==", "!="):
-            if isinstance(left, Int) and isinstance(right, Int):
-                return Condition(compare(e.operator, left.size, right.size), e.span)
-            self._later("conditions on anything but integers", e.span)
+        if e.operator in N.JOINS:
+            return N.join(self, e)
+        left, right = self.both(e.left, e.right)
+        if e.operator in N.COMPARISONS:
+            return N.compare(self, e, left, right)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
 
-    def condition(self, e: S.Expression) -> Condition:
-        """A comparison of integers, or several joined."""
+    def test(self, e: S.Expression) -> Test:
+        """A condition that is known at compile time, or that a launch can tell."""
         x = self.evaluate(e)
         if not isinstance(x, Condition):
-            self._fail("TK106", f"a condition compares integers, and this is {describe(x)}", e.span)
-        return x
+            self.fail("TK106", f"a condition compares integers, and this is {describe(x)}", e.span)
+        return x.test
 
-    def decided(self, e: S.Expression, what: str) -> bool:
-        """A condition that is known at compile time."""
-        test = self.condition(e).test
-        if not isinstance(test, bool):
-            self._later(f"{what} on `{told(test)}`, which only the launch knows", e.span)
-        return test
-
-    def _choice(self, e: S.Choice) -> Any:
-        return self.evaluate(e.then if self.decided(e.condition, "a choice") else e.otherwise)
-
-    def _both(self, left: S.Expression, right: S.Expression) -> tuple[Any, Any]:
+    def both(self, left: S.Expression, right: S.Expression) -> tuple[Any, Any]:
         """Both sides, so that both are reported where both are wrong."""
         try:
             a = self.evaluate(left)
@@ -225,10 +221,13 @@ class Values:
     ) -> Any:
         if sign == "@":
             return self._product(left, right, span)
+        integer = N.operate(self, sign, left, at_left, right, at_right, span)
+        if integer is not None:
+            return integer
         if isinstance(left, Int) and isinstance(right, Int):
             if sign == "/":
                 a, b = show(left.size), show(right.size)
-                self._fail(
+                self.fail(
                     "TK106",
                     f"`/` of the integers {a} and {b}: `//` floors and `cdiv({a}, {b})` rounds up",
                     span,
@@ -236,7 +235,7 @@ class Values:
             return Int(self._combine(SIGNS[sign], left.size, right.size, span), span)
         operands = (self.as_value(left, at_left), self.as_value(right, at_right))
         if sign not in _KINDS:
-            self._fail(
+            self.fail(
                 "TK106",
                 f"`{sign}` takes integers, not {describe(left)} and {describe(right)}",
                 span,
@@ -247,14 +246,16 @@ class Values:
         try:
             return combine(kind, a, b)
         except NoValue as e:
-            self._fail("TK117", str(e), span)
+            self.fail("TK117", str(e), span)
 
     def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         """An elementwise operation on values of one shape, where scalars spread."""
         types: dict[Regs, None] = {}
         for x in operands:
             if isinstance(x, P.Transpose):
-                self._later("arithmetic on a transpose: it goes to a copy", x.span)
+                self.later("arithmetic on a transpose: it goes to a copy", x.span)
+            if x.type in (X.I32, X.I1):
+                self.later(f"{describe(x)} in floating-point arithmetic", x.span)
             if isinstance(x.type, Regs):
                 types[x.type] = None
                 self.float(x)
@@ -268,7 +269,7 @@ class Values:
     def float(self, x: P.Value) -> None:
         dtype = x.type.dtype
         if dtype != "f32":
-            self._later(
+            self.later(
                 f"arithmetic in {dtype}: make it f32 by `f32(...)`, and the result {dtype} by `{dtype}(...)`",
                 x.span,
             )
@@ -280,27 +281,31 @@ class Values:
                 return self._number(_NUMBERS[kind](*numbers), span)
             except (ValueError, ZeroDivisionError, OverflowError):
                 shown = ", ".join(f"{n:g}" for n in numbers)
-                self._fail("TK117", f"{kind} of {shown} has no value", span)
+                self.fail("TK117", f"{kind} of {shown} has no value", span)
         if kind == "neg":
             return Apply("mul", (*operands, Constant(-1.0, span)), F32, span)
         if kind not in _SCALARS:
-            self._later(f"{kind} of an f32 scalar", span)
+            self.later(f"{kind} of an f32 scalar", span)
         return Apply(kind, operands, F32, span)
 
     def _product(self, left: Any, right: Any, span: Span) -> Product:
         sides: list[tuple[Tile, bool]] = []
+        scales: list[Tile] = []
         for x in (left, right):
             tile, transposed = (x.tile, True) if isinstance(x, Transposed) else (x, False)
+            if isinstance(tile, P.Scaled):
+                scales.append(tile.scales)
+                tile = tile.tile
             if isinstance(tile, _RUNTIME):
-                self._later("a matrix product with an operand in registers", x.span)
+                self.later("a matrix product with an operand in registers", x.span)
             if not isinstance(tile, Tile) or tile.accumulator:
-                self._fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
+                self.fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
             sides.append((tile, transposed))
         (a, ta), (b, tb) = sides
         rows, inner = a.shape[::-1] if ta else a.shape
         inner_b, columns = b.shape[::-1] if tb else b.shape
         if inner != inner_b:
-            self._fail(
+            self.fail(
                 "TK104",
                 f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{inner_b}, {columns}]: "
                 f"{inner} is not {inner_b}",
@@ -308,60 +313,79 @@ class Values:
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        if a.dtype != b.dtype:
-            self._fail(
+        scaling.multiply(self.scope, sides, span)
+        if a.dtype != b.dtype and a.scale is None:
+            self.fail(
                 "TK105",
                 f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
                 span,
                 self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
                 self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
             )
-        return Product(a, ta, b, tb, (rows, columns), span)
+        if len(scales) == 1:
+            self.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
+        pair = (scales[0], scales[1]) if scales else None
+        return Product(a, ta, b, tb, (rows, columns), span, pair)
 
     # postfix
 
     def _attribute(self, e: S.Attribute) -> Any:
         x = self.evaluate(e.base)
         name = e.name.text
+        if isinstance(x, P.Scaled) and name == "T":
+            return Transposed(x, e.span)
+        if name == "scales" and scaling.is_scaled(x):
+            return P.Scales(x, e.span)
         if isinstance(x, Tile) and name == "T" and not x.accumulator:
             return Transposed(x, e.span)
         if isinstance(x, Transposed) and name == "T":
             return x.tile
         if isinstance(x, _RUNTIME) and name == "T" and isinstance(x.type, Regs):
             if len(x.type.shape) != 2:
-                self._fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
+                self.fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
             return P.Transpose(x, Regs(x.type.dtype, x.type.shape[::-1]), e.span)
+        if isinstance(x, X.Place) and name == "T" and not x.tile.accumulator:
+            return x._replace(transposed=not x.transposed, span=e.span)
         if isinstance(x, Block):
             if name == "part":
-                self._fail("TK106", "a part of a block is `.part(i, n)`: its number, of n", e.span)
-            if name in ("first", "last"):
-                self._later(f"`.{name}` of a block", e.span)
+                self.fail("TK106", "a part of a block is `.part(i, n)`: its number, of n", e.span)
+            found = N.of_block(self, x, name, e.span)
+            if found is not None:
+                return found
         elif name == "T":
-            self._fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
-        self._fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
+            self.fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
+        self.fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
 
-    def _index(self, e: S.Index) -> Slice:
+    def _choice(self, e: S.Choice) -> Any:
+        found = N.choose(self, e)
+        if found is None:
+            self.later("`x if condition else y` of register tiles", e.span)
+        return found
+
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
-            self._fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
+            self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
         tensor = self.evaluate(e.base)
-        if isinstance(tensor, Tile):
-            self._later(f"part of the tile {tensor.name}", e.span)
+        if isinstance(tensor, Tile | X.Barrier):
+            return places.slot(self, tensor, e)
+        if isinstance(tensor, X.Place):
+            return elements.spot(self, tensor, e)
         if not isinstance(tensor, Tensor):
-            self._fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
+            self.fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
         given, rank = len(e.arguments), len(tensor.dims)
         if given != rank:
-            self._fail(
+            self.fail(
                 "TK116",
                 f"{tensor.name} has {plural(rank, 'axis', 'axes')} and is given {plural(given, 'index', 'indices')}",
                 e.span,
                 self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
             )
-        indices: list[str | P.Part | tuple[Size]] = []
+        indices: list[Any] = []
         shape: list[int] = []
         for axis, argument in enumerate(e.arguments):
             x = self.evaluate(argument.value)
             if argument.name is not None:
-                self._fail("TK106", "an index has no name", argument.name.span)
+                self.fail("TK106", "an index has no name", argument.name.span)
             if isinstance(x, Block):
                 self._covers(tensor, axis, x, argument.value.span)
                 indices.append(P.Part(x.name, *x.part) if x.part else x.name)
@@ -369,16 +393,23 @@ class Values:
             elif isinstance(x, Index):
                 self._covers(tensor, axis, x, argument.value.span)
                 indices.append(x.name)
+            elif isinstance(x, X.Part):
+                whole = Block(x.block, P.Axis(x.extent, x.size), x.span)
+                self._covers(tensor, axis, whole, argument.value.span)
+                indices.append(x)
+                shape.append(x.size)
             elif isinstance(x, Int):
                 self._inside(tensor, axis, x)
                 indices.append((x.size,))
+            elif N.of_type(x, X.I32):
+                indices.append(x)
             else:
-                self._fail(
+                self.fail(
                     "TK106",
                     f"an index is a block or an integer, not {describe(x)}",
                     argument.value.span,
                 )
-        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span)
+        return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
 
     def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
         extent, dim = block.axis.extent, tensor.dims[axis]
@@ -393,12 +424,12 @@ class Values:
         if isinstance(extent, tuple):
             self.scope.later(told, span, *notes)
             raise Failed
-        self._fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
+        self.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
 
     def _inside(self, tensor: Tensor, axis: int, x: Int) -> None:
         dim = tensor.dims[axis]
         if isinstance(x.size, int) and not (0 <= x.size and (isinstance(dim, str) or x.size < dim)):
-            self._fail(
+            self.fail(
                 "TK104",
                 f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
                 x.span,
@@ -408,42 +439,48 @@ class Values:
         if not isinstance(e.function, S.Name):
             if isinstance(e.function, S.Attribute):
                 if e.function.name.text == "part":
-                    return self._part(e, e.function)
+                    return places.part(self, e, e.function)
+                if e.function.name.text == "scaled":
+                    return scaling.scaled(self, e, e.function)
                 self._attribute(e.function)
-            self._fail("TK106", "only a function is called", e.span)
+            self.fail("TK106", "only a function is called", e.span)
         name = e.function.text
         if name in ("blocks", "tiles"):
-            self._fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
+            self.fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
         if name in self.scope.names:
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             what = self.scope.names[name].what
             hint = f": an index stands in brackets, `{name}[...]`" if what == "tensor" else ""
             told = f"`{name}` is {article(what)}, not a function{hint}"
-            self._fail("TK106", told, e.function.span)
+            self.fail("TK106", told, e.function.span)
         if name in self.scope.functions and name not in DTYPES:
             function = self.scope.functions[name]
             if function is None:
                 raise Failed
             return call(self, function, e.arguments, e.span)
+        if name == "bytes":
+            return places.slot_bytes(self, e)
+        if name in elements.ATOMICS:
+            return elements.atomic(self, name, e)
+        if name == "read" and e.arguments:
+            return self._read(e)
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
-                self._later(f"`{name}(...)`", e.span)
+                self.later(f"`{name}(...)`", e.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
-            self._fail("TK102", f"no function `{name}`{hint}", e.function.span)
+            self.fail("TK102", f"no function `{name}`{hint}", e.function.span)
         arity = FUNCTIONS.get(name, 1)
         if len(e.arguments) != arity or any(a.name for a in e.arguments):
-            self._fail(
+            self.fail(
                 "TK116", f"`{name}` takes {plural(arity, 'value')}, not {len(e.arguments)}", e.span
             )
         arguments = [a.value for a in e.arguments]
-        if name == "read":
-            return self._read(arguments[0], e.span)
         if name in VECTOR_FUNCTIONS:
             return vector(self, name, self.value(arguments[0]), e.span)
         if arity == 2:
-            values = self._both(*arguments)
+            values = self.both(*arguments)
         else:
             values = (self.evaluate(arguments[0]),)
         if name in DTYPES:
@@ -452,27 +489,9 @@ class Values:
         if name in ("cdiv", "min", "max") and len(sizes) == 2:
             return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
         if name == "cdiv":
-            self._fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
+            self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
-
-    def _part(self, e: S.Call, function: S.Attribute) -> Block:
-        """`m.part(i, n)`: the i-th n-th of a block."""
-        block = self.evaluate(function.base)
-        if not isinstance(block, Block):
-            self._fail("TK106", f"`.part` is of blocks, not of {describe(block)}", e.span)
-        if len(e.arguments) != 2 or any(a.name for a in e.arguments):
-            self._fail("TK116", "`.part` takes two numbers: which part, of how many", e.span)
-        index = self.number(e.arguments[0].value, "the number of a part", 0)
-        count = self.number(e.arguments[1].value, "the count of parts")
-        size = block.axis.size
-        if index >= count or size % count:
-            told = f"part {index} of {count}" if index >= count else f"{size} in {count} parts"
-            self._fail("TK117", f"block {block.name} of {size} has no {told}", e.span)
-        small = size // count
-        if block.part is not None:
-            index, count = block.part[0] * count + index, block.part[1] * count
-        return Block(block.name, block.axis._replace(size=small), e.span, (index, count))
 
     def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
         of = x.type
@@ -482,42 +501,56 @@ class Values:
         if isinstance(of, Scalar):
             if dtype == "f32":
                 return x
-            self._later(f"a scalar in {dtype}", span)
+            self.later(f"a scalar in {dtype}", span)
         if of.dtype == "i32" and dtype in CASTS:
             x = Cast(x, Regs("f32", of.shape), span)
             return x if dtype == "f32" else Cast(x, Regs(dtype, of.shape), span)
         if dtype not in CASTS or of.dtype not in CASTS:
-            self._later(f"register tiles of {of.dtype if dtype in CASTS else dtype}", span)
+            self.later(f"register tiles of {of.dtype if dtype in CASTS else dtype}", span)
         if of.dtype == dtype:
             return x
         if "f32" not in (dtype, of.dtype):
             x = Cast(x, Regs("f32", of.shape), span)
         return Cast(x, Regs(dtype, of.shape), span)
 
-    def _read(self, e: S.Expression, span: Span) -> P.Read | P.Load:
-        tile = self.evaluate(e)
+    def _read(self, call: S.Call) -> P.Read | P.Load | X.ReadPlace | X.Element:
+        """`read(d)`, `read(d[i], first, count)`, `read(X[i], acquire)`."""
+        e, span = call.arguments[0].value, call.span
+        tile = places.alone(self, self.evaluate(e), e.span)
+        if elements.is_element(tile):
+            return elements.load(self, tile, call)
+        if len(call.arguments) == 3:
+            return places.read_columns(self, tile, call)
+        if len(call.arguments) != 1 or call.arguments[0].name:
+            self.fail("TK116", f"`read` takes 1 value, not {len(call.arguments)}", span)
+        if isinstance(tile, X.Place) and tile.tile.scale is not None:
+            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
+        if isinstance(tile, X.Place):
+            return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if isinstance(tile, Slice):
             if len(tile.shape) != 1:
-                self._later(
+                self.later(
                     f"reading {list(tile.shape)} of {tile.tensor} into registers: copy the slice to "
                     "a shared tile and read that",
                     span,
                 )
             return P.Load(tile, Regs(tile.dtype, tile.shape), span)
         if not isinstance(tile, Tile):
-            self._fail(
+            self.fail(
                 "TK106",
                 f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
                 e.span,
             )
         self.reads(tile, e.span)
+        if tile.scale is not None:
+            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)
 
     def reads(self, tile: Tile, span: Span) -> None:
         """Checks that the role may read the tile here."""
         owned = self.owned(tile, span)
         if owned.direction == "put":
-            self._fail(
+            self.fail(
                 "TK107",
                 f"`{tile.name}` is read inside a put of pipe {owned.pipe.name}: "
                 f"what a put writes is read in a get, by {listed(owned.pipe.consumers)}",
@@ -531,6 +564,13 @@ class Values:
         """How the role owns the tile here; reports TK108 where it does not."""
         owned = self.scope.owned.get(tile.name)
         if owned is None:
+            if tile.name not in self.scope.pipe_of and not self.scope.broken:
+                self.fail(
+                    "TK108",
+                    f"no pipe carries `{tile.name}`: name a slot of it, such as `{tile.name}[0]`, in "
+                    "a `load`, `store`, `mma`, `read` or copy",
+                    span,
+                )
             if self.scope.lenient or tile.name not in self.scope.pipe_of:
                 raise Failed
             pipe = self.scope.pipe_of[tile.name]
@@ -538,7 +578,7 @@ class Values:
                 f"pipe {pipe.name} carries it: {listed(pipe.producers)} owns it in `put {pipe.name}:`, "
                 f"{listed(pipe.consumers)} in `get {pipe.name}:`"
             )
-            self._fail(
+            self.fail(
                 "TK108",
                 f"`{tile.name}` is used outside its put or get",
                 span,
@@ -548,12 +588,12 @@ class Values:
 
     # reporting
 
-    def _fail(
+    def fail(
         self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
     ) -> NoReturn:
         self.scope.error(code, message, span, *notes, fix=fix)
         raise Failed
 
-    def _later(self, what: str, span: Span) -> NoReturn:
+    def later(self, what: str, span: Span) -> NoReturn:
         self.scope.later(what, span)
         raise Failed

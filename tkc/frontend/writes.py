@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
+from tkc.frontend.elements import is_element, store
+from tkc.frontend.explicit_program import I32, Fill, Number, Place, Spot
+from tkc.frontend.places import alone
 from tkc.frontend.program import Constant, Product, Regs, Scalar, Slice, Tensor, Tile
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
     UNKNOWN,
     Entry,
+    Failed,
     Int,
     Scope,
     Unknown,
@@ -21,11 +27,17 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.syntax import Span
-from tkc.frontend.values import Failed, Values
+from tkc.frontend.values import Values
 
 ADDED = ("f32", "f16", "bf16", "i32", "u32")
 """Dtypes that the copy engine adds (PTX: cp.reduce.async.bulk.tensor)."""
 
+
+HINTS = ("evict_first", "evict_last", "evict_normal")
+"""Priorities in the L2 cache."""
+
+HALVES = ("f16", "e4m3", "e5m2")
+"""Operands whose products may be summed in f16, too."""
 
 INTEGERS = ("s8", "u8")
 """Operands whose products are summed in i32; all others' are in f32."""
@@ -41,14 +53,57 @@ class Writes:
     # copies
 
     def copy(self, s: S.Copy) -> P.Statement:
-        for hint in s.hints:
-            self.scope.later("a hint after a copy", hint.span)
         target = self._target(s)
-        source = self.values.evaluate(s.source)
+        if is_element(target):
+            return store(self.values, s, target)
+        words = [self._hint(hint) for hint in s.hints]
+        shared = "multicast" in words
+        priority = next((w for w in words if w in HINTS), "")
+        source = alone(self.values, self.values.evaluate(s.source), s.source.span)
+        if shared and not (isinstance(target, Tile) and isinstance(source, Slice)):
+            self.values.fail(
+                "TK106", "a copy for the whole cluster is from a tensor to a shared tile", s.span
+            )
+        if priority and not (isinstance(target, Slice) or isinstance(source, Slice)):
+            self.values.fail(
+                "TK106", f"`{priority}` is about a tensor: a copy from or to one takes it", s.span
+            )
+        made = self._copied(s, target, source)
+        if isinstance(made, P.Move):
+            return made._replace(multicast=shared and self.scope.ctas > 1, hint=priority)
+        return made
+
+    def _hint(self, e: S.Expression) -> str:
+        """A word after a copy: `multicast`, or a priority in the L2 cache."""
+        word = e.text if isinstance(e, S.Name) else ""
+        if word == "multicast" and self.scope.multicast is not None:
+            self.scope.multicast(e.span)
+        elif word not in HINTS:
+            known = ("multicast", *HINTS)
+            near = nearest(word, known) if word else None
+            told = f"; did you mean `{near}`" if near else f"; there are {listed(known)}"
+            self.scope.error(
+                "TK102", f"no option `{self.scope.source.excerpt(e.span)}` of a copy{told}", e.span
+            )
+        return word
+
+    def _copied(self, s: S.Copy, target: Any, source: Any) -> Any:
+        if isinstance(target, Tile) and scaling.holds_scales(target):
+            self._writes(s, target)
+            return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)
+        if isinstance(target, Place):
+            return self._write(s, target, source)
         if isinstance(source, Slice):
-            self._later("a copy from tensor to tensor: go through a shared tile", s.span)
+            self.values.later("a copy from tensor to tensor: go through a shared tile", s.span)
+        if isinstance(source, Place):
+            left, right = (self.scope.source.excerpt(x.span) for x in (s.target, s.source))
+            self.values.fail(
+                "TK106",
+                f"a copy out of a slot that no pipe carries is `store {left} <- {right}`, then `commit stores`",
+                s.span,
+            )
         if isinstance(source, Tile) and not source.accumulator:
             self.values.reads(source, s.source.span)
             self._same(s, target, source)
@@ -70,56 +125,83 @@ class Writes:
             return P.Reshape(value, Regs(type.dtype, (long,)), value.span)
         return value
 
-    def _target(self, s: S.Copy) -> Slice | Tile:
+    def _write(self, s: S.Copy, place: Place, source: Any) -> P.Statement:
+        """A register tile into a slot that no pipe carries."""
+        if isinstance(source, Slice):
+            left, right = (self.scope.source.excerpt(x.span) for x in (s.target, s.source))
+            self.values.fail(
+                "TK106",
+                f"a copy from a tensor into a slot that no pipe carries signals a barrier: "
+                f"`load {left} <- {right}, full[slot]`",
+                s.span,
+            )
+        value = self._shaped(place.tile, self.values.as_value(source, s.source.span))
+        self._same(s, place.tile, value.type)
+        if isinstance(value, P.Transpose) and place.tile.accumulator:
+            self.values.later("a transpose written to an accumulator", s.span)
+        return Fill(place, value, s.span)
+
+    def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
         try:
-            target = self.values.evaluate(s.target)
+            target = alone(self.values, self.values.evaluate(s.target), s.target.span)
         except Failed:
             self.values.evaluate(s.source)
             raise
-        if isinstance(target, Slice):
+        if isinstance(target, Slice | Spot) or (
+            isinstance(target, Place) and not target.transposed
+        ):
             return target
-        if isinstance(target, Tile) and not target.accumulator:
+        if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
-        if isinstance(target, Tile):
-            self._fail(
+        if isinstance(target, Place) and scaling.holds_scales(target.tile):
+            told = f"`{text}` holds block scales: `copy {text} <- a[slot].scales`, in an election, writes it"
+            self.values.fail("TK106", told, s.span)
+        if isinstance(target, Tile | Place):
+            self.values.fail(
                 "TK106",
                 f"`{text}` is an accumulator: it is cleared by `{text} = 0` and added to by `{text} += a @ b`",
                 s.span,
             )
         if isinstance(target, Tensor):
             indices = plural(len(target.dims), "index", "indices")
-            self._fail(
+            self.values.fail(
                 "TK106", f"a copy goes to a slice: `{text}[...]` with {indices}", s.target.span
             )
-        self._fail(
+        self.values.fail(
             "TK106",
             f"a copy goes to a slice or a shared tile, not to {describe(target)}",
             s.target.span,
         )
 
-    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+    def _writes(self, s: S.Copy, tile: Tile) -> None:
+        """A tile of a pipe is written once in a put, and surely."""
         owned = self.values.owned(tile, s.target.span)
         pipe = owned.pipe
         note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
         if owned.direction == "get":
-            self._fail(
+            self.values.fail(
                 "TK107",
                 f"`{tile.name}` is written inside a get of pipe {pipe.name}: "
                 f"{listed(pipe.producers)} writes it, in a put",
                 s.target.span,
                 note,
             )
+        if self.scope.conditional > owned.conditions:
+            self.values.later("a copy into a pipe's tile under a condition inside its put", s.span)
         if len(self.scope.loops) > owned.loops:
-            self._later("a copy into a tile from a loop inside its put", s.span)
+            self.values.later("a copy into a tile from a loop inside its put", s.span)
         if tile.name in self.scope.written:
-            self._later(f"a second copy into `{tile.name}` in one put", s.span)
+            self.values.later(f"a second copy into `{tile.name}` in one put", s.span)
         self.scope.written.add(tile.name)
+
+    def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
+        self._writes(s, tile)
         if isinstance(source, Slice):
             self._same(s, tile, source)
             return P.Move(tile.name, source, s.span)
         if isinstance(source, Tile) and not source.accumulator:
-            self._later("a copy from shared tile to shared tile", s.span)
+            self.values.later("a copy from shared tile to shared tile", s.span)
         value = self._shaped(tile, self.values.as_value(source, s.source.span))
         self._same(s, tile, value.type)
         return P.Move(tile.name, value, s.span)
@@ -127,6 +209,7 @@ class Writes:
     def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
+            scaling.same(self.scope, target, source, s.span)
             return
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.source.span)
@@ -138,12 +221,12 @@ class Writes:
         note = self.scope.note(told, span)
         if target.shape != source.shape:
             shapes = f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}"
-            self._fail("TK104", f"{shapes}: a copy keeps the shape", s.span, note)
+            self.values.fail("TK104", f"{shapes}: a copy keeps the shape", s.span, note)
         dtypes = f"`{left}` is {target.dtype} and `{right}` is {source.dtype}"
         whole = self._whole(s.target.span, s.source.span)
         cast = f"{target.dtype}({right if whole else '...'})"
         fits = isinstance(source, Regs)
-        self._fail(
+        self.values.fail(
             "TK105",
             f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if fits else ""),
             s.source.span,
@@ -163,7 +246,7 @@ class Writes:
                 self._arrow(s, "a tensor")
             self.values.evaluate(s.target)
         if not isinstance(s.target, S.Name):
-            self._fail(
+            self.values.fail(
                 "TK106",
                 f"`{self.scope.source.excerpt(s.target.span)}` cannot be assigned",
                 s.target.span,
@@ -185,9 +268,13 @@ class Writes:
 
     def _set(self, name: str, value: Any, at: Span, span: Span, word: Span) -> P.Statement | None:
         self.scope.unset.pop(name, None)
-        if isinstance(value, Int):
+        known = self.scope.names.get(name)
+        held = known is not None and known.meaning == I32
+        if isinstance(value, Int) and not held:
             self.scope.names[name] = Entry(REGISTER, Int(value.size, word), word)
             return None
+        if isinstance(value, Int):
+            value = Number(value.size, at)
         checked = self.values.as_value(value, at)
         self.scope.names[name] = Entry(REGISTER, checked.type, word)
         return P.Set(name, checked, span)
@@ -195,13 +282,13 @@ class Writes:
     def _assignable(self, name: str, entry: Entry | None, span: Span) -> None:
         if entry is None:
             if name in RESERVED:
-                self._fail(
+                self.values.fail(
                     "TK103",
                     f"`{name}` is a word of the language: give the value another name",
                     span,
                 )
         elif entry.what != REGISTER and not isinstance(entry.meaning, Unknown):
-            self._fail(
+            self.values.fail(
                 "TK106",
                 f"`{name}` is {article(entry.what)}: it is not assigned",
                 span,
@@ -211,7 +298,7 @@ class Writes:
     def _arrow(self, s: S.Assign, what: str) -> Any:
         excerpt = self.scope.source.excerpt
         left, right = excerpt(s.target.span), excerpt(s.value.span)
-        self._fail(
+        self.values.fail(
             "TK101",
             f"`=` sets a register value or clears an accumulator; {what} is copied to by `<-`",
             s.span,
@@ -229,14 +316,23 @@ class Writes:
             isinstance(value, Constant) and value.value == 0
         ):
             told = f"anything but 0 or a matrix product, here {describe(value)}"
-            self._later(f"an accumulator set to {told}", s.span)
+            self.values.later(f"an accumulator set to {told}", s.span)
         self._writable(d, s.target.span)
         return P.Clear(d.name, s.span)
 
     def _writable(self, d: Tile, span: Span) -> None:
+        if scaling.holds_scales(d):
+            self.values.fail(
+                "TK106",
+                f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`",
+                span,
+            )
         owned = self.values.owned(d, span)
+        if self.scope.conditional > owned.conditions:
+            told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
+            self.values.later(told, span)
         if owned.direction == "get":
-            self._later(
+            self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
                 f"{listed(owned.pipe.producers)} writes it, in a put",
                 span,
@@ -246,11 +342,11 @@ class Writes:
         for tile in (product.a, product.b):
             owned = self.values.owned(tile, s.value.span)
             if owned.direction == "put":
-                self._later(
+                self.values.later(
                     f"a matrix product of `{tile.name}` inside the put that writes it", s.value.span
                 )
         if product.shape != d.shape:
-            self._fail(
+            self.values.fail(
                 "TK104",
                 f"`@` makes {list(product.shape)}, and accumulator {d.name} is {list(d.shape)}",
                 s.span,
@@ -262,17 +358,30 @@ class Writes:
                     f"{product.b.name} is {product.b.dtype} {list(product.b.shape)}", product.b.span
                 ),
             )
-        wanted = "i32" if product.a.dtype in INTEGERS else "f32"
-        if d.dtype != wanted:
-            self._fail(
+        dtype = product.a.dtype
+        wanted = ("i32",) if dtype in INTEGERS else ("f32", "f16") if dtype in HALVES else ("f32",)
+        if d.dtype not in wanted:
+            self.values.fail(
                 "TK105",
-                f"a product of {product.a.dtype} sums in {wanted}, and accumulator {d.name} is {d.dtype}",
+                f"a product of {dtype} sums in {' or '.join(wanted)}, and accumulator {d.name} is {d.dtype}",
                 s.span,
                 self.scope.note(f"{d.name} is {d.dtype} {list(d.shape)}", d.span),
             )
         a, b = product.a.name, product.b.name
+        scales = None
+        if product.scales is not None:
+            for tile in product.scales:
+                self.values.reads(tile, s.value.span)
+            scales = (product.scales[0].name, product.scales[1].name)
         return P.Multiply(
-            d.name, a, product.transpose_a, b, product.transpose_b, isinstance(s, S.Assign), s.span
+            d.name,
+            a,
+            product.transpose_a,
+            b,
+            product.transpose_b,
+            isinstance(s, S.Assign),
+            s.span,
+            scales,
         )
 
     def update(self, s: S.Update) -> P.Statement | None:
@@ -280,7 +389,7 @@ class Writes:
             return self._add(s)
         if not isinstance(s.target, S.Name):
             target = describe(self.values.evaluate(s.target))
-            self._fail(
+            self.values.fail(
                 "TK106",
                 f"`{s.operator}` updates an accumulator or a register value, not {target}",
                 s.target.span,
@@ -299,11 +408,13 @@ class Writes:
         """`C[m, n] += r`: the copy engine adds, in no order."""
         target = self.values.evaluate(s.target)
         if not isinstance(target, Slice):
-            self._fail("TK106", f"`{s.operator}` does not update {describe(target)}", s.target.span)
+            self.values.fail(
+                "TK106", f"`{s.operator}` does not update {describe(target)}", s.target.span
+            )
         if s.operator != "+=":
-            self._later(f"`{s.operator}` of a slice: the copy engine adds", s.span)
+            self.values.later(f"`{s.operator}` of a slice: the copy engine adds", s.span)
         if target.dtype not in ADDED:
-            self._fail(
+            self.values.fail(
                 "TK105",
                 f"the copy engine adds {listed(ADDED)}, not {target.dtype}",
                 s.target.span,
@@ -311,17 +422,19 @@ class Writes:
         copy = self.copy(S.Copy(s.target, s.value, (), s.span))
         assert isinstance(copy, P.Move)
         if not isinstance(copy.source, str) and len(target.shape) < 2:
-            self._later("adding a vector in registers to a slice", s.span)
+            self.values.later("adding a vector in registers to a slice", s.span)
         return copy._replace(add=True)
 
     def _accumulate(self, s: S.Update, d: Tile) -> P.Statement:
         if not d.accumulator:
-            self._fail("TK106", f"`{d.name}` is a shared tile: `+=` adds to an accumulator", s.span)
+            self.values.fail(
+                "TK106", f"`{d.name}` is a shared tile: `+=` adds to an accumulator", s.span
+            )
         if s.operator != "+=":
-            self._later(f"`{s.operator}` of an accumulator", s.span)
+            self.values.later(f"`{s.operator}` of an accumulator", s.span)
         product = self.values.evaluate(s.value)
         if not isinstance(product, Product):
-            self._later(
+            self.values.later(
                 f"adding {describe(product)} to an accumulator: it takes `a @ b`", s.value.span
             )
         self._writable(d, s.target.span)
@@ -329,20 +442,10 @@ class Writes:
         self.scope.written.add(d.name)
         if d.name not in self.scope.cleared:
             self.scope.cleared.add(d.name)
-            self._fail(
+            self.values.fail(
                 "TK114",
                 f"`{d.name} +=` without `{d.name} = 0` before it in the put: the slot holds an earlier item's sum",
                 s.span,
                 fix=f"{d.name} = 0",
             )
         return made
-
-    def _fail(
-        self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
-    ) -> NoReturn:
-        self.scope.error(code, message, span, *notes, fix=fix)
-        raise Failed
-
-    def _later(self, what: str, span: Span) -> NoReturn:
-        self.scope.later(what, span)
-        raise Failed

@@ -14,6 +14,14 @@ from tkc.ir.stage.scalar import arith, const
 OpT = TypeVar("OpT", bound=Operation)
 
 
+_HINTS = str.maketrans({"[": "_", "]": None})
+
+
+def as_hint(name: str) -> str:
+    """A name as the text of IR may show it: `s[0]` is one of several tiles, and `%s_0` its value."""
+    return name.translate(_HINTS)
+
+
 class Emitter:
     """A place to append to and a location to give. Equal constants of one block are made once."""
 
@@ -33,7 +41,7 @@ class Emitter:
         """Appends the operation and gives its first result, named for the reader of dumps."""
         result = self.add(op).results[0]
         if hint is not None:
-            result.name_hint = hint
+            result.name_hint = as_hint(hint)
         return result
 
     def const(self, number: int, type: IntegerType | None = None) -> SSAValue:

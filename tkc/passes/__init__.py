@@ -21,12 +21,15 @@ def _loader(name: str) -> Callable[[], type[ModulePass]]:
 
 
 _ORDER = (
+    "split-over-cluster",
     "select-swizzle",
     "place-tiles",
     "fuse-roles",
+    "cothread-copies",
     "lower-schedules",
     "lower-pipes",
     "insert-fences",
+    "eliminate-fences",
     "elect-single-thread",
     "assign-shared",
     "assign-tensor-memory",
@@ -42,6 +45,31 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 }
 
 
-def pipeline(target: str) -> str:
-    """The whole way from the tile level to named PTX, in xDSL's pipeline syntax."""
-    return ",".join((f"set-target{{arch={target}}}", *_ORDER))
+REQUIRED = frozenset(
+    {
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "lower-pipes",
+        "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
+        "name-registers",
+    }
+)  # fmt: skip
+"""Passes whose work the ones after them need, or without which every thread would do what one must."""
+
+OPTIONAL = tuple(name for name in _ORDER if name not in REQUIRED)
+"""Passes that `--no-PASS` leaves out."""
+
+
+ELIMINATE = "eliminate-fences"
+
+
+def pipeline(target: str, fences: str = "minimal", model: str = "practice") -> str:
+    """The whole way from the tile level to named PTX, in xDSL's pipeline syntax.
+
+    `fences`: `conservative` leaves all fences in place, `as-written` a program's own; `model`: what proofs may rest on.
+    """
+    options = [o for o in (f"fences={fences}", f"model={model}") if o not in _USUAL]
+    eliminate = ELIMINATE + (f"{{{' '.join(options)}}}" if options else "")
+    order = [eliminate if p == ELIMINATE else p for p in _ORDER if p != ELIMINATE or fences != "conservative"]
+    return ",".join((f"set-target{{arch={target}}}", *order))
+
+
+_USUAL = ("fences=minimal", "model=practice")

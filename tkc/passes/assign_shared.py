@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
-from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.layouts import alignment
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType, Home
@@ -61,7 +61,7 @@ class Ring:
     @classmethod
     def of(cls, buffer: s.BufferOp) -> Ring:
         type = _type(buffer)
-        return cls(SWIZZLES[type.swizzle.data].align, type.slot_bytes, type.depth.data)
+        return cls(alignment(type.swizzle.data), type.slot_bytes, type.depth.data)
 
     @property
     def bytes(self) -> int:
@@ -139,5 +139,5 @@ def _what_fits(buffers: list[s.BufferOp], barriers: list[s.BarriersOp], limit: i
     fewer = bisect_left(range(1, depth), True, key=lambda slots: not fits(slots))
     if not fewer:
         return "smaller tiles would fit"
-    names = " and ".join(b.sym_name.data for b in together)
+    names = " and ".join(b.sym_name.data for b in together if not _type(b).holds_scales)
     return f"{fewer} {'slot' if fewer == 1 else 'slots'} of {names} instead of {depth} would fit"

@@ -1,4 +1,4 @@
-"""Give every accumulator its columns of tensor memory, beside the placing of shared memory.
+"""Give every accumulator and ring of block scales its columns of tensor memory, beside the placing of shared memory.
 
 Before: tensor-memory buffers without an offset.
 After: each has its first column; the kernel has the number of columns to allocate, a power of two from 32.
@@ -8,13 +8,14 @@ Here because: depths are settled (`place-tiles`, `fuse-roles`), and lowering mak
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
 from tkc.analysis.tensor_memory import columns_given, columns_of
-from tkc.diagnostics import Note, TkcError
+from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType, Home
@@ -33,29 +34,71 @@ class AssignTensorMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         limit = columns_given(target_of(op))
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            at = 0
-            placed: list[tuple[s.BufferOp, int]] = []
-            for buffer in kernel.body.block.ops:
-                if not isinstance(buffer, s.BufferOp):
-                    continue
-                type = buffer.buffer.type
-                assert isinstance(type, BufferType)
-                if type.home.data == Home.TENSOR:
-                    buffer.properties["offset"] = IntegerAttr(at, i32)
-                    placed.append((buffer, columns_of(type) * type.depth.data))
-                    at += placed[-1][1]
+            placed, taken = place(kernel)
             if not placed:
                 continue
-            columns = max(FEWEST, 1 << (at - 1).bit_length())
+            columns = max(FEWEST, 1 << (taken - 1).bit_length())
             if columns > limit:
-                raise TkcError.at(
-                    "TK205",
-                    f"kernel {kernel.sym_name.data} needs {at} columns of tensor memory; the target gives "
-                    f"{limit}; {at - limit} fewer would fit",
-                    location_of(placed[-1][0]),
-                    *(
-                        Note(f"{b.sym_name.data} takes {n} columns", location_of(b))
-                        for b, n in placed
-                    ),
-                )
+                raise too_many(kernel, placed, taken, limit)
+            for buffer, first, _ in placed:
+                buffer.properties["offset"] = IntegerAttr(first, i32)
             kernel.properties["tensor_columns"] = IntegerAttr(columns, i32)
+            report(column_map(kernel, placed, columns))
+
+
+class Placed(NamedTuple):
+    """A ring of tensor memory: its first column, and the columns of one slot."""
+
+    buffer: s.BufferOp
+    first: int
+    each: int
+
+    @property
+    def depth(self) -> int:
+        return self.buffer.buffer.type.depth.data  # type: ignore[union-attr]
+
+
+def place(kernel: s.KernelOp) -> tuple[list[Placed], int]:
+    """Every ring of tensor memory one after the other, accumulators first, and the columns that they take in all."""
+    buffers = [b for b in kernel.body.block.ops if isinstance(b, s.BufferOp)]
+    buffers = [b for b in buffers if _type(b).home.data == Home.TENSOR]
+    placed: list[Placed] = []
+    at = 0
+    for buffer in sorted(buffers, key=lambda b: _type(b).holds_scales):
+        placed.append(Placed(buffer, at, columns_of(_type(buffer))))
+        at += placed[-1].each * placed[-1].depth
+    return placed, at
+
+
+def _type(op: s.BufferOp) -> BufferType:
+    type = op.buffer.type
+    assert isinstance(type, BufferType)
+    return type
+
+
+def too_many(kernel: s.KernelOp, placed: list[Placed], taken: int, limit: int) -> TkcError:
+    return TkcError.at(
+        "TK205",
+        f"kernel {kernel.sym_name.data} needs {taken} columns of tensor memory; the target gives {limit}; "
+        f"{taken - limit} fewer would fit",
+        location_of(placed[-1].buffer),
+        *(
+            Note(f"{p.buffer.sym_name.data} takes {p.each * p.depth} columns", location_of(p.buffer))
+            for p in placed
+        ),
+    )
+
+
+def column_map(kernel: s.KernelOp, placed: list[Placed], columns: int) -> Diagnostic:
+    """Which columns each ring has."""
+    rings = [
+        f"{p.buffer.sym_name.data} {p.first} to {p.first + p.each * p.depth - 1}"
+        + (f" ({p.depth} slots of {p.each})" if p.depth > 1 else "")
+        for p in placed
+    ]
+    return Diagnostic(
+        "TK221",
+        f"kernel {kernel.sym_name.data} allocates {columns} columns of tensor memory: {', '.join(rings)}",
+        location_of(kernel),
+        Severity.REMARK,
+    )

@@ -2,24 +2,32 @@
 
 Before: operations say who executes them (`one` thread of the role, one `lane` of each warp, `all`), nothing is guarded.
 After: single-thread operations stand in conditions on an elected predicate, computed once at the role's start: a
-role that only one thread runs is guarded whole; elsewhere each run of such operations is.
+role that only one thread runs is guarded whole; elsewhere each run of such operations is. Guards that the program
+wrote (`elect:`, `lane == 0`, `thread % 32 == 0`, a warp's number, several of these) become branches on the same
+predicates where that is the same program; inside a test of the warp alone, runs get a guard of their own.
 Here because: every operation that one thread must issue exists by now (barriers, fences), and lowering prints one
 branch for each condition; a guard that ptxas does not recognise costs a serialising loop round each copy or product.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, i1
+from xdsl.dialects.builtin import ModuleOp, StringAttr, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
+from tkc.analysis.guards import Guard, Varies, guard_of, varies
+from tkc.diagnostics import Diagnostic, Severity, TkcError, report
+from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import IdentityOp, WhileOp
 from tkc.ir.stage.ops import By
+from tkc.ir.stage.scalar import arith, const
 from tkc.ir.stage.types import AccumulatorType
 
 
@@ -45,8 +53,12 @@ class ElectSingleThreadPass(ModulePass):
 
 
 def who(op: Operation) -> Who:
-    """Who executes an operation with all that is in it."""
-    if isinstance(op, s.ForOp | s.IfOp):
+    """Who executes an operation with all that is in it; under a test of threads, some."""
+    if isinstance(op, s.IfOp):
+        guard = guard_of(op.condition)
+        if guard is None or guard.narrows:
+            return Who.MIXED
+    if op.regions:
         return _join(
             [who(inner) for region in op.regions for block in region.blocks for inner in block.ops]
         )
@@ -77,9 +89,17 @@ def _within(op: Operation, body: Block) -> bool:
 
 def _before(value: SSAValue, body: Block) -> SSAValue:
     """What an accumulator was before the products of a block."""
-    while isinstance(op := value.owner, s.MmaOp) and op.parent_block() is body:
+    while isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp) and op.parent_block() is body:
         value = op.source
     return value
+
+
+class Where(StrEnum):
+    """Which threads come to a place: all of the role, all of one warp, or some that no election can tell."""
+
+    ROLE = "role"
+    WARP = "warp"
+    SOME = "some"
 
 
 class RoleElection:
@@ -87,7 +107,9 @@ class RoleElection:
 
     def __init__(self, role: s.RoleOp) -> None:
         self.role = role
+        self.warps = role.warps.value.data
         self.elected: dict[Who, SSAValue] = {}
+        self.chosen: dict[int, SSAValue] = {}
 
     def run(self) -> None:
         block = self.role.body.block
@@ -98,9 +120,9 @@ class RoleElection:
                 inner.add_op(op)
             self._guard(block, None, inner, Who.ONE)
         else:
-            self._block(block)
+            self._block(block, Where.ROLE)
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: Block, where: Where) -> None:
         """Guards each run of single-thread operations; pure operations between them stay outside, before the run."""
         run: list[Operation] = []
         kind = Who.NEUTRAL
@@ -112,6 +134,10 @@ class RoleElection:
                     run, kind = [], Who.NEUTRAL
                 continue
             if executed in (Who.ONE, Who.LANE) and all(_may_leave(r) for r in op.results):
+                if where is Where.SOME:
+                    raise _several(op)
+                if where is Where.WARP:
+                    executed = Who.LANE
                 if executed is not kind:
                     self._close(run, kind)
                     run, kind = [], executed
@@ -119,10 +145,122 @@ class RoleElection:
                 continue
             self._close(run, kind)
             run, kind = [], Who.NEUTRAL
+            if isinstance(op, s.IfOp):
+                self._condition(op, where)
+                continue
+            inside = where
+            if any(varies(v) for v in _decides(op)):
+                check_alone(op.regions, "under a loop that threads leave one by one", warp=False)
+                inside = Where.SOME
             for region in op.regions:
                 for inner in region.blocks:
-                    self._block(inner)
+                    self._block(inner, inside)
         self._close(run, kind)
+
+    # Guards that the program wrote
+
+    def _condition(self, op: s.IfOp, where: Where) -> None:
+        """A condition: one that tests threads is an election where it can be, any other is looked into."""
+        guard = guard_of(op.condition)
+        if guard is not None and (guard.never or (guard.warp or 0) >= self.warps):
+            self._never(op, guard)
+        if guard is not None and guard.warp is not None and self.warps == 1 and guard.warp == 0:
+            guard = replace(guard, warp=None)
+        if guard is not None and not guard.narrows:
+            self._inside(op.regions, where)
+        elif guard is not None and guard.lane:
+            check_alone(op.regions[:1], "which one thread of a warp runs alone", warp=False)
+            self._elect(op, guard, where)
+            for region in op.regions[1:]:
+                check_alone([region], "which all threads of a warp but one run", warp=False)
+                self._inside([region], Where.SOME)
+        elif guard is not None:
+            check_alone(op.regions, "which one warp of the role runs alone", warp=True)
+            self._inside(op.regions[:1], Where.WARP)
+            self._inside(op.regions[1:], Where.SOME)
+        else:
+            by_warp = varies(op.condition) is Varies.BY_WARP
+            check_alone(op.regions, "which some threads of the role run alone", warp=by_warp)
+            self._inside(op.regions, Where.SOME)
+
+    def _inside(self, regions: Sequence[Region], where: Where) -> None:
+        for region in regions:
+            for block in region.blocks:
+                self._block(block, where)
+
+    def _elect(self, op: s.IfOp, guard: Guard, where: Where) -> None:
+        """Puts an elected predicate in the place of a test of the lane, and the rest of the condition beside it."""
+        if where is Where.SOME or (where is Where.WARP and guard.warp is not None):
+            self._keep(op, "not all lanes of a warp come to it")
+            return
+        inner = [o for region in op.regions[:1] for o in region.walk()]
+        if not guard.elected and any(
+            varies(v) is Varies.BY_LANE for o in inner for v in o.operands if _outside(v, op)
+        ):
+            self._keep(op, "what it guards uses the number of a lane")
+            return
+        if not guard.elected and any(isinstance(o, IdentityOp) for o in inner):
+            self._keep(op, "what it guards asks for the number of a lane")
+            return
+        if guard.warp is not None:
+            predicate = self._of_warp(guard.warp)
+        elif guard.elected == By.ONE and where is Where.ROLE:
+            predicate = self._predicate(Who.ONE)
+        else:
+            predicate = self._predicate(Who.LANE if self.warps > 1 else Who.ONE)
+        block = op.parent_block()
+        assert block is not None
+        for condition in guard.rest:
+            joined = arith("and", predicate, condition)
+            joined.location = op.location
+            block.insert_op_before(joined, op)
+            predicate = joined.value
+        old = op.condition
+        op.operands = [predicate]
+        _sweep(old)
+
+    def _never(self, op: s.IfOp, guard: Guard) -> None:
+        """Numbers of warps and threads count from the role's own first."""
+        warps = "1 warp" if self.warps == 1 else f"{self.warps} warps"
+        which = "no warp has such a lane" if guard.never else f"it asks for warp {guard.warp}"
+        report(
+            Diagnostic(
+                "TK122",
+                f"no thread meets this condition: {which}, and role {self.role.sym_name.data} has {warps} of 32 "
+                "threads, counted from 0",
+                location_of(op),
+                Severity.WARNING,
+            )
+        )
+
+    def _keep(self, op: s.IfOp, why: str) -> None:
+        report(
+            Diagnostic(
+                "TK220",
+                f"the condition stays as it is written, no election: {why}",
+                location_of(op),
+                Severity.REMARK,
+            )
+        )
+
+    def _of_warp(self, warp: int) -> SSAValue:
+        """Whether a thread is the elected lane of one warp of the role, made once."""
+        if warp not in self.chosen:
+            lane = self._predicate(Who.LANE)
+            which = IdentityOp.create(properties={"which": StringAttr("warp")}, result_types=[i32])
+            number = const(warp)
+            equal = arith("eq", which.value, number.value)
+            both = arith("and", lane, equal.value)
+            after = lane.owner
+            block = self.role.body.block
+            assert isinstance(after, Operation)
+            for op in (which, number, equal, both):
+                op.location = self.role.location
+                block.insert_op_after(op, after)
+                after = op
+            both.value.name_hint = f"elected_warp_{warp}"
+            self.chosen[warp] = both.value
+        return self.chosen[warp]
 
     def _close(self, run: list[Operation], kind: Who) -> None:
         if not run:
@@ -179,3 +317,81 @@ class RoleElection:
             op.value.name_hint = f"elected_{kind.value}"
             self.elected[kind] = op.value
         return self.elected[kind]
+
+
+def _decides(op: Operation) -> list[SSAValue]:
+    """What a loop's turns depend on."""
+    if isinstance(op, s.ForOp):
+        return [op.lower, op.upper, op.step]
+    if isinstance(op, WhileOp) and op.test.block.last_op is not None:
+        return list(op.test.block.last_op.operands)
+    return []
+
+
+def _outside(value: SSAValue, op: Operation) -> bool:
+    """Whether a value comes from outside an operation."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent_block()
+    while block is not None:
+        parent = block.parent_op()
+        if parent is op:
+            return False
+        block = parent.parent_block() if parent is not None else None
+    return True
+
+
+def _sweep(value: SSAValue) -> None:
+    """Erases the pure operations that only a condition had a use for."""
+    todo = [value]
+    while todo:
+        owner = todo.pop().owner
+        pure = isinstance(owner, Operation) and owner.has_trait(Pure)
+        if (
+            isinstance(owner, Operation)
+            and pure
+            and not any(r.uses.get_length() for r in owner.results)
+        ):
+            todo += owner.operands
+            owner.detach()
+            owner.erase()
+
+
+def check_alone(regions: Sequence[Region], where: str, *, warp: bool) -> None:
+    """TK121 where threads are to meet, or to do together, in a place that not all of them reach.
+
+    With `warp`, whole warps reach it, which may meet by themselves.
+    """
+    for region in regions:
+        for op in region.walk():
+            together = isinstance(op, s.StageOp) and op.executed_by is By.ALL and not op.EACH
+            if together and not (warp and isinstance(op, s.WarpSyncOp)):
+                raise TkcError.at(
+                    "TK121",
+                    f"{_words(op)} takes all threads of the role and stands in a place {where}",
+                    location_of(op),
+                )
+
+
+def _several(op: Operation) -> TkcError:
+    return TkcError.at(
+        "TK121",
+        f"{_words(op)} is of one thread and stands in a place that some threads of the role reach, not one "
+        "nor a whole warp; an election round it says which does it",
+        location_of(op),
+    )
+
+
+_SAID = {
+    "stage.role_barrier": "`sync role`", "stage.warp_sync": "`sync warp`", "stage.named_barrier": "`sync`",
+    "stage.registers": "`registers`", "stage.tma_load_to": "`load`", "stage.tma_store": "`store`",
+    "stage.bulk_commit": "`commit stores`", "stage.bulk_wait": "`wait stores`", "stage.mma": "a matrix product",
+    "stage.mma_wait": "`wait products`", "stage.mma_commit": "`commit products`", "stage.mma_fence": "`fence products`",
+    "stage.tcgen05_commit": "`commit`", "stage.store_shared": "a copy of a register tile",
+    "stage.load_shared": "`read`", "stage.read_accumulator": "`read`", "stage.mbarrier_expect": "`expect`",
+    "stage.mbarrier_arrive": "`arrive`", "stage.cluster_barrier": "a barrier of the cluster",
+    "stage.tma_prefetch": "`prefetch`",
+}  # fmt: skip
+"""Operations as the language says them."""
+
+
+def _words(op: Operation) -> str:
+    return _SAID.get(op.name, op.name)

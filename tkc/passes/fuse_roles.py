@@ -12,13 +12,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tkc.analysis.items import same
 from tkc.diagnostics import Bug, Note, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.scalar import ArithOp, ConstOp, const
+from tkc.ir.stage.scalar import const
+from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BufferType, Home
 from tkc.ir.syntax import segments
 
@@ -70,16 +72,12 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
             wanted.append(first.registers.value.data)
         first.properties["registers"] = IntegerAttr(max(wanted), second.registers.type)
     _rename(kernel, second.sym_name.data, first.sym_name.data)
-    removed, kept = second.first_warp.value.data, second.warps.value.data
-    second.detach()
-    second.erase()
-    for other in kernel.body.block.ops:
-        if isinstance(other, s.RoleOp) and other.first_warp.value.data > removed:
-            moved = other.first_warp.value.data - kept
-            other.properties["first_warp"] = IntegerAttr(moved, other.first_warp.type)
+    remove_role(second)
 
 
 Loop = s.WorkLoopOp | s.ForOp
+Held = Loop | s.IfOp
+"""What may hold a pipe's items."""
 
 
 def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
@@ -103,8 +101,11 @@ def _merge(first: Block, second: Block, pipe: s.PipeOp) -> None:
         first.add_op(op)
 
 
-def _join(one: Loop, two: Loop, pipe: s.PipeOp) -> None:
-    """Two loops that run as often, in blocks of two roles, become one; what stands round the second keeps its order."""
+def _join(one: Held, two: Held, pipe: s.PipeOp) -> None:
+    """Two loops that run as often, or conditions that hold alike, in blocks of two roles, become one.
+
+    What stands round the second keeps its order.
+    """
     place, source = one.parent_block(), two.parent_block()
     assert place is not None
     assert source is not None
@@ -113,23 +114,36 @@ def _join(one: Loop, two: Loop, pipe: s.PipeOp) -> None:
             break
         op.detach()
         place.insert_op_before(op, one)
+    if isinstance(one, s.IfOp):
+        assert isinstance(two, s.IfOp)
+        for which in ("then", "otherwise"):
+            _join_blocks(_arm(one, which), _arm(two, which), pipe)
+        _hand_on_both(one, two)
+        return
+    assert not isinstance(two, s.IfOp)
     counters = len(one.extents) if isinstance(one, s.WorkLoopOp) else 1
     body, other = one.body.block, two.body.block
-    inner = [_holder(body, pipe, s.CommitOp), _holder(other, pipe, s.WaitOp)]
     for old, new in zip(other.args[:counters], body.args[:counters], strict=True):
         old.replace_all_uses_with(new)
     for old in other.args[counters:]:
         new = body.insert_arg(old.type, len(body.args))
         new.name_hint = old.name_hint
         old.replace_all_uses_with(new)
+    _join_blocks(body, other, pipe)
+    _carry_both(one, two)
+
+
+def _join_blocks(body: Block, other: Block, pipe: s.PipeOp) -> None:
+    """The operations of the second block behind those of the first; what holds the pipe's items in both is joined."""
+    inner = [_holder(body, pipe, s.CommitOp), _holder(other, pipe, s.WaitOp)]
     last = body.last_op
     assert isinstance(last, s.YieldOp)
-    if isinstance(inner[0], s.ForOp) and isinstance(inner[1], s.ForOp):
+    if isinstance(inner[0], s.ForOp | s.IfOp) and isinstance(inner[1], s.ForOp | s.IfOp):
         if not _run_as_often(inner[0], inner[1]):
             raise TkcError.at(
                 "TK213",
                 f"the roles at the ends of {pipe.sym_name.data} share an accumulator in registers and "
-                "become one role on this target, but the loops round its items differ",
+                "become one role on this target, but the loops or conditions round its items differ",
                 location_of(inner[0]),
                 Note("and here", location_of(inner[1])),
             )
@@ -142,7 +156,27 @@ def _join(one: Loop, two: Loop, pipe: s.PipeOp) -> None:
         else:
             body.insert_op_before(op, last)
     last.operands = yielded
-    _carry_both(one, two)
+
+
+def _arm(op: s.IfOp, which: str) -> Block:
+    """One way of a condition; an empty one where it has none."""
+    if which == "then":
+        return op.then.block
+    if len(op.regions) < 2:
+        op.add_region(Region(Block([s.YieldOp.create(operands=[])])))
+    return op.regions[1].block
+
+
+def _hand_on_both(one: s.IfOp, two: s.IfOp) -> None:
+    """The first condition results in what the second did, too; the second goes."""
+    block = one.parent_block()
+    assert block is not None
+    new = s.IfOp.create(
+        operands=[one.condition],
+        regions=[one.detach_region(region) for region in list(one.regions)],
+        result_types=[*(r.type for r in one.results), *(r.type for r in two.results)],
+    )
+    _take_place(block, new, one, two)
 
 
 def _carry_both(one: Loop, two: Loop) -> None:
@@ -160,14 +194,18 @@ def _carry_both(one: Loop, two: Loop) -> None:
         regions=[one.detach_region(one.body)],
         result_types=[*(r.type for r in one.results), *(r.type for r in two.results)],
     )
+    _take_place(block, new, one, two)
+
+
+def _take_place(block: Block, new: Held, one: Held, two: Held) -> None:
     new.location = one.location
     block.insert_op_before(new, one)
     for old, result in zip([*one.results, *two.results], new.results, strict=True):
         result.name_hint = old.name_hint
         old.replace_all_uses_with(result)
-    for loop in (one, two):
-        loop.detach()
-        loop.erase()
+    for gone in (one, two):
+        gone.detach()
+        gone.erase()
 
 
 def _holder(block: Block, pipe: s.PipeOp, kind: type[s.CommitOp | s.WaitOp]) -> Operation | None:
@@ -178,23 +216,12 @@ def _holder(block: Block, pipe: s.PipeOp, kind: type[s.CommitOp | s.WaitOp]) -> 
     return None
 
 
-def _run_as_often(one: s.ForOp, two: s.ForOp) -> bool:
-    pairs = zip(one.operands[:3], two.operands[:3], strict=True)
+def _run_as_often(one: s.ForOp | s.IfOp, two: s.ForOp | s.IfOp) -> bool:
+    if type(one) is not type(two):
+        return False
+    bounds = 3 if isinstance(one, s.ForOp) else 1
+    pairs = zip(one.operands[:bounds], two.operands[:bounds], strict=True)
     return all(same(a, b) for a, b in pairs)
-
-
-def same(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two scalars are the same arithmetic on the same sizes and constants."""
-    if a is b:
-        return True
-    x, y = a.owner, b.owner
-    return (
-        isinstance(x, ConstOp | ArithOp)
-        and type(x) is type(y)
-        and x.properties == y.properties
-        and len(x.operands) == len(y.operands)
-        and all(same(i, j) for i, j in zip(x.operands, y.operands, strict=True))
-    )
 
 
 def _connect(pipe: s.PipeOp) -> None:
@@ -248,6 +275,10 @@ def _buffer_of(value: SSAValue) -> SSAValue:
                 value = owner.source
             case OpResult() if isinstance(owner, s.ForOp):
                 value = owner.inits[value.index]
+            case OpResult() if isinstance(owner, s.IfOp):
+                last = owner.then.block.last_op
+                assert last is not None
+                value = last.operands[value.index]
             case BlockArgument() if isinstance(loop := value.block.parent_op(), s.ForOp):
                 value = loop.inits[value.index - 1]
             case _:

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, i32
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -33,14 +33,18 @@ class LowerSchedulesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             loops = [o for o in kernel.walk() if isinstance(o, s.WorkLoopOp)]
+            numbered = any(
+                isinstance(o, s.UnitOp) and o.which.data != "rank" for o in kernel.walk()
+            )
             totals: list[Any] = []
             for loop in loops:
                 total = _product([expression(e) for e in loop.extents])
                 if total not in totals:
                     totals.append(total)
                 lower(loop)
+            ctas = grid(totals, kernel.cluster, numbered)
             kernel.contract = DictionaryAttr(
-                {**kernel.contract.data, "grid": to_attribute([grid(totals), 1, 1])}
+                {**kernel.contract.data, "grid": to_attribute([ctas, 1, 1])}
             )
 
 
@@ -48,12 +52,21 @@ def _product(factors: list[Any]) -> Any:
     return factors[0] if len(factors) == 1 else {"op": "mul", "of": factors}
 
 
-def grid(totals: list[Any]) -> Any:
-    """A persistent launch: one CTA on each multiprocessor, no more than there are items."""
+def grid(totals: list[Any], cluster: IntegerAttr | None = None, numbered: bool = False) -> Any:
+    """A persistent launch: one CTA on each multiprocessor, or as many clusters as are resident at once; no more than
+    there are items. A kernel without a schedule runs once, or everywhere if it asks which unit it is, `numbered`."""
+    ctas = 1 if cluster is None else cluster.value.data
     if not totals:
-        return 1
+        most = (
+            {"sym": "sm_count"}
+            if cluster is None
+            else {"op": "mul", "of": [{"sym": "max_clusters"}, ctas]}
+        )
+        return most if numbered else ctas
     items = totals[0] if len(totals) == 1 else {"op": "max", "of": totals}
-    return {"op": "min", "of": [{"sym": "sm_count"}, items]}
+    if cluster is None:
+        return {"op": "min", "of": [{"sym": "sm_count"}, items]}
+    return {"op": "mul", "of": [{"op": "min", "of": [{"sym": "max_clusters"}, items]}, ctas]}
 
 
 def lower(loop: s.WorkLoopOp) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
@@ -25,6 +25,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, kernel, string
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import ClusterBarrierOp, NamedBarrierOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.target import target_of
 from tkc.passes.lowering import (
@@ -32,13 +33,14 @@ from tkc.passes.lowering import (
     fragments,
     products,
     scalars,
+    scales,
     shared,
     synchronisation,
     vectors,
 )
 from tkc.passes.lowering.state import Kernel
 
-FAMILIES = (copies, fragments, products, scalars, shared, synchronisation, vectors)
+FAMILIES = (copies, fragments, products, scalars, scales, shared, synchronisation, vectors)
 """Importing a family registers its ways."""
 
 TENSOR_WORD = 8
@@ -94,7 +96,11 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     threads = _number(source.threads)
     shared, columns = _number(source.shared_bytes), _number(source.tensor_columns)
     new, emit = kernel(
-        source.sym_name.data, reqntid=threads, shared_bytes=shared, location=source.location
+        source.sym_name.data,
+        reqntid=threads,
+        cluster=None if source.cluster is None else source.cluster.value.data,
+        shared_bytes=shared,
+        location=source.location,
     )
     k = Kernel(source, target, emit)
     roles: list[s.RoleOp] = []
@@ -120,16 +126,19 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     if columns:
         products.allocate(k, columns, shared - TENSOR_WORD)
         emit("tcgen05.fence::before_thread_sync")
-    emit("barrier.cta.sync", 0)
+    synchronisation.meet(k)
     if columns:
         emit("tcgen05.fence::after_thread_sync")
         k.tensor_base = emit("ld", ".shared::cta", ".b32", At(k.base, shared - TENSOR_WORD))
+    _check_meetings(roles, threads // 32)
     k.barrier_ids = _barrier_ids(roles)
     _dispatch(k, roles, threads // 32)
     emit.location = source.location
     if columns:
         emit("tcgen05.fence::before_thread_sync")
-        emit("barrier.cta.sync", 0)
+    if columns or k.ctas > 1:
+        synchronisation.meet(k)
+    if columns:
         emit("tcgen05.fence::after_thread_sync")
         products.deallocate(k, columns)
     new.properties["params"] = ArrayAttr(
@@ -141,14 +150,45 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
             **before,
             "args": k.args,
             "requires": [*before["requires"], *k.requires],
-            "cluster": {"size": [1, 1, 1], "preferred": None, "minimum": None},
+            "cluster": {"size": [k.ctas, 1, 1], "preferred": None, "minimum": None},
             "block": [threads, 1, 1],
             "shared_bytes": shared,
             "tensor_columns": columns,
-            "attributes": {},
+            "attributes": {} if source.dependent is None else {"dependent": True},
         }
     )
     return new
+
+
+def _of_all(op: Operation) -> bool:
+    """Whether all threads of the CTA, or of its cluster, meet at an operation."""
+    if isinstance(op, NamedBarrierOp):
+        return op.number.value.data == 0
+    return isinstance(op, ClusterBarrierOp)
+
+
+def _check_meetings(roles: list[s.RoleOp], warps: int) -> None:
+    """TK121 where a role, or a warp without one, never comes to where all threads meet."""
+    meetings = {role: next((o for o in role.walk() if _of_all(o)), None) for role in roles}
+    first = next((op for op in meetings.values() if op is not None), None)
+    if first is None:
+        return
+    for role, op in meetings.items():
+        if op is None:
+            raise TkcError.at(
+                "TK121",
+                f"all threads of the CTA meet here, and role {role.sym_name.data} never comes: it says so, too",
+                location_of(first),
+                Note(f"role {role.sym_name.data}", location_of(role)),
+            )
+    idle = warps - sum(_count(role) for role in roles)
+    if idle:
+        raise TkcError.at(
+            "TK121",
+            f"all threads of the CTA meet here, and {idle} of its {warps} warps have no role: roles whose warps fill "
+            f"whole groups of {WARPGROUP_WARPS} fit",
+            location_of(first),
+        )
 
 
 def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
@@ -156,10 +196,13 @@ def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
 
     Where there are too few for all roles, those go without whose threads never meet.
     """
-    ids, after = _numbered(roles)
+    taken = {
+        op.number.value.data for r in roles for op in r.walk() if isinstance(op, NamedBarrierOp)
+    }
+    ids, after = _numbered(roles, taken)
     if after > NAMED_BARRIERS:
         meeting = [r for r in roles if any(isinstance(op, s.RoleBarrierOp) for op in r.walk())]
-        ids, after = _numbered(meeting)
+        ids, after = _numbered(meeting, taken)
         if after > NAMED_BARRIERS:
             raise TkcError.at(
                 "TK209",
@@ -174,10 +217,13 @@ def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
     return ids
 
 
-def _numbered(roles: list[s.RoleOp]) -> tuple[dict[s.RoleOp, int], int]:
+def _numbered(roles: list[s.RoleOp], taken: set[int]) -> tuple[dict[s.RoleOp, int], int]:
+    """Runs of numbers that the program has not taken itself."""
     ids: dict[s.RoleOp, int] = {}
     number = 1
     for role in roles:
+        while taken & {*range(number, number + _number(role.groups))}:
+            number += 1
         ids[role], number = number, number + _number(role.groups)
     return ids, number
 

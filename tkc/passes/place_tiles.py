@@ -13,21 +13,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
-from tkc.analysis.roles import WARPGROUP
+from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
+from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.ops import Across
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BufferType, Home, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import SharedType
+from tkc.passes.placement import scales
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
 
@@ -62,14 +66,17 @@ def place(p: Placement) -> s.KernelOp:
             else:
                 _declaration(p, op)
     contract = {k: to_attribute(v) for k, v in launch_of(kernel).items()}
-    return s.KernelOp.create(
-        properties={
-            "sym_name": kernel.sym_name,
-            "arg_names": kernel.arg_names,
-            "contract": DictionaryAttr(contract),
-        },
-        regions=[Region(p.top)],
-    )
+    properties: dict[str, Attribute] = {
+        "sym_name": kernel.sym_name,
+        "arg_names": kernel.arg_names,
+        "contract": DictionaryAttr(contract),
+    }
+    for clause in ("cluster", "pair", "dependent"):
+        if clause in kernel.launch.data:
+            properties[clause] = kernel.launch.data[clause]
+    if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
+        properties["pair"] = UnitAttr()
+    return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
 
 
 def first_warps(p: Placement) -> dict[t.RoleOp, int]:
@@ -96,6 +103,11 @@ def _declaration(p: Placement, op: Operation) -> None:
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
             _buffer(p, op.tile, op.sym_name.data, type)
+            scales.declare(p, op, op.sym_name.data)
+        case s.BarriersOp():
+            from tkc.passes.placement.explicit import explicit
+
+            explicit(p, op)
         case t.AccumOp():
             _accum(p, op)
         case t.PipeOp():
@@ -107,29 +119,65 @@ def _declaration(p: Placement, op: Operation) -> None:
 
 
 def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
+    properties: dict[str, Attribute] = {"sym_name": StringAttr(name)}
+    if is_explicit(tile):
+        properties["explicit"] = UnitAttr()
     p.values[tile] = p.emit.value(
-        s.BufferOp.create(properties={"sym_name": StringAttr(name)}, result_types=[type]), name
+        s.BufferOp.create(properties=properties, result_types=[type]), name
     )
 
 
 def _pipe(p: Placement, op: t.PipeOp) -> None:
     """A ring as deep as the shallowest of its tiles: an accumulator's depth is a capacity (R12)."""
-    types = [p.values[tile].type for tile in op.tiles]
+    buffers = [p.values[tile] for tile in op.tiles]
+    buffers += [p.scales[tile] for tile in op.tiles if tile in p.scales]
+    types = [buffer.type for buffer in buffers]
     depth = min(type.depth.data for type in types if isinstance(type, BufferType))
+    properties: dict[str, Attribute] = {
+        "sym_name": op.sym_name,
+        "kind": StringAttr("full_empty"),
+        "depth": integer(depth),
+        "producers": op.producers,
+        "consumers": op.consumers,
+    }
+    across = _across(p, op)
+    if across is not None:
+        properties["across"] = StringAttr(across)
+    if op.turns is not None:
+        properties["turns"] = op.turns
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
-            operands=[p.values[tile] for tile in op.tiles],
-            properties={
-                "sym_name": op.sym_name,
-                "kind": StringAttr("full_empty"),
-                "depth": integer(depth),
-                "producers": op.producers,
-                "consumers": op.consumers,
-            },
+            operands=buffers,
+            properties=properties,
             result_types=[RingType()],
         ),
         op.sym_name.data,
     )
+
+
+def _across(p: Placement, op: t.PipeOp) -> Across | None:
+    """How a pipe joins the CTAs of a cluster: by copies for all of them, or by an end that leads a pair."""
+    leads = {r.sym_name.data: plan.leads for r, plan in p.plans.items()}
+    first, last = (
+        {leads.get(name.data, False) for name in end} for end in (op.producers, op.consumers)
+    )
+    if len(first) > 1 or len(last) > 1:
+        raise TkcError.at(
+            "TK110",
+            f"pipe {op.sym_name.data} has ends of which one issues products of a pair and another does not: "
+            "not supported yet; a pipe of its own fits",
+            location_of(op),
+        )
+    if first != last:
+        return Across.SPREAD if True in first else Across.GATHER
+    multicast = [
+        use.operation
+        for tile in op.tiles
+        for slot in slots_of(tile)
+        for use in slot.uses
+        if isinstance(use.operation, t.CopyOp) and use.operation.multicast is not None
+    ]
+    return Across.MULTICAST if multicast else None
 
 
 def _accum(p: Placement, op: t.AccumOp) -> None:
@@ -139,6 +187,7 @@ def _accum(p: Placement, op: t.AccumOp) -> None:
             "TK202",
             f"accumulator {op.sym_name.data} needs tcgen05 or wgmma; {p.target.name} has neither",
             location_of(op),
+            fix=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
         )
     _buffer(p, op.tile, op.sym_name.data, type)
 
@@ -148,6 +197,10 @@ def _role(p: Placement, role: t.RoleOp, first_warp: int) -> None:
     p.role = Role(role.sym_name.data, plan)
     body = Block()
     with p.emit.inside(body):
+        if p.home is Home.REGISTER and any(is_explicit(a.tile) for a in p.accumulators):
+            from tkc.passes.placement.explicit import open_accumulators
+
+            open_accumulators(p, role)
         statements(p, role.body.block)
         if p.role.bulk:
             p.emit.add(s.BulkWaitOp.create(properties={"pending": integer(0), "id": p.id("drain")}))
@@ -159,4 +212,6 @@ def _role(p: Placement, role: t.RoleOp, first_warp: int) -> None:
     }
     if role.registers is not None:
         properties["registers"] = role.registers
+    if plan.leads:
+        properties["leads"] = UnitAttr()
     p.emit.add(s.RoleOp.create(properties=properties, regions=[Region(body)]))

@@ -8,7 +8,6 @@ needs the spans that follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -17,34 +16,24 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from tkc.analysis.roles import slots_of
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.locations import location_of
-from tkc.ir.tile.ops import CopyOp, GetOp, MmaOp, PipeOp, PutOp, ReadOp, SharedOp
+from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
+from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
+from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
+from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AUTO, SharedType, SliceType
 
 COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
 """Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, that of a 32-bit operand
 which is not K-major."""
 WORD = 32
-
-
-def slots_of(tile: SSAValue) -> Iterator[SSAValue]:
-    """The tile itself and every slot of it that a put or get opens."""
-    yield tile
-    for use in list(tile.uses):
-        if not isinstance(use.operation, PipeOp):
-            continue
-        for block_use in list(use.operation.pipe.uses):
-            opened = block_use.operation
-            if isinstance(opened, PutOp | GetOp):
-                first = sum(
-                    len(pipe.owner.tiles)
-                    for pipe in opened.pipes[: block_use.index]
-                    if isinstance(pipe.owner, PipeOp)
-                )
-                yield opened.body.block.args[first + use.index]
+WHOLE_BITS = 8
+PACKED_BITS = 4
+"""Elements that products with their like take packed."""
 
 
 def uses_of(tile: SSAValue) -> frozenset[Use]:
@@ -58,11 +47,17 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                     transposed = (mma.trans_a if use.index == 1 else mma.trans_b).value.data
                     across = bool(transposed) == (use.index == 1)
                     found.add(Use.ACROSS if across else Use.OPERAND)
+                case ScaledMmaOp():
+                    found.add(Use.OPERAND)
                 case CopyOp() as copy:
                     other = copy.destination if use.index == 0 else copy.source
                     found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
-                case ReadOp():
+                case TmaLoadOp() | TmaStoreOp():
+                    found.add(Use.COPY)
+                case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)
+                case LoadElementOp() | StoreElementOp() | AtomicOp():
+                    found.add(Use.ELEMENTS)
                 case _:
                     pass
     return frozenset(found)
@@ -81,10 +76,12 @@ class SelectSwizzlePass(ModulePass):
             if old.swizzle.data != AUTO:
                 continue
             uses = uses_of(tile.tile)
-            choice = choose(old.dtype.data, old.shape, uses)
+            choice = choose(old.dtype.data, old.shape, uses, padded(tile, old.dtype.data))
             if choice is None:
                 raise no_layout(tile, old, uses)
-            new = SharedType.of(old.dtype.data, old.shape, old.depth.data, choice.swizzle)
+            new = SharedType.of(
+                old.dtype.data, old.shape, old.depth.data, choice.swizzle, old.scale
+            )
             for slot in list(slots_of(tile.tile)):
                 Rewriter.replace_value_with_new_type(slot, new)
             report(
@@ -95,6 +92,28 @@ class SelectSwizzlePass(ModulePass):
                     Severity.REMARK,
                 )
             )
+
+
+def padded(tile: SharedOp, dtype: str) -> bool:
+    """Whether elements are padded to a byte each: 6-bit ones are, and 4-bit ones unless they meet their like."""
+    own = DTYPES[dtype].bits
+    if own >= WHOLE_BITS:
+        return False
+    partners: dict[int, None] = {}
+    for slot in slots_of(tile.tile):
+        for use in slot.uses:
+            if isinstance(op := use.operation, MmaOp | ScaledMmaOp):
+                other = op.b if op.a is slot else op.a
+                assert isinstance(other.type, SharedType)
+                partners[DTYPES[other.type.dtype.data].bits] = None
+    if own == PACKED_BITS and len(partners) > 1 and PACKED_BITS in partners:
+        raise TkcError.at(
+            "TK110",
+            f"tile {tile.sym_name.data} of {dtype} in products with 4-bit elements, which take it packed, and with "
+            "wider ones, which take it padded, is not supported yet; a tile for each fits",
+            location_of(tile),
+        )
+    return own != PACKED_BITS or not partners.keys() <= {PACKED_BITS}
 
 
 def no_layout(tile: SharedOp, type: SharedType, uses: frozenset[Use]) -> TkcError:

@@ -23,6 +23,12 @@ class DType:
         return self.bits // 8
 
 
+SCALES = ("ue8m0", "ue4m3")
+"""Dtypes of block scales: powers of two, and e4m3 without its sign (PTX, "Alternate floating-point data formats")."""
+
+SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+"""Dtypes of elements that block scales go with."""
+
 DTYPES = {
     d.name: d
     for d in (

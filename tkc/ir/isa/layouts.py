@@ -295,14 +295,45 @@ def padded_offset(bits: int, index: int) -> tuple[int, int]:
 
 
 SCALE_ATOM_ROWS = 128
+SCALE_ATOM_SCALES = 4
 SCALE_ATOM_BYTES = 512
 """One atom of block scales: 128 rows of 4 consecutive scales."""
+
+SCALE_ATOMS = "scale_atoms"
+"""The layout of block scales: in shared memory whole atoms, those of 128 rows after one another; in tensor memory the
+columns of each atom, those of 4 scales after one another (`scale_column`)."""
+
+PADDED = "128B_padded"
+"""The layout of 4- and 6-bit elements beside 8-bit ones: 16 of them own a 16-byte slot (`padded_offset`), so that one
+takes 8 bits of a row, and rows have the 128-byte swizzle."""
+
+
+def swizzle_of(layout: str) -> str:
+    """The swizzle of a layout of shared memory, which most are called by."""
+    return {SCALE_ATOMS: "none", PADDED: "128B"}.get(layout, layout)
+
+
+SCALE_ATOM = MatrixDescriptor(0, 0, 128, "none")
+"""One atom as tcgen05.cp 32x128b reads it: 32 rows of 16 bytes, without a gap."""
 
 
 def scale_offset(row: int, k: int, groups: int) -> int:
     """Byte of the scale of row `row` and scale index `k` in global memory; `groups` = atoms along K (cuBLAS layout)."""
     atom = (row // 128) * groups + k // 4
     return atom * SCALE_ATOM_BYTES + row % 32 * 16 + row % 128 // 32 * 4 + k % 4
+
+
+def scale_column(row: int, k: int, rows: int) -> int:
+    """The first of the 4 columns of the atom with row `row` and scale `k`, of a tile of `rows` rows.
+
+    A product takes the atoms of all its rows side by side (PTX: scale factor layouts of tcgen05.mma).
+    """
+    return 4 * (k // SCALE_ATOM_SCALES * -(-rows // SCALE_ATOM_ROWS) + row // SCALE_ATOM_ROWS)
+
+
+def alignment(layout: str) -> int:
+    """Bytes that a slot of shared memory with this layout is aligned to."""
+    return SWIZZLES[swizzle_of(layout)].align
 
 
 def scale_place(row: int, k: int) -> tuple[int, int, int]:

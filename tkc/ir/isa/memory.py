@@ -100,5 +100,17 @@ class Order(NamedTuple):
     scope: Scope = Scope.CTA
 
 
-Effect = Touch | Signal | Await | Order
+class Close(NamedTuple):
+    """Closes the thread's group of asynchronous operations of this kind (commit_group)."""
+
+    done: Done
+
+
+class Meet(NamedTuple):
+    """Threads meet here: the lanes of a `warp`, all of the `role`, of the `cluster`, or those of a `named` barrier."""
+
+    among: str
+
+
+Effect = Touch | Signal | Await | Order | Close | Meet
 """What one instruction or operation does to memory, one row a fact."""

@@ -25,7 +25,15 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.elements import ELEMENTS
+from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.scales import SCALED
+from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
+from tkc.ir.stage.scales import ScaledMmaOp as ScaledMmaOp
+from tkc.ir.stage.structure import (
+    Across as Across,
+)
 from tkc.ir.stage.structure import (
     BarriersOp,
     BufferOp,
@@ -44,6 +52,9 @@ from tkc.ir.stage.structure import (
 from tkc.ir.stage.structure import (
     How as How,
 )
+from tkc.ir.stage.structure import (
+    To as To,
+)
 from tkc.ir.stage.synchronisation import (
     AcquireOp,
     BulkCommitOp,
@@ -56,8 +67,10 @@ from tkc.ir.stage.synchronisation import (
     ProxyFenceOp,
     ReleaseOp,
     RoleBarrierOp,
+    SkipOp,
     Tcgen05CommitOp,
     Tcgen05FenceOp,
+    TurnOp,
     WaitOp,
     WarpSyncOp,
 )
@@ -76,7 +89,9 @@ class TmaLoadOp(StageOp):
     """Starts a copy of the box at `coordinates` (elements, outermost first) into a slot; out-of-bounds elements are
     zero.
 
-    `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have.
+    `box` is its extent on each axis of the tensor, 1 on an axis that the tile does not have. With
+    `multicast` it goes to every CTA of the cluster, and each loads its share along that axis of the tensor for all. The
+    barrier is the CTA's own, or, `to` the leader, that of the pair's first. `hint` is a priority in the L2 cache.
     """
 
     name = "stage.tma_load"
@@ -87,6 +102,9 @@ class TmaLoadOp(StageOp):
     coordinates = var_operand_def(i32)
     barriers = opt_operand_def(BarriersType)
     box = prop_def(ArrayAttr[IntegerAttr])
+    multicast = opt_prop_def(IntegerAttr)
+    to = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(
         Effects(
@@ -101,7 +119,8 @@ class TmaLoadOp(StageOp):
 class TmaStoreOp(StageOp):
     """Starts a copy of a slot to the box at `coordinates`; elements outside the tensor are dropped.
 
-    With `add` the slot's elements are added to the tensor's, each addition whole and in no order.
+    `reduce` adds the slot to what is there, each element atomically; `hint` is a priority in the L2 cache; `bulk` as in
+    `stage.tma_load_to`.
     """
 
     name = "stage.tma_store"
@@ -111,7 +130,9 @@ class TmaStoreOp(StageOp):
     tensor = operand_def(TensorType)
     coordinates = var_operand_def(i32)
     box = prop_def(ArrayAttr[IntegerAttr])
-    add = opt_prop_def(UnitAttr)
+    reduce = opt_prop_def(StringAttr)
+    hint = opt_prop_def(StringAttr)
+    bulk = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
@@ -147,7 +168,8 @@ class ZeroOp(StageOp):
 @irdl_op_definition
 class MmaOp(StageOp):
     """Starts `accumulator += a · b`, operands `[slot]` of their buffers; `trans_*` as in `tile.mma`, after which K is
-    a's last axis."""
+    a's last axis. With `pair`, of both CTAs' accumulators and operands. `alone`: the fences and groups of products
+    round it are operations of their own."""
 
     name = "stage.mma"
     BY: ClassVar[By | None] = By.ONE
@@ -159,6 +181,8 @@ class MmaOp(StageOp):
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
     by = opt_prop_def(StringAttr)
+    alone = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     value = result_def(AccumulatorType)
     traits = traits_def(
         Effects(
@@ -198,6 +222,22 @@ class ReadAccumulatorOp(StageOp):
     value = result_def(FragmentType)
     traits = traits_def(
         Effects(Touch(READ, "accumulator", Space.TENSOR, Proxy.TENSOR, Done.TCGEN05_WAIT))
+    )
+
+
+@irdl_op_definition
+class WriteAccumulatorOp(StageOp):
+    """The accumulator with a fragment in columns `column` up of the rows of block `row_block`."""
+
+    name = "stage.write_accumulator"
+    BY: ClassVar[By | None] = By.ALL
+    accumulator = operand_def(AccumulatorType)
+    fragment = operand_def(FragmentType)
+    column = operand_def(i32)
+    row_block = prop_def(IntegerAttr)
+    value = result_def(AccumulatorType)
+    traits = traits_def(
+        Effects(Touch(WRITE, "accumulator", Space.TENSOR, Proxy.TENSOR, Done.TCGEN05_WAIT))
     )
 
 
@@ -271,11 +311,13 @@ STAGE = Dialect(
     [
         SizeOp, ConstOp, ArithOp,
         KernelOp, RoleOp, YieldOp, ForOp, WorkLoopOp, IfOp, BufferOp, BarriersOp, PipeOp,
-        AcquireOp, CommitOp, WaitOp, ReleaseOp,
+        AcquireOp, CommitOp, WaitOp, ReleaseOp, TurnOp, SkipOp,
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
-        OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
+        OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
+        MapOp, *VECTORS,
+        *SCALED, *EXPLICIT, *ELEMENTS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

@@ -28,6 +28,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
@@ -58,13 +59,34 @@ class How(StrEnum):
     TENSOR = "tensor"
 
 
+class Across(StrEnum):
+    """How a ring joins the CTAs of a cluster (R15).
+
+    MULTICAST: each fills a part of everyone's slots. GATHER: all fill slots that the leader of a pair uses. SPREAD: the
+    leader fills slots that all use.
+    """
+
+    MULTICAST = "multicast"
+    GATHER = "gather"
+    SPREAD = "spread"
+
+
+class To(StrEnum):
+    """Whose barrier of the cluster is signalled, where it is not the CTA's own."""
+
+    ALL = "all"
+    LEADER = "leader"
+
+
 class StageOp(Operation):
     """Base of the stage operations.
 
-    `BY` is who executes one unless its property `by` says otherwise; None is neutral.
+    `BY` is who executes one unless its property `by` says otherwise; None is neutral. `EACH`: a thread may execute it
+    for itself, since it meets no other there.
     """
 
     BY: ClassVar[By | None] = None
+    EACH: ClassVar[bool] = False
 
     @property
     def executed_by(self) -> By | None:
@@ -77,12 +99,19 @@ class StageOp(Operation):
 
 @irdl_op_definition
 class KernelOp(StageOp):
-    """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far."""
+    """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far.
+
+    `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
+    `dependent` kernel may start before the one ahead of it has ended.
+    """
 
     name = "stage.kernel"
     sym_name = prop_def(StringAttr)
     arg_names = prop_def(ArrayAttr[StringAttr])
     contract = prop_def(DictionaryAttr)
+    cluster = opt_prop_def(IntegerAttr)
+    pair = opt_prop_def(UnitAttr)
+    dependent = opt_prop_def(UnitAttr)
     threads = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     tensor_columns = opt_prop_def(IntegerAttr)
@@ -93,7 +122,10 @@ class KernelOp(StageOp):
 @irdl_op_definition
 class RoleOp(StageOp):
     """A program for warps `first_warp` up; `groups` warpgroups split its rows (1: none); `registers` a thread, if
-    set."""
+    set.
+
+    One that `leads` acts for its pair: it runs in the pair's first CTA only.
+    """
 
     name = "stage.role"
     sym_name = prop_def(StringAttr)
@@ -101,12 +133,25 @@ class RoleOp(StageOp):
     first_warp = prop_def(IntegerAttr)
     groups = prop_def(IntegerAttr)
     registers = opt_prop_def(IntegerAttr)
+    leads = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
     @property
     def threads(self) -> int:
         return 32 * self.warps.value.data
+
+
+def remove_role(role: RoleOp) -> None:
+    """Erases a role from its kernel; the warps of roles behind it move up."""
+    block, removed = role.parent_block(), role.first_warp.value.data
+    assert block is not None
+    role.detach()
+    for other in block.ops:
+        if isinstance(other, RoleOp) and other.first_warp.value.data > removed:
+            moved = other.first_warp.value.data - role.warps.value.data
+            other.properties["first_warp"] = IntegerAttr(moved, other.first_warp.type)
+    role.erase()
 
 
 @irdl_op_definition
@@ -165,7 +210,8 @@ class IfOp(StageOp):
 
 @irdl_op_definition
 class BufferOp(StageOp):
-    """A ring of tiles. `staging` marks one that the compiler made for a store.
+    """A ring of tiles. `staging` marks one that the compiler made for a store, `explicit` one that no pipe
+    carries, whose synchronisation the program spells out.
 
     `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed.
     """
@@ -174,6 +220,7 @@ class BufferOp(StageOp):
     sym_name = prop_def(StringAttr)
     offset = opt_prop_def(IntegerAttr)
     staging = opt_prop_def(UnitAttr)
+    explicit = opt_prop_def(UnitAttr)
     buffer = result_def(BufferType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "buffer", Space.SHARED)))
 
@@ -195,7 +242,8 @@ class BarriersOp(StageOp):
 class PipeOp(StageOp):
     """A ring that carries `buffers` slot by slot from `producers` to `consumers`.
 
-    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains.
+    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains. `across`
+    says how the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another.
     """
 
     name = "stage.pipe"
@@ -205,18 +253,28 @@ class PipeOp(StageOp):
     depth = prop_def(IntegerAttr)
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
+    across = opt_prop_def(StringAttr)
+    turns = opt_prop_def(UnitAttr)
     ring = result_def(RingType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
 
 
 @irdl_op_definition
 class UnitOp(StageOp):
-    """The `index` of this work unit (a CTA), or the `count` of them in the launch, as `which` says."""
+    """The `index` of this work unit (a CTA or cluster), the `count` of them in the launch, or this CTA's `rank` in its
+    unit, as `which` says."""
 
     name = "stage.unit"
+    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank")
     which = prop_def(StringAttr)
     value = result_def(i32)
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if self.which.data not in self.WHICH:
+            raise VerifyException(
+                f"no {self.which.data!r} of a work unit; one of {', '.join(self.WHICH)}"
+            )
 
 
 @irdl_op_definition

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -17,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from tkc.ir.effects import Effects
-from tkc.ir.isa.memory import Await, Done, Kind, Order, Proxy, Signal, Space, Touch
+from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, RingType
 
@@ -68,29 +69,55 @@ class ReleaseOp(StageOp):
     traits = traits_def(Effects(Signal("ring", 1)))
 
 
+@irdl_op_definition
+class TurnOp(StageOp):
+    """Whether the ring's next item is for this role: item i goes to role i mod `count`."""
+
+    name = "stage.turn"
+    ring = operand_def(RingType)
+    index = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    mine = result_def(i1)
+    traits = traits_def(Effects(Touch(Kind.READ, "ring", Space.BARRIER)))
+
+
+@irdl_op_definition
+class SkipOp(StageOp):
+    """The ring's next item passes, which is for another role."""
+
+    name = "stage.skip"
+    ring = operand_def(RingType)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
+
+
 # Barriers, fences, election ------------------------------------------------------------------------------------------
 
 
 @irdl_op_definition
 class MbarrierWaitOp(StageOp):
-    """Waits until the phase of this parity has completed; acquires at CTA scope."""
+    """Waits until the phase of this parity has completed; acquires at CTA scope, or as `sem` and `scope` say."""
 
     name = "stage.mbarrier_wait"
+    EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
     parity = operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("barriers"), Touch(Kind.WRITE, "barriers", Space.BARRIER)))
 
 
 @irdl_op_definition
 class MbarrierExpectOp(StageOp):
-    """One arrival that also announces `bytes` of transactions to come."""
+    """One arrival that also announces `bytes` of transactions to come, in the CTA `rank` where one is given."""
 
     name = "stage.mbarrier_expect"
+    EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    rank = opt_operand_def(i32)
     bytes = prop_def(IntegerAttr)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
@@ -99,25 +126,35 @@ class MbarrierExpectOp(StageOp):
 
 @irdl_op_definition
 class MbarrierArriveOp(StageOp):
-    """One arrival by each executing thread; releases at CTA scope."""
+    """One arrival, or `count`, by each executing thread, on the CTA's own barrier, on that of the CTA `rank`, or on
+    those that `to` says; releases at CTA scope, or as `sem` and `scope` say."""
 
     name = "stage.mbarrier_arrive"
+    EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    rank = opt_operand_def(i32)
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
+    count = opt_prop_def(IntegerAttr)
+    to = opt_prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Signal("barriers", 1)))
 
 
 @irdl_op_definition
 class Tcgen05CommitOp(StageOp):
-    """One arrival once this thread's earlier tcgen05 copies and products are done."""
+    """One arrival once this thread's earlier tcgen05 copies and products are done; in every CTA where `to`
+    is all, in those of `mask` where there is one."""
 
     name = "stage.tcgen05_commit"
     BY: ClassVar[By | None] = By.ONE
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
+    mask = opt_operand_def(i32)
     id = prop_def(StringAttr)
+    to = opt_prop_def(StringAttr)
     traits = traits_def(Effects(Await("", Done.TCGEN05_COMMIT), Signal("barriers", 1)))
 
 
@@ -126,6 +163,7 @@ class ProxyFenceOp(StageOp):
     """Orders the generic and the async proxy in `space` both ways; `guards` names the buffers it stands there for."""
 
     name = "stage.proxy_fence"
+    EACH: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ALL
     space = prop_def(StringAttr)
     guards = prop_def(ArrayAttr[StringAttr])
@@ -144,6 +182,7 @@ class Tcgen05FenceOp(StageOp):
     """`tcgen05.fence::before_thread_sync` or `::after_thread_sync`, as `side` says."""
 
     name = "stage.tcgen05_fence"
+    EACH: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ALL
     side = prop_def(StringAttr)
     id = prop_def(StringAttr)
@@ -158,7 +197,7 @@ class RoleBarrierOp(StageOp):
     name = "stage.role_barrier"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(Effects(Meet("role"), Order(Proxy.GENERIC, Proxy.GENERIC)))
 
 
 @irdl_op_definition
@@ -168,7 +207,7 @@ class WarpSyncOp(StageOp):
     name = "stage.warp_sync"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(Effects(Meet("warp"), Order(Proxy.GENERIC, Proxy.GENERIC)))
 
 
 @irdl_op_definition
@@ -191,7 +230,7 @@ class BulkCommitOp(StageOp):
     name = "stage.bulk_commit"
     BY: ClassVar[By | None] = By.ONE
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Order(Proxy.ASYNC, Proxy.ASYNC)))
+    traits = traits_def(Effects(Close(Done.BULK_GROUP), Order(Proxy.ASYNC, Proxy.ASYNC)))
 
 
 @irdl_op_definition

@@ -13,6 +13,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.layouts import PADDED, SCALE_ATOMS
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -81,7 +82,8 @@ class BufferType(_Tile):
     """A ring of `depth` tiles with a home: `!stage.buffer<bf16, [128, 64], 4, shared, "128B">`.
 
     In shared memory a slot is stored span by span: its last axis is cut into spans of the swizzle's width, and each
-    span holds all rows, so that one span is one box of the tensor copy engine.
+    span holds all rows, so that one span is one box of the tensor copy engine. A buffer of block scales, rows by scales
+    of a row, lies in whole atoms: `!stage.buffer<ue4m3, [128, 16], 4, tensor, "scale_atoms">`.
     """
 
     name = "stage.buffer"
@@ -120,7 +122,21 @@ class BufferType(_Tile):
             raise VerifyException(f"no home {self.home.data!r}; one of {', '.join(Home)}")
 
     @property
+    def holds_scales(self) -> bool:
+        return self.swizzle.data == SCALE_ATOMS
+
+    @property
+    def bits(self) -> int:
+        """What one element takes in a row of shared memory."""
+        return 8 if self.swizzle.data == PADDED else DTYPES[self.dtype.data].bits
+
+    @property
     def slot_bytes(self) -> int:
+        return self.elements * self.bits // 8
+
+    @property
+    def copied_bytes(self) -> int:
+        """What a copy into a slot counts on its barrier: data without padding."""
         return self.elements * DTYPES[self.dtype.data].bits // 8
 
 

@@ -50,6 +50,23 @@ class PartOp(Operation):
 
 
 @irdl_op_definition
+class ShareOp(Operation):
+    """The share of a block that this CTA of the cluster has: one of as many equal parts as there are CTAs, by rank."""
+
+    name = "tile.share"
+    whole = operand_def(BlockType)
+    part = result_def(BlockType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        whole, part = self.whole.type, self.part.type
+        assert isinstance(whole, BlockType)
+        assert isinstance(part, BlockType)
+        if whole.size.data % part.size.data or part.extent != whole.extent:
+            raise VerifyException(f"{part} is no share of {whole}")
+
+
+@irdl_op_definition
 class ForPartsOp(Operation):
     """`for k in blocks(s, BK):` the blocks of an axis that lie in a larger block `s` of it, and inside its extent.
 
@@ -76,4 +93,4 @@ class ForPartsOp(Operation):
         check_loop(self, 1, self.inits)
 
 
-LOOPS = [IndexOp, PartOp, ForPartsOp]
+LOOPS = [IndexOp, PartOp, ShareOp, ForPartsOp]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
@@ -26,7 +35,9 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
+from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
+from tkc.ir.tile.scales import SCALED, check_scaled
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -36,6 +47,7 @@ from tkc.ir.tile.types import (
     SharedType,
     SliceType,
     TensorType,
+    kind_of,
 )
 from tkc.ir.tile.vectors import VECTORS, joined
 
@@ -80,8 +92,8 @@ def _types(types: Sequence[Attribute]) -> str:
 class KernelOp(Operation):
     """A kernel: its body's block arguments are the user's arguments in order; roles and declarations stand in the body.
 
-    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement; `requires` what the
-    program asserts of the launch, in the contract's form.
+    `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement (`cluster` with its
+    CTAs); `requires` what the program asserts of the launch, in the contract's form.
     """
 
     name = "tile.kernel"
@@ -103,7 +115,7 @@ class ScheduleOp(Operation):
     """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, sizes beside.
 
     Items run over the last axis fastest; with `group` g, over g blocks of the last axis but one before the next block
-    of the last.
+    of the last. In a cluster, its CTAs take neighbouring blocks of axis `across` and the same block of the others.
     """
 
     name = "tile.schedule"
@@ -111,12 +123,17 @@ class ScheduleOp(Operation):
     sym_name = prop_def(StringAttr)
     sizes = prop_def(ArrayAttr[IntegerAttr])
     group = prop_def(IntegerAttr)
+    across = opt_prop_def(IntegerAttr)
     work = result_def(ScheduleType)
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
         if len(self.extents) != len(self.sizes) or not self.sizes:
             raise VerifyException("a schedule gives one block size for each extent")
+        if self.across is not None and not 0 <= self.across.value.data < len(self.sizes):
+            raise VerifyException(
+                f"a schedule of {len(self.sizes)} axes has no such axis to lie across"
+            )
 
 
 @irdl_op_definition
@@ -141,13 +158,17 @@ class AccumOp(Operation):
 
 @irdl_op_definition
 class PipeOp(Operation):
-    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends."""
+    """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends.
+
+    Each consumer gets every item, or, with `turns`, one after another one item each.
+    """
 
     name = "tile.pipe"
     tiles = var_operand_def(SharedType | AccumType)
     sym_name = prop_def(StringAttr)
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
+    turns = opt_prop_def(UnitAttr)
     pipe = result_def(PipeType)
     traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
 
@@ -230,7 +251,8 @@ def _check_item(op: Operation, pipes: Sequence[SSAValue]) -> None:
 
 def _slot(type: Attribute) -> tuple[object, ...]:
     if isinstance(type, SharedType | AccumType):
-        return (type.name, type.dtype.data, type.shape, type.depth.data)
+        scale = type.scale if isinstance(type, SharedType) else None
+        return (type.name, type.dtype.data, type.shape, type.depth.data, scale)
     return (type,)
 
 
@@ -261,6 +283,27 @@ class GetOp(Operation):
 
 
 @irdl_op_definition
+class TurnOp(Operation):
+    """Whether the pipe's next item is for this role: item i goes to role i mod `count`."""
+
+    name = "tile.turn"
+    pipe = operand_def(PipeType)
+    index = prop_def(IntegerAttr)
+    count = prop_def(IntegerAttr)
+    mine = result_def(i1)
+    traits = traits_def(Effects(Touch(READ, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
+class SkipOp(Operation):
+    """The pipe's next item passes, which is for another role."""
+
+    name = "tile.skip"
+    pipe = operand_def(PipeType)
+    traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
+
+
+@irdl_op_definition
 class SliceOp(Operation):
     """`A[m, k]`: an index is a block or an integer, and an integer drops its axis."""
 
@@ -281,21 +324,26 @@ class SliceOp(Operation):
         shape = tuple(i.type.size.data for i in self.indices if isinstance(i.type, BlockType))
         found = self.slice.type
         assert isinstance(found, SliceType)
-        if found.shape != shape or found.dtype != tensor.dtype:
+        if (found.shape, found.dtype, found.scale) != (shape, tensor.dtype, tensor.scale):
             raise VerifyException(f"blocks of {list(shape)} of {tensor} do not make {found}")
 
 
 @irdl_op_definition
 class CopyOp(Operation):
-    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
+    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to these and to accumulators.
 
-    With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order.
+    With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
+    the slice is the same in every CTA of the cluster: each loads a part of it for all. `hint` is a priority in the L2
+    cache.
     """
 
     name = "tile.copy"
     source = operand_def(SliceType | SharedType | RegsType)
-    destination = operand_def(SliceType | SharedType)
+    destination = operand_def(SliceType | SharedType | AccumType)
+    CHANGES: ClassVar[tuple[str, ...]] = ("destination",)
     add = opt_prop_def(UnitAttr)
+    multicast = opt_prop_def(UnitAttr)
+    hint = opt_prop_def(StringAttr)
     traits = traits_def(
         Effects(Touch(READ, "source", Space.GLOBAL), Touch(WRITE, "destination", Space.SHARED))
     )
@@ -303,15 +351,25 @@ class CopyOp(Operation):
     def verify_(self) -> None:
         source, destination = self.source.type, self.destination.type
         assert isinstance(source, SliceType | SharedType | RegsType)
-        assert isinstance(destination, SliceType | SharedType)
+        assert isinstance(destination, SliceType | SharedType | AccumType)
+        if isinstance(destination, AccumType) and not isinstance(source, RegsType):
+            raise VerifyException(f"copies {source} to an accumulator: register tiles are")
         if isinstance(source, SliceType) and isinstance(destination, SliceType):
             raise VerifyException("a copy from global to global memory goes through a tile")
         if source.shape != destination.shape:
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
+        scale = NoneAttr() if isinstance(source, RegsType) else source.scale
+        held = NoneAttr() if isinstance(destination, AccumType) else destination.scale
+        if kind_of(scale) != kind_of(held):
+            raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
+        if self.multicast is not None and not isinstance(source, SliceType):
+            raise VerifyException(
+                f"multicasts {source}: only slices are loaded for a whole cluster"
+            )
 
 
 @irdl_op_definition
@@ -319,6 +377,7 @@ class ZeroOp(Operation):
     """`d = 0`: the item's first matrix product starts from zero."""
 
     name = "tile.zero"
+    CHANGES: ClassVar[tuple[str, ...]] = ("accum",)
     accum = operand_def(AccumType)
     traits = traits_def(Effects(Touch(WRITE, "accum", Space.TENSOR)))
 
@@ -326,14 +385,22 @@ class ZeroOp(Operation):
 @irdl_op_definition
 class MmaOp(Operation):
     """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
-    say."""
+    say.
+
+    With `pair`, d and a are the rows, and b the columns, that one CTA of a pair holds: b has half of d's columns.
+    `alone` is as in `stage.mma`.
+    """
 
     name = "tile.mma"
+    CHANGES: ClassVar[tuple[str, ...]] = ("d",)
+    """Operands whose accumulator it changes; `*` is every accumulator in registers."""
     d = operand_def(AccumType)
     a = operand_def(SharedType)
     b = operand_def(SharedType)
     trans_a = prop_def(IntegerAttr)
     trans_b = prop_def(IntegerAttr)
+    alone = opt_prop_def(UnitAttr)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(
         Effects(
             Touch(READ, "a", Space.SHARED),
@@ -352,8 +419,10 @@ class MmaOp(Operation):
             raise VerifyException(f"a matrix product is of two axes, not {left} @ {right}")
         a = left.shape[::-1] if self.trans_a.value.data else left.shape
         b = right.shape[::-1] if self.trans_b.value.data else right.shape
-        if a[1] != b[0] or (a[0], b[1]) != made.shape:
+        columns = b[1] if self.pair is None else 2 * b[1]
+        if a[1] != b[0] or (a[0], columns) != made.shape:
             raise VerifyException(f"{list(a)} @ {list(b)} does not make {list(made.shape)}")
+        check_scaled(left, right, bool(self.trans_a.value.data), bool(self.trans_b.value.data))
 
 
 @irdl_op_definition
@@ -401,7 +470,7 @@ class MapOp(Operation):
     KINDS: ClassVar[dict[str, int]] = {
         "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2,
         "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
-        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1,
+        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "finite": 1,
     }  # fmt: skip
     operands_ = var_operand_def()
     kind = prop_def(StringAttr)
@@ -431,7 +500,8 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp, *LOOPS, *VECTORS,
+        PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+        *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],
 )  # fmt: skip

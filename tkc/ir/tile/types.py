@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.dtypes import DTYPES as DTYPES
+from tkc.ir.isa.dtypes import SCALED as SCALED
+from tkc.ir.isa.dtypes import SCALES as SCALES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS as ATOM_ROWS
+from tkc.ir.isa.layouts import SCALE_ATOM_SCALES as ATOM_SCALES
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -44,6 +48,57 @@ def _check_dtype(dtype: str) -> None:
         raise VerifyException(f"no dtype {dtype!r}; one of {', '.join(DTYPES)}")
 
 
+@irdl_attr_definition
+class ScaleAttr(ParametrizedAttribute):
+    """`ue4m3 / 16`: a tensor or tile has one scale for each block of so many elements along its last axis.
+
+    `ue4m3 / 16 of 256`: a tile has the scales of so many rows, though it has fewer itself: a CTA of a pair has half of
+    B's rows and all of their scales.
+    """
+
+    name = "tile.scale"
+    dtype: StringAttr
+    block: IntAttr
+    rows: IntAttr
+
+    @classmethod
+    def of(cls, dtype: str, block: int, rows: int = 0) -> ScaleAttr:
+        return cls(StringAttr(dtype), IntAttr(block), IntAttr(rows))
+
+    @classmethod
+    def parse_after(cls, parser: AttrParser, name: str) -> ScaleAttr:
+        """The rest of `ue4m3 / 16`, whose name has been read."""
+        parser.parse_punctuation("/")
+        block = parser.parse_integer()
+        more = parser.parse_optional_keyword("of") is not None
+        return cls.of(name, block, parser.parse_integer() if more else 0)
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """The dtype of the scales, and the elements of a block."""
+        return self.dtype.data, self.block.data
+
+    def verify(self) -> None:
+        if self.dtype.data not in SCALES:
+            raise VerifyException(f"no scale dtype {self.dtype.data!r}; one of {', '.join(SCALES)}")
+        if self.block.data < 1:
+            raise VerifyException(f"a block of {self.block.data} elements")
+
+    def __str__(self) -> str:
+        of = f" of {self.rows.data}" if self.rows.data else ""
+        return f"{self.dtype.data} / {self.block.data}{of}"
+
+
+def kind_of(scale: ScaleAttr | NoneAttr) -> tuple[str, int] | None:
+    """What the sides of a copy, or the operands of a product, must agree in."""
+    return scale.kind if isinstance(scale, ScaleAttr) else None
+
+
+def _print_scale(printer: Printer, scale: ScaleAttr | NoneAttr) -> None:
+    if isinstance(scale, ScaleAttr):
+        printer.print_string(f", {scale}")
+
+
 @dataclass(frozen=True, init=False)
 class _Shaped(ParametrizedAttribute, TypeAttribute):
     """`<dtype, [dims]>`. A dataclass itself, so that two types are equal only where these fields are."""
@@ -53,7 +108,13 @@ class _Shaped(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def of(cls, dtype: str, dims: Sequence[int | str]) -> Self:
-        return cls(
+        return cls(*cls.of_parameters(dtype, dims))
+
+    @staticmethod
+    def of_parameters(
+        dtype: str, dims: Sequence[int | str]
+    ) -> tuple[StringAttr, ArrayAttr[IntAttr | StringAttr]]:
+        return (
             StringAttr(dtype),
             ArrayAttr([StringAttr(d) if isinstance(d, str) else IntAttr(d) for d in dims]),
         )
@@ -78,18 +139,68 @@ class _Shaped(ParametrizedAttribute, TypeAttribute):
         return tuple(d.data for d in self.dims)
 
 
+@dataclass(frozen=True, init=False)
+class _Scaled(_Shaped):
+    """`<dtype, [dims], scale>`, the scale only where there is one."""
+
+    scale: ScaleAttr | NoneAttr
+
+    @classmethod
+    def of(
+        cls, dtype: str, dims: Sequence[int | str], scale: ScaleAttr | NoneAttr | None = None
+    ) -> Self:
+        return cls(*_Shaped.of_parameters(dtype, dims), scale or NoneAttr())
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            dtype = StringAttr(parser.parse_identifier())
+            parser.parse_punctuation(",")
+            dims = _parse_dims(parser)
+            if parser.parse_optional_punctuation(",") is None:
+                return (dtype, dims, NoneAttr())
+            return (dtype, dims, ScaleAttr.parse_after(parser, parser.parse_identifier()))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.dtype.data}, ")
+            _print_dims(printer, self.dims)
+            _print_scale(printer, self.scale)
+
+
 @irdl_attr_definition
-class TensorType(_Shaped):
-    """A tensor in global memory, last axis contiguous: `!tile.tensor<bf16, [M, K]>`."""
+class TensorType(_Scaled):
+    """A tensor in global memory, last axis contiguous: `!tile.tensor<bf16, [M, K]>`.
+
+    With block scales it stands for two arrays: `!tile.tensor<e2m1, [M, K], ue4m3 / 16>`.
+    """
 
     name = "tile.tensor"
 
 
 @irdl_attr_definition
-class SliceType(_Shaped):
+class SliceType(_Scaled):
     """A block of a tensor: `!tile.slice<bf16, [128, 64]>`."""
 
     name = "tile.slice"
+
+
+def scale_shape(shape: Sequence[int], scale: ScaleAttr) -> tuple[int, int]:
+    """Rows, and scales of each, of a tile that has block scales."""
+    rows, columns = shape
+    return scale.rows.data or rows, columns // scale.block.data
+
+
+def _check_scaled(shape: Sequence[int], scale: ScaleAttr) -> None:
+    """Scales come in whole atoms of 128 rows of 4 scales."""
+    if len(shape) != 2:
+        raise VerifyException(f"a tile with block scales has two axes, not {len(shape)}")
+    step = ATOM_SCALES * scale.block.data
+    if (scale.rows.data or shape[0]) % ATOM_ROWS or shape[1] % step:
+        raise VerifyException(
+            f"a tile with scales of {scale} has rows in multiples of {ATOM_ROWS} and columns in "
+            f"multiples of {step}, not {list(shape)}"
+        )
 
 
 @irdl_attr_definition
@@ -101,17 +212,34 @@ class RegsType(_Shaped):
 
 @irdl_attr_definition
 class SharedType(ParametrizedAttribute, TypeAttribute):
-    """A ring of shared tiles: `!tile.shared<bf16, [128, 64], 4>`, with its layout once chosen: `…, 4, "128B">`."""
+    """A ring of shared tiles: `!tile.shared<bf16, [128, 64], 4>`, with its layout once chosen: `…, 4, "128B">`.
+
+    With block scales a slot holds those, too: `!tile.shared<e2m1, [128, 256], 4, ue4m3 / 16, "128B">`.
+    """
 
     name = "tile.shared"
     dtype: StringAttr
     dims: ArrayAttr[IntAttr]
     depth: IntAttr
+    scale: ScaleAttr | NoneAttr
     swizzle: StringAttr
 
     @classmethod
-    def of(cls, dtype: str, shape: Sequence[int], depth: int, swizzle: str = AUTO) -> SharedType:
-        return cls(StringAttr(dtype), shape_attribute(shape), IntAttr(depth), StringAttr(swizzle))
+    def of(
+        cls,
+        dtype: str,
+        shape: Sequence[int],
+        depth: int,
+        swizzle: str = AUTO,
+        scale: ScaleAttr | NoneAttr | None = None,
+    ) -> SharedType:
+        return cls(
+            StringAttr(dtype),
+            shape_attribute(shape),
+            IntAttr(depth),
+            scale or NoneAttr(),
+            StringAttr(swizzle),
+        )
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -121,16 +249,22 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
             dims = _parse_dims(parser)
             parser.parse_punctuation(",")
             depth = IntAttr(parser.parse_integer())
+            scale: ScaleAttr | NoneAttr = NoneAttr()
             swizzle = AUTO
-            if parser.parse_optional_punctuation(",") is not None:
-                swizzle = parser.parse_str_literal()
-            return (dtype, dims, depth, StringAttr(swizzle))
+            while parser.parse_optional_punctuation(",") is not None:
+                name = parser.parse_optional_identifier()
+                if name is None:
+                    swizzle = parser.parse_str_literal()
+                    break
+                scale = ScaleAttr.parse_after(parser, name)
+            return (dtype, dims, depth, scale, StringAttr(swizzle))
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(f"{self.dtype.data}, ")
             _print_dims(printer, self.dims)  # pyright: ignore[reportArgumentType]
             printer.print_string(f", {self.depth.data}")
+            _print_scale(printer, self.scale)
             if self.swizzle.data != AUTO:
                 printer.print_string(f', "{self.swizzle.data}"')
 
@@ -138,6 +272,8 @@ class SharedType(ParametrizedAttribute, TypeAttribute):
         _check_dtype(self.dtype.data)
         if self.depth.data < 1:
             raise VerifyException(f"a ring has at least one slot, not {self.depth.data}")
+        if isinstance(self.scale, ScaleAttr):
+            _check_scaled(self.shape, self.scale)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,20 +1,23 @@
 """Matrix products and the accumulators that they write: wgmma in registers, tcgen05 in tensor memory.
 
-Sums are in f32, of 8-bit integers in i32 without saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
+Sums are in f32, or in f16 where the accumulator is; of 8-bit integers in i32 without
+saturation. Of 8-bit floats wgmma may keep fewer bits of a sum
 than f32 has, so that long sums lose more than their rounding explains.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
 from tkc.analysis.tensor_memory import LANES, columns_of
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import Major, SharedTile, descriptor_format
+from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile, descriptor_format
 from tkc.ir.isa.mma import MMAS, Instruction, Mma, encode_instruction, select
 from tkc.ir.isa.targets import Feature
 from tkc.ir.locations import location_of
@@ -36,8 +39,9 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     groups = k.current_role().groups.value.data
     rows, columns = type.shape
     pieces = rows // groups // 64
-    kind = "b32" if type.dtype.data == "i32" else "f32"
-    registers = tuple(k.emit.undef(kind, columns // 2) for _ in range(pieces))
+    kind = "f32" if type.dtype.data == "f32" else "b32"
+    each = columns * DTYPES[type.dtype.data].bits // 64
+    registers = tuple(k.emit.undef(kind, each) for _ in range(pieces))
     k.values[op.value] = Accumulator(registers, 0, True)
 
 
@@ -87,20 +91,36 @@ class Product:
     b_dtype: str
 
 
-def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
+class Scaling(NamedTuple):
+    """Block scales of both operands of a product; no blocks where it has none."""
+
+    dtype: str = ""
+    block: int = 0
+
+
+UNSCALED = Scaling()
+
+SPAN = 128
+"""Bytes of the widest swizzle's span."""
+
+
+def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
+    group = 1 if op.pair is None else 2
     a_type, b_type, d_type = op.a.type, op.b.type, op.value.type
     assert isinstance(a_type, BufferType)
     assert isinstance(b_type, BufferType)
     assert isinstance(d_type, AccumulatorType)
     n = d_type.shape[1]
-    depth = a_type.shape[0] if op.trans_a.value.data else a_type.shape[1]
+    a_major, b_major = _majors(op)
+    depth = a_type.shape[1 if a_major is Major.K else 0]
     a, b, d = a_type.dtype.data, b_type.dtype.data, DTYPES[d_type.dtype.data].ptx
-    rows = [r for r in select(k.target.features, a, b, d) if not r.block]
+    rows = select(k.target.features, a, b, d, group, block=scaling.block, scale=scaling.dtype)
+    rows = [r for r in rows if {a_type.bits, b_type.bits} == {r.slot}]
     place = location_of(op)
     if not rows:
-        raise TkcError.at("TK203", _no_product(k, a, b, d), place)
-    row = rows[0]
+        raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
+    row = _widest(rows, m, n, depth, a_major is b_major is Major.K, d_type.shape[0] * group // m)
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
         near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
@@ -118,8 +138,6 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
             f"a product of depth {depth} is no whole number of steps; {a} takes a multiple of {row.k}",
             place,
         )
-    a_major = Major.MN if op.trans_a.value.data else Major.K
-    b_major = Major.K if op.trans_b.value.data else Major.MN
     for name, dtype, major in (("a", a, a_major), ("b", b, b_major)):
         if major is Major.MN and dtype not in row.mn_major:
             raise TkcError.at(
@@ -134,8 +152,36 @@ def product(k: Kernel, op: s.MmaOp, m: int) -> Product:
     )  # fmt: skip
 
 
-def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
+def _widest(rows: Sequence[Mma], m: int, n: int, depth: int, along: bool, blocks: int) -> Mma:
+    """The row with the longest K step that goes into the depth, or the first row, which says what is wrong.
+
+    A longer step than the first row's lies in one span of K-major operands. One that takes more scales than an atom
+    holds has those of the next atom right behind: columns of A lie so where it is one block of rows.
+    """
+    usual = rows[0]
+    wider = [
+        r
+        for r in rows
+        if along and r.fits(m, n) and depth % r.k == 0 and SPAN % r.k_bytes == 0
+        and (blocks == 1 or r.scales_per_row <= SCALE_ATOM_SCALES)
+    ]  # fmt: skip
+    return max(wider, key=lambda r: r.k, default=usual)
+
+
+def _majors(op: s.MmaOp | s.ScaledMmaOp) -> tuple[Major, Major]:
+    """Which index of each operand is contiguous; block scales lie along K."""
+    if isinstance(op, s.ScaledMmaOp):
+        return Major.K, Major.K
+    return (
+        Major.MN if op.trans_a.value.data else Major.K,
+        Major.K if op.trans_b.value.data else Major.MN,
+    )
+
+
+def _no_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> str:
     """What the target has instead, and which feature would bring this product."""
+    if scaling.block:
+        return _no_scaled_product(k, a, b, d, scaling)
     rows = [r for r in MMAS if r.takes(a, b, d) and not r.block]
     unit = {Feature.TCGEN05} if k.target.has({Feature.TCGEN05}) else {Feature.WGMMA}
     missing = sorted({n for r in rows if unit <= r.needs for n in r.needs - k.target.features})
@@ -148,29 +194,44 @@ def _no_product(k: Kernel, a: str, b: str, d: str) -> str:
     return f"{k.target.name} has no product of {a} and {b} into {d}{needs}{fits}"
 
 
+def _no_scaled_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> str:
+    """Which scales the operands go with on the target."""
+    told = f"{k.target.name} has no product of {a} and {b} with scales of {scaling.dtype} / {scaling.block}"
+    fits = dict.fromkeys(
+        f"{scale} / {r.block}"
+        for r in MMAS if r.block and not r.sparse and r.needs <= k.target.features and r.takes(a, b, d)
+        for scale in r.scales
+    )  # fmt: skip
+    if fits:
+        return f"{told}; they go with {', '.join(fits)}"
+    taken = dict.fromkeys(t for r in MMAS if r.block and r.needs <= k.target.features for t in r.a)
+    return f"{told}; block-scaled operands are {', '.join(taken) or 'not to be had'}"
+
+
 @lowers(s.MmaOp, Feature.TCGEN05)
 def tcgen05(k: Kernel, op: s.MmaOp) -> None:
-    """One instruction for each K step and 128 rows; the first takes no input where nothing counts yet."""
+    """One instruction for each K step and 128 rows (of each CTA); the first takes no input where nothing counts yet."""
     type = op.value.type
     assert isinstance(type, AccumulatorType)
     rows = min(type.shape[0], LANES)
-    p = product(k, op, rows)
+    all_rows = rows if op.pair is None else 2 * rows
+    p = product(k, op, all_rows)
     source: Accumulator = k.values[op.source]
     word = encode_instruction(
         Instruction(
-            p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, rows, p.n, p.row.k,
+            p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, all_rows, p.n, p.row.k,
             a_mn_major=p.a.major is Major.MN, b_mn_major=p.b.major is Major.MN,
         )
     )  # fmt: skip
     a, b = p.a.at(k), p.b.at(k)
     for block in range(type.shape[0] // rows):
-        into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
+        into = k.add(source.address, block * p.n)
         for step in range(p.k // p.row.k):
             first = step == 0
             enable = source.started if first else True
             k.emit(
                 "tcgen05.mma",
-                ".cta_group::1",
+                k.cta_group,
                 p.row.kind,
                 into,
                 moved(
@@ -206,7 +267,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
     sums = DTYPES[type.dtype.data].ptx
     signs = [1, 1] if DTYPES[type.dtype.data].floating else []
     registers = list(source.registers)
-    k.emit("wgmma.fence")
+    if op.alone is None:
+        k.emit("wgmma.fence")
     for piece in range(pieces):
         for step in range(p.k // p.row.k):
             enable = source.started if step == 0 else True
@@ -228,7 +290,8 @@ def wgmma(k: Kernel, op: s.MmaOp) -> None:
                 *majors,
                 c=registers[piece],
             )
-    k.emit("wgmma.commit_group")
+    if op.alone is None:
+        k.emit("wgmma.commit_group")
     k.values[op.value] = Accumulator(tuple(registers), 0, True)
 
 
@@ -239,20 +302,20 @@ def wait(k: Kernel, op: s.MmaWaitOp) -> None:
 
 
 def allocate(k: Kernel, columns: int, word: int) -> None:
-    """Warp 0 allocates tensor memory, its address goes to shared memory."""
+    """Warp 0 (of each CTA of a pair) allocates tensor memory, its address goes to shared memory."""
 
     def alloc() -> None:
-        k.emit("tcgen05.alloc", ".cta_group::1", ".shared::cta", At(k.base, word), columns)
-        k.emit("tcgen05.relinquish_alloc_permit", ".cta_group::1")
+        k.emit("tcgen05.alloc", k.cta_group, ".shared::cta", At(k.base, word), columns)
+        k.emit("tcgen05.relinquish_alloc_permit", k.cta_group)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), alloc)
 
 
 def deallocate(k: Kernel, columns: int) -> None:
-    """Warp 0 frees what it allocated, after the CTA's barrier."""
+    """Warp 0 frees what it allocated, after the barrier of the CTA or cluster."""
 
     def free() -> None:
         k.emit("bar.warp.sync", -1)
-        k.emit("tcgen05.dealloc", ".cta_group::1", k.tensor_base, columns)
+        k.emit("tcgen05.dealloc", k.cta_group, k.tensor_base, columns)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), free)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import FloatAttr, f32, i1, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tkc.diagnostics import Bug
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.passes.lowering.fragments import carried_form
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
@@ -168,6 +169,34 @@ def _joined(like: Any, parts: list[SSAValue]) -> Any:
     return Accumulator(tuple(parts[:count]), like.address, started)
 
 
+def _split(likes: list[Any], widths: list[int], parts: list[SSAValue]) -> list[Any]:
+    """Values made again of all the registers that carried them."""
+    made: list[Any] = []
+    for like, width in zip(likes, widths, strict=True):
+        made.append(_joined(like, parts[:width]))
+        parts = parts[width:]
+    return made
+
+
+def _handed(k: Kernel, likes: list[Any], block: Block) -> list[SSAValue]:
+    """The registers of what a region yields, in the form of `likes`."""
+    last = block.last_op
+    assert isinstance(last, s.YieldOp)
+    nexts: list[SSAValue] = []
+    for like, value in zip(likes, last.values, strict=True):
+        found = k.values[value]
+        if isinstance(like, Accumulator):
+            assert isinstance(found, Accumulator)
+            nexts += found.registers
+            if like.started is not True:
+                nexts.append(_predicate(k, found.started))
+        elif isinstance(like, Fragment):
+            nexts += _parts(k, value)
+        else:
+            nexts.append(k.register(value))
+    return nexts
+
+
 @lowers(s.ForOp)
 def loop(k: Kernel, op: s.ForOp) -> None:
     lower, upper, step = (k.number(v) for v in (op.lower, op.upper, op.step))
@@ -176,61 +205,110 @@ def loop(k: Kernel, op: s.ForOp) -> None:
     inits = [part for v in op.inits for part in _parts(k, v)]
     block = op.body.block
 
-    def split(parts: list[SSAValue]) -> list[Any]:
-        made: list[Any] = []
-        for like, width in zip(likes, widths, strict=True):
-            made.append(_joined(like, parts[:width]))
-            parts = parts[width:]
-        return made
-
     def body(counter: SSAValue, *carried: SSAValue) -> list[SSAValue]:
         k.values[block.args[0]] = counter
-        for arg, value in zip(block.args[1:], split(list(carried)), strict=True):
+        for arg, value in zip(block.args[1:], _split(likes, widths, list(carried)), strict=True):
             k.values[arg] = value
         k.write(block)
-        last = block.last_op
-        assert isinstance(last, s.YieldOp)
-        nexts: list[SSAValue] = []
-        for like, value in zip(likes, last.values, strict=True):
-            found = k.values[value]
-            if isinstance(like, Accumulator):
-                assert isinstance(found, Accumulator)
-                nexts += found.registers
-                if like.started is not True:
-                    nexts.append(_predicate(k, found.started))
-            elif isinstance(like, Fragment):
-                nexts += _parts(k, value)
-            else:
-                nexts.append(k.register(value))
-        return nexts
+        return _handed(k, likes, block)
 
     results = k.emit.for_(lower, upper, step, body, inits, type=".s32")
-    for result, value in zip(op.results, split(list(results)), strict=True):
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
+        k.values[result] = value
+
+
+@lowers(WhileOp)
+def repeat(k: Kernel, op: WhileOp) -> None:
+    likes = [_like(k, v) for v in op.inits]
+    widths = [len(_parts(k, v)) for v in op.inits]
+    inits = [part for v in op.inits for part in _parts(k, v)]
+
+    def enter(block: Block, carried: tuple[SSAValue, ...]) -> None:
+        for arg, value in zip(block.args, _split(likes, widths, list(carried)), strict=True):
+            k.values[arg] = value
+        k.write(block)
+
+    def test(*carried: SSAValue) -> SSAValue:
+        block = op.test.block
+        enter(block, carried)
+        last = block.last_op
+        assert isinstance(last, s.YieldOp)
+        return k.register(last.values[0])
+
+    def body(*carried: SSAValue) -> list[SSAValue]:
+        block = op.body.block
+        enter(block, carried)
+        return _handed(k, likes, block)
+
+    results = k.emit.while_(test, body, inits)
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
         k.values[result] = value
 
 
 @lowers(s.IfOp)
 def condition(k: Kernel, op: s.IfOp) -> None:
-    """Results are accumulators in tensor memory alone: a place that both sides share, started by a product."""
-    otherwise = op.otherwise
-    if op.results:
-        last = op.then.block.last_op
-        k.emit.if_(k.register(op.condition), lambda: k.write(op.then.block))
+    known = k.number(op.condition)
+    sides = [op.then.block, *(b for r in op.regions[1:] for b in r.blocks)]
+    if not isinstance(known, SSAValue):
+        _known(k, op, sides[:1] if known else sides[1:])
+    elif op.results and isinstance(op.condition.owner, s.ElectedOp):
+        _elected(k, op, known)
+    else:
+        _either(k, op, known, sides)
+
+
+def _known(k: Kernel, op: s.IfOp, taken: list[Block]) -> None:
+    """The side that is taken, alone."""
+    for block in taken:
+        k.write(block)
+        last = block.last_op
         assert isinstance(last, s.YieldOp)
-        assert otherwise is not None
-        unchanged = otherwise.block.last_op
-        assert isinstance(unchanged, s.YieldOp)
-        for result, value, before in zip(op.results, last.values, unchanged.values, strict=True):
-            made, kept = k.values[value], k.values[before]
-            if not isinstance(made, Accumulator) or made.registers or made.started is not True:
-                raise Bug("lower-stage-to-ptx", "a condition with results that are no products")
-            k.values[result] = replace(kept, started=True)
-        return
-    k.emit.if_(
-        k.register(op.condition),
-        lambda: k.write(op.then.block),
-        None if otherwise is None else lambda: k.write(otherwise.block),
+        for result, value in zip(op.results, last.values, strict=True):
+            k.values[result] = k.values[value]
+
+
+def _elected(k: Kernel, op: s.IfOp, condition: SSAValue) -> None:
+    """What one thread does: results are accumulators in tensor memory, a place that all share, started by a product."""
+    last, otherwise = op.then.block.last_op, op.otherwise
+    k.emit.if_(condition, lambda: k.write(op.then.block))
+    assert isinstance(last, s.YieldOp)
+    assert otherwise is not None
+    unchanged = otherwise.block.last_op
+    assert isinstance(unchanged, s.YieldOp)
+    for result, value, before in zip(op.results, last.values, unchanged.values, strict=True):
+        made, kept = k.values[value], k.values[before]
+        if not isinstance(made, Accumulator) or made.registers or made.started is not True:
+            raise Bug("lower-stage-to-ptx", "an election with results that are no products")
+        k.values[result] = replace(kept, started=True)
+
+
+def _either(k: Kernel, op: s.IfOp, condition: SSAValue, sides: list[Block]) -> None:
+    """Both sides, whose results leave in registers of one form."""
+    likes: list[Any] = []
+    widths: list[int] = []
+
+    def write(block: Block) -> list[SSAValue] | None:
+        k.write(block)
+        if not op.results:
+            return None
+        last = block.last_op
+        assert isinstance(last, s.YieldOp)
+        if not likes:
+            for value in last.values:
+                like = _like(k, value)
+                if isinstance(like, Accumulator):
+                    like = replace(like, started=False)
+                    widths.append(len(like.registers) + 1)
+                else:
+                    widths.append(len(_parts(k, value)))
+                likes.append(like)
+        return _handed(k, likes, block)
+
+    results = k.emit.if_(
+        condition, lambda: write(sides[0]), None if len(sides) < 2 else lambda: write(sides[1])
     )
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
+        k.values[result] = value
 
 
 @lowers(s.YieldOp)
@@ -238,9 +316,18 @@ def yielded(k: Kernel, op: s.YieldOp) -> None:
     """The loop or condition that it ends reads it."""
 
 
+UNIT_REGISTERS = {
+    "index": ("%ctaid.x", "%clusterid.x"),
+    "count": ("%nctaid.x", "%nclusterid.x"),
+    "rank": ("%cluster_ctarank", "%cluster_ctarank"),
+}
+"""Where a CTA reads of its work unit: one that is a CTA, and one that is a cluster."""
+
+
 @lowers(s.UnitOp)
 def unit(k: Kernel, op: s.UnitOp) -> None:
-    k.values[op.value] = k.emit.special("%ctaid.x" if op.which.data == "index" else "%nctaid.x")
+    clustered = k.source.cluster is not None
+    k.values[op.value] = k.emit.special(UNIT_REGISTERS[op.which.data][clustered])
 
 
 @lowers(s.GroupOp)

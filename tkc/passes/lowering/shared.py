@@ -11,7 +11,8 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tkc.diagnostics import TkcError
+from tkc.analysis.banks import predict
+from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.locations import location_of
@@ -19,6 +20,7 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
+from tkc.passes.lowering import narrow
 from tkc.passes.lowering.fragments import fragment_type, wide
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import (
@@ -101,6 +103,21 @@ def _is_vector(k: Kernel, buffer: SSAValue) -> bool:
     return len(k.buffer(buffer)[1].shape) == 1
 
 
+def _remark(k: Kernel, op: s.LoadSharedOp | s.StoreSharedOp, type: FragmentType) -> None:
+    """Says once for a buffer and a way to access it how that meets the banks."""
+    buffer, held = k.buffer(op.buffer)
+    store = isinstance(op, s.StoreSharedOp)
+    turned = isinstance(op, s.StoreSharedOp) and op.transposed is not None
+    found = predict(held, type, store=store, transposed=turned)
+    if found is None:
+        return
+    done = "written" if store else "read"
+    text = f"tile {buffer.sym_name.data} ({held.swizzle.data}) is {done} by {found}"
+    if text not in k.told:
+        k.told.add(text)
+        report(Diagnostic("TK218", text, location_of(op), Severity.REMARK))
+
+
 def _first(k: Kernel, row: SSAValue | None) -> Any:
     """The row that an access starts from."""
     return 0 if row is None else k.number(row)
@@ -113,14 +130,16 @@ def _first(k: Kernel, row: SSAValue | None) -> Any:
 def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
     type = fragment_type(op.value)
     dtype = type.dtype.data
-    if DTYPES[dtype].bits not in (16, 32):
+    if DTYPES[dtype].bits not in (16, 32) and dtype not in narrow.NARROW:
         raise TkcError.at(
             "TK110",
             f"reading a shared tile of {dtype} into registers is not supported yet; "
-            "16- and 32-bit dtypes are",
+            f"16- and 32-bit dtypes and {', '.join(sorted(narrow.NARROW))} are",
             location_of(op),
         )
+    _remark(k, op, type)
     if _is_vector(k, op.buffer):
+        narrow.refuse_vector(dtype, op)
         k.values[op.value] = _load_vector(k, op, type)
         return
     first = _first(k, op.row)
@@ -131,6 +150,9 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
         case FragmentLayout.HALF_ROWS:
             at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(half_row(k), first))
             k.values[op.value] = _load_chunks(k, type, at)
+        case FragmentLayout.WGMMA if dtype in narrow.NARROW:
+            at = _narrow_pairs(k, op.buffer, op.slot, op.column, first)
+            k.values[op.value] = narrow.load_pairs(k, dtype, type.shape[1], at)
         case FragmentLayout.WGMMA:
             load = _load_matrices if DTYPES[dtype].bits == 16 else _load_pairs
             k.values[op.value] = load(k, op, type, first)
@@ -139,6 +161,8 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
 def _load_chunks(k: Kernel, type: FragmentType, at: Callable[[int], At]) -> Fragment:
     """Whole rows, 16 bytes at a time; eight neighbouring threads touch all banks once under a 128-byte swizzle."""
     dtype = type.dtype.data
+    if dtype in narrow.NARROW:
+        return narrow.load_rows(k, dtype, type.shape[1], at)
     total = type.shape[1] * DTYPES[dtype].bits // 8
     parts: list[tuple[SSAValue, ...]] = []
     for byte in range(0, total, CHUNK):
@@ -222,10 +246,18 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
     type = fragment_type(op.source)
     fragment: Fragment = k.values[op.source]
     first = _first(k, op.row)
+    _remark(k, op, type)
     if op.transposed is not None:
+        if type.dtype.data in narrow.NARROW:
+            raise TkcError.at(
+                "TK110",
+                f"storing a register tile of {type.dtype.data} transposed is not supported yet",
+                location_of(op),
+            )
         store_transposed(k, op, type, fragment)
         return
     if _is_vector(k, op.buffer):
+        narrow.refuse_vector(type.dtype.data, op)
         _store_vector(k, op, type, fragment, first)
         return
     match FragmentLayout(type.layout.data):
@@ -243,7 +275,10 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
 
             k.emit.if_(holds, store)
         case FragmentLayout.WGMMA:
-            if DTYPES[type.dtype.data].bits == 16:
+            if type.dtype.data in narrow.NARROW:
+                at = _narrow_pairs(k, op.buffer, op.slot, op.column, first)
+                narrow.store_pairs(k, fragment, at)
+            elif DTYPES[type.dtype.data].bits == 16:
                 _store_matrices(k, op, fragment, first)
             else:
                 _store_pairs(k, op, fragment, first)
@@ -282,9 +317,19 @@ def once_a_row(k: Kernel, type: FragmentType, write: Callable[[], None]) -> None
             k.emit.if_(k.emit("setp", ".eq", ".u32", k.bit_and(k.lane, 3), 0), write)
 
 
+def _narrow_pairs(
+    k: Kernel, buffer: SSAValue, slot: SSAValue, column: SSAValue, first: Any
+) -> Callable[[int], At]:
+    swizzle = k.buffer(buffer)[1].swizzle.data
+    return narrow.pairs(k, Addresses(k, buffer, slot, column).base, swizzle, first)
+
+
 def _store_chunks(
     k: Kernel, type: FragmentType, fragment: Fragment, at: Callable[[int], At]
 ) -> None:
+    if type.dtype.data in narrow.NARROW:
+        narrow.store_rows(k, fragment, at)
+        return
     if DTYPES[type.dtype.data].bits == 16 and all(
         type_of(p).count % 4 == 0 for (p,) in fragment.parts
     ):

@@ -10,9 +10,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
-from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SWIZZLES, SharedTile
-from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.isa.layouts import SharedTile, alignment, swizzle_of
+from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
@@ -73,12 +72,29 @@ class Kernel:
     maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    """Remarks that have been made."""
     role: s.RoleOp | None = None
     base: Any = None
     thread: Any = None
     warp: Any = None
     lane: Any = None
     tensor_base: Any = None
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        return 1 if self.source.cluster is None else self.source.cluster.value.data
+
+    @property
+    def every_cta(self) -> int:
+        """The mask of all CTAs of the cluster."""
+        return (1 << self.ctas) - 1
+
+    @property
+    def cta_group(self) -> str:
+        """Whose tensor memory the kernel's tcgen05 instructions are of; a kernel has one kind only (PTX 9.7.18.5)."""
+        return ".cta_group::1" if self.source.pair is None else ".cta_group::2"
 
     @property
     def top(self) -> Block:
@@ -99,13 +115,21 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
+            import tkc.passes.lowering.elements
+            import tkc.passes.lowering.explicit  # noqa: F401 - register the ways of explicit code, which few have
+
+            candidates = self.TABLE.get(type(op))
+        if candidates is None:
             raise Bug("lower-stage-to-ptx", f"{op.name} should be gone by now")
         for candidate in candidates:
             if self.target.has(candidate.needs):
                 return candidate
         ways = " or ".join(" and ".join(sorted(c.needs)) for c in candidates)
         raise TargetError.at(
-            "TK202", f"{op.name} needs {ways}; {self.target.name} has none", location_of(op)
+            "TK202",
+            f"{op.name} needs {ways}; {self.target.name} has none",
+            location_of(op),
+            fix=targets_with(*(c.needs for c in candidates)),
         )
 
     # Values
@@ -143,12 +167,14 @@ class Kernel:
             raise Bug("lower-stage-to-ptx", "an operation that needs a role stands outside one")
         return self.role
 
-    def pointer(self, tensor: SSAValue) -> SSAValue:
-        """The address of a tensor's first element, declared as a parameter on first use."""
+    def pointer(self, tensor: SSAValue, align: int = 1) -> SSAValue:
+        """The address of a tensor's first element, declared as a parameter on first use.
+
+        The launch refuses one that is no multiple of `align`.
+        """
         type = tensor.type
         assert isinstance(type, TensorType)
-        index = self.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
-        argument = self.source.arg_names.data[index].data
+        argument = self.argument(tensor)
         name = f"{argument}_pointer"
         if all(known != name for known, _ in self.params):
             dtype = type.dtype.data
@@ -156,8 +182,35 @@ class Kernel:
             self.args.append(
                 {"kind": "pointer", "argument": argument, "dtype": dtype, "name": name}
             )
+        if align > 1:
+            for arg in self.args:
+                if arg["name"] == name:
+                    arg["align"] = max(align, arg.get("align", 1))
         with self.emit.into(self.top):
             return self.emit.param(name, "pointer")
+
+    def argument(self, tensor: SSAValue) -> str:
+        """The name of the argument that a tensor is."""
+        index = self.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
+        return self.source.arg_names.data[index].data
+
+    def tensor_map(self, key: tuple[Any, ...], arg: dict[str, Any]) -> SSAValue:
+        """The address of a tensor map, an ARG of the contract, declared as a parameter on first use.
+
+        `key` tells the maps of a kernel apart; its first part is the name of the argument.
+        """
+        if key not in self.maps:
+            name = f"{key[0].replace('.', '_')}_map"
+            if any(other[0] == key[0] for other in self.maps):
+                name += str(len(self.maps))
+            taken = {n for n, _ in self.params}
+            while name in taken:  # a size may be called so
+                name += "_"
+            self.args.append({**arg, "name": name})
+            self.params.append((name, "tensormap"))
+            with self.emit.into(self.top):
+                self.maps[key] = self.emit.param_address(name)
+        return self.maps[key]
 
     # Arithmetic on numbers that may be known
 
@@ -213,10 +266,10 @@ class Kernel:
         """How one slot lies in shared memory; all axes but the last count as rows."""
         columns = type.shape[-1]
         rows = type.elements // columns
-        return SharedTile(rows, columns, DTYPES[type.dtype.data].bits, type.swizzle.data)
+        return SharedTile(rows, columns, type.bits, swizzle_of(type.swizzle.data))
 
     def slot_stride(self, type: BufferType) -> int:
-        align = SWIZZLES[type.swizzle.data].align
+        align = alignment(type.swizzle.data)
         return -(-type.slot_bytes // align) * align
 
     def slot_address(self, value: SSAValue, slot: SSAValue) -> At:

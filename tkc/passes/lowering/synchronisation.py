@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from xdsl.ir import SSAValue
+
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.ops import By
+from tkc.ir.stage.ops import By, To
 from tkc.passes.lowering.state import Kernel, lowers
+
+LEADER = 0
+"""The rank of a pair's first CTA in a cluster of the two."""
+
+ONE_WAY = {"acquire": ".sync_restrict::shared::cluster", "release": ".sync_restrict::shared::cta"}
+"""Proxy fences in one direction, and what each is restricted to (PTX 9.7.13.5)."""
 
 ALL_LANES = -1
 """The full membership mask of a warp."""
@@ -16,36 +26,81 @@ ALL_LANES = -1
 def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
+    sem = "acquire" if op.sem is None else op.sem.data
+    scope = "cta" if op.scope is None else op.scope.data
     k.emit.repeat(
         lambda: k.emit(
-            "mbarrier.try_wait.parity", ".acquire", ".cta", ".shared::cta", place, parity
+            "mbarrier.try_wait.parity", f".{sem}", f".{scope}", ".shared::cta", place, parity
         )
     )
 
 
 @lowers(s.MbarrierExpectOp)
 def expect(k: Kernel, op: s.MbarrierExpectOp) -> None:
-    place = k.barrier_address(op.barriers, op.slot)
-    k.emit(
-        "mbarrier.arrive.expect_tx", ".release", ".cta", ".shared::cta", place, op.bytes.value.data
-    )
+    place, bytes = k.barrier_address(op.barriers, op.slot), op.bytes.value.data
+    if op.rank is None:
+        k.emit("mbarrier.arrive.expect_tx", ".release", ".cta", ".shared::cta", place, bytes)
+    else:
+        there = of_cta(k, place, op.rank)
+        k.emit("mbarrier.arrive.expect_tx.cluster", ".release", ".cluster", there, bytes)
 
 
 @lowers(s.MbarrierArriveOp)
 def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
-    k.emit("mbarrier.arrive", ".release", ".cta", ".shared::cta", place)
+    count = [] if op.count is None else [op.count.value.data]
+    if op.to is None:
+        sem = "release" if op.sem is None else op.sem.data
+        reach = "cta" if op.scope is None else op.scope.data
+        order = [f".{sem}", f".{reach}"]
+        if op.rank is None:
+            k.emit("mbarrier.arrive", *order, ".shared::cta", place, *count)
+        else:
+            # Without words for it the scope is the CTA; to say so of another CTA's barrier is not PTX.
+            words = [] if order == [".release", ".cta"] else order
+            k.emit("mbarrier.arrive.cluster", *words, of_cta(k, place, op.rank), *count)
+        return
+    scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
+    ranks = range(k.ctas) if op.to.data == To.ALL else (LEADER,)
+    for rank in ranks:
+        k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank), *count)
 
 
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
 def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
-    k.emit("tcgen05.commit", ".cta_group::1", ".shared::cluster", place)
+    if op.to is None and op.mask is None:
+        k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
+    else:
+        mask = k.every_cta if op.mask is None else cta_mask(k, op.mask)
+        k.emit(
+            "tcgen05.commit",
+            k.cta_group,
+            ".shared::cluster",
+            ".multicast::cluster",
+            place,
+            mask,
+        )
+
+
+def of_cta(k: Kernel, place: At, rank: SSAValue) -> Any:
+    """The address of a place of shared memory in another CTA of the cluster."""
+    return k.emit("mapa", k.address(place), k.number(rank))
+
+
+def cta_mask(k: Kernel, mask: SSAValue) -> Any:
+    """A mask of CTAs, of 16 bits."""
+    bits = k.number(mask)
+    return k.emit("cvt", ".u16", ".u32", bits) if isinstance(bits, SSAValue) else bits
 
 
 @lowers(s.ProxyFenceOp, Feature.TMA)
 def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
-    k.emit("fence.proxy.async", f".{op.space.data}")
+    space = op.space.data
+    if space in ONE_WAY:
+        k.emit("fence.proxy.async::generic", f".{space}", ONE_WAY[space])
+    else:
+        k.emit("fence.proxy.async", *([f".{space}"] if space else []))
 
 
 @lowers(s.Tcgen05FenceOp, Feature.TCGEN05)
@@ -97,6 +152,15 @@ def bulk_commit(k: Kernel, op: s.BulkCommitOp) -> None:
 def bulk_wait(k: Kernel, op: s.BulkWaitOp) -> None:
     name = "cp.async.bulk.wait_group.read" if op.read is not None else "cp.async.bulk.wait_group"
     k.emit(name, op.pending.value.data)
+
+
+def meet(k: Kernel) -> None:
+    """All threads of the CTA, or of its cluster, meet."""
+    if k.ctas == 1:
+        k.emit("barrier.cta.sync", 0)
+    else:
+        k.emit("barrier.cluster.arrive", ".release")
+        k.emit("barrier.cluster.wait", ".acquire")
 
 
 def initialise(k: Kernel) -> None:

@@ -15,6 +15,7 @@ from tkc.ir.stage import vectors as v
 from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved
+from tkc.passes.lowering.narrow import refuse_vector
 from tkc.passes.lowering.shared import once_a_row
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import lane_column, rows_of_thread
@@ -162,7 +163,7 @@ def combine_lanes(k: Kernel, op: v.CombineLanesOp) -> None:
 # Global memory -------------------------------------------------------------------------------------------------------
 
 
-class _Line:
+class Line:
     """Elements of one axis of a tensor: `at(index)` is the address of an element of it."""
 
     def __init__(self, k: Kernel, tensor: SSAValue, axis: int, coordinates: list[Any]) -> None:
@@ -198,11 +199,11 @@ class _Line:
         return self._moved(self.base, index, self.stride)
 
 
-def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> _Line:
-    return _Line(k, op.tensor, op.axis.value.data, [k.number(c) for c in op.coordinates])
+def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> Line:
+    return Line(k, op.tensor, op.axis.value.data, [k.number(c) for c in op.coordinates])
 
 
-def _load(k: Kernel, line: _Line, index: Any, last: Any) -> SSAValue:
+def _load(k: Kernel, line: Line, index: Any, last: Any) -> SSAValue:
     """One element; of 16 bits in the lower half of a register."""
     place = At(line.at(k.emit("min", ".u32", index, last)), 0)
     if line.size == 4:
@@ -213,6 +214,7 @@ def _load(k: Kernel, line: _Line, index: Any, last: Any) -> SSAValue:
 @lowers(v.LoadGlobalOp)
 def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
     type = fragment_type(op.value)
+    refuse_vector(type.dtype.data, op)
     line = _line(k, op)
     extent = k.number(op.extent)
     last = extent - 1 if isinstance(extent, int) else k.emit("sub", ".u32", extent, 1)
@@ -239,6 +241,7 @@ def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
 @lowers(v.StoreGlobalOp)
 def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
     type = fragment_type(op.source)
+    refuse_vector(type.dtype.data, op)
     fragment: Fragment = k.values[op.source]
     line = _line(k, op)
     extent = k.number(op.extent)
@@ -252,7 +255,7 @@ def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
     once_a_row(k, type, write)
 
 
-def _store(k: Kernel, line: _Line, index: Any, value: SSAValue) -> None:
+def _store(k: Kernel, line: Line, index: Any, value: SSAValue) -> None:
     place = At(line.at(index), 0)
     if line.size == 4:
         k.emit("st", ".global", ".f32", place, value)

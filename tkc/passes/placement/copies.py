@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
 from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -21,7 +22,16 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import BlockType, RegsType, SharedType, SliceType
+from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.types import (
+    AccumType,
+    BlockType,
+    RegsType,
+    ScaleAttr,
+    SharedType,
+    SliceType,
+    scale_shape,
+)
 from tkc.ir.tile.vectors import ReshapeOp, TransposeOp
 from tkc.passes.placement.fragments import (
     Piece,
@@ -39,8 +49,12 @@ from tkc.passes.placement.vectors import held, store
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
 
+WRITTEN = 64
+"""Columns of an accumulator that are written at once."""
+
 TURNED = 64
-"""Columns of a register tile that become rows of one slot, where it is stored transposed."""
+"""Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
+in one slice, which are held as 32-bit values before."""
 
 TMA_ALIGN = 128
 """Alignment of a box in shared memory, in bytes (PTX: cp.async.bulk.tensor)."""
@@ -53,21 +67,22 @@ def copy(p: Placement, op: t.CopyOp) -> None:
         case SliceType(), SharedType():
             _check_once(p, op, "loads")
             slot = p.role.slots[destination]
-            _check_box(slot.type, op)
-            box = _box(p, source, slot.type.shape)
-            slot.touch(How.TMA, slot.type.slot_bytes)
-            p.emit.add(
-                s.TmaLoadOp.create(
-                    operands=[box.tensor, slot.buffer, slot.slot, *box.starts],
-                    properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0)},
-                )
-            )
+            check_box(slot.type, op)
+            box = box_of(p, source, slot.type.shape)
+            how = {**_multicast(p, op, box, slot.type), **_hinted(op)}
+            _load(p, slot, slot.buffer, box, how)
+            if slot.tile in p.scales:
+                _load_scales(p, slot, source, op)
         case SharedType(), SliceType():
+            if isinstance(source.type.scale, ScaleAttr):
+                raise TkcError.at(
+                    "TK110", "storing a block-scaled tile is not supported yet", location_of(op)
+                )
             if op.add is not None:
                 _check_once(p, op, "adds")
             slot = p.role.slots[source]
-            _check_box(slot.type, op)
-            box = _box(p, destination, slot.type.shape)
+            check_box(slot.type, op)
+            box = box_of(p, destination, slot.type.shape)
             slot.touch(How.BULK)
             p.role.bulk = True
             p.emit.add(
@@ -79,6 +94,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             p.emit.add(s.BulkCommitOp.create(properties={"id": p.id("store")}))
         case RegsType(), SliceType():
             _store(p, op)
+        case RegsType(), AccumType():
+            _write(p, op)
         case RegsType(), SharedType():
             _fill(p, op)
         case _:
@@ -87,6 +104,29 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                 f"a copy from {source.type} to {destination.type} is not supported yet",
                 location_of(op),
             )
+
+
+def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
+    """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
+    if op.multicast is None:
+        return {}
+    ctas, rows = p.ctas, type.shape[0]
+    if rows > MAX_BOX:
+        raise TkcError.at(
+            "TK207",
+            f"a tile of {rows} rows takes several boxes of the tensor copy engine, which have at most {MAX_BOX}; "
+            "it cannot be loaded for all CTAs of a cluster",
+            location_of(op),
+        )
+    if len(type.shape) == 1 or rows % (ctas * ATOM_ROWS):
+        fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {list(type.shape)} is loaded for {ctas} CTAs in shares of whole blocks of {ATOM_ROWS} "
+            "rows; " + (fits if len(type.shape) > 1 else "a vector has none"),
+            location_of(op),
+        )
+    return {"multicast": integer(box.axes[0])}
 
 
 def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
@@ -98,6 +138,41 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
             f"this target, and {does} a whole tile: not supported yet; a role of its own fits",
             location_of(op),
         )
+
+
+def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
+    type = buffer.type
+    assert isinstance(type, BufferType)
+    slot.touch(How.TMA, type.copied_bytes)
+    p.emit.add(
+        s.TmaLoadOp.create(
+            operands=[box.tensor, buffer, slot.slot, *box.starts],
+            properties={"box": box.extents, **segments(1, 1, 1, len(box.starts), 0), **how},
+        )
+    )
+
+
+def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
+    _load(p, slot, p.scales[slot.tile], box_of_scales(p, slot, source, op), _hinted(op))
+
+
+def box_of_scales(p: Placement, slot: Slot, source: SSAValue, op: Operation) -> Box:
+    """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
+    tile = slot.tile.type
+    assert isinstance(tile, SharedType)
+    assert isinstance(tile.scale, ScaleAttr)
+    unit = (SCALE_ATOM_ROWS, SCALE_ATOM_SCALES * tile.scale.block.data)
+    rows, scales = scale_shape(tile.shape, tile.scale)
+    atoms = [rows // SCALE_ATOM_ROWS, scales // SCALE_ATOM_SCALES]
+    for extent in atoms:
+        if extent > MAX_BOX:
+            raise TkcError.at(
+                "TK207",
+                f"the scales of a tile of shape {list(tile.shape)} are a box of {atoms} atoms; the tensor copy "
+                f"engine takes boxes of at most {MAX_BOX} on each axis",
+                location_of(op),
+            )
+    return box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
@@ -114,19 +189,31 @@ class Box:
     """The tensor's axes that the piece has, in order."""
 
 
-def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
-    """The box of a piece of `shape` at the start of a slice."""
+def box_of(
+    p: Placement,
+    slice: SSAValue,
+    shape: Sequence[int],
+    unit: Sequence[int] = (),
+    whole: bool = False,
+) -> Box:
+    """The box of a piece of `shape` at the start of a slice, both in units of so many elements an axis (1).
+
+    `whole`: of all CTAs' shares of the first block, not of this one's alone.
+    """
     op = slice.owner
     assert isinstance(op, t.SliceOp)
     starts: list[SSAValue] = []
     box: list[int] = []
     axes: list[int] = []
-    extents = list(shape)
+    extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
+        if whole and not axes and isinstance(index.owner, ShareOp):
+            index = index.owner.whole
         value = p.values[index]
         if isinstance(index.type, BlockType):
-            if index.type.size.data != 1:
-                value = p.emit.arith("mul", value, p.emit.const(index.type.size.data))
+            size = index.type.size.data // (units.pop(0) if units else 1)
+            if size != 1:
+                value = p.emit.arith("mul", value, p.emit.const(size))
             box.append(extents.pop(0))
             axes.append(axis)
         else:
@@ -137,7 +224,7 @@ def _box(p: Placement, slice: SSAValue, shape: Sequence[int]) -> Box:
     )
 
 
-def _check_box(buffer: BufferType, op: Operation) -> None:
+def check_box(buffer: BufferType, op: Operation) -> None:
     """TK207 where the copy engine has no boxes for a tile."""
     shape = list(buffer.shape)
     if len(shape) == 1:
@@ -149,15 +236,16 @@ def _check_box(buffer: BufferType, op: Operation) -> None:
                 location_of(op),
             )
         return
-    for extent in buffer.shape[:-1]:
-        if extent > MAX_BOX:
-            raise TkcError.at(
-                "TK207",
-                f"a tile of shape {shape} has an extent of {extent}; the tensor copy engine takes "
-                f"boxes of at most {MAX_BOX} on each axis but the last",
-                location_of(op),
-            )
-    span = SWIZZLES[buffer.swizzle.data].span
+    axis = split_axis(shape[:-1])
+    if axis is not None and (math.prod(shape[:axis]) > 1 or row_parts(shape[axis]) is None):
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {shape} has an extent of {shape[axis]}; the tensor copy engine takes boxes of at most "
+            f"{MAX_BOX} on each axis but the last, into which only the first is cut, in parts of a multiple of "
+            f"{ATOM_ROWS}",
+            location_of(op),
+        )
+    span = SWIZZLES[swizzle_of(buffer.swizzle.data)].span
     rows = buffer.elements // buffer.shape[-1]
     if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
         raise TkcError.at(
@@ -180,6 +268,12 @@ def _store(p: Placement, op: t.CopyOp) -> None:
         column = one_a_row(op.source)
         if column is None:
             _store_vector(p, op, tile)
+        elif op.hint is not None:
+            raise TkcError.at(
+                "TK110",
+                f"`{op.hint.data}` at a store of one value a row is not supported yet",
+                location_of(op),
+            )
         else:
             store(p, op, column)
         return
@@ -189,6 +283,8 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
     across = rows.unit if turned is not None else width
+    if turned is None and DTYPES[tile.dtype.data].bits == 8:
+        across = math.gcd(width, TURNED)
     choice = choose(tile.dtype.data, (height, across), frozenset({Use.COPY, Use.THREADS}))
     if choice is None:
         raise TkcError.at(
@@ -204,7 +300,7 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     depth = STORE_SLOTS * rows.groups
     type = BufferType.of(tile.dtype.data, shape, depth, Home.SHARED, choice.swizzle)
     staging = _staging(p, type)
-    box = _box(p, op.destination, type.shape)
+    box = box_of(p, op.destination, type.shape)
     p.role.bulk = True
     for block in range(rows.blocks):
 
@@ -238,7 +334,7 @@ def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
     rows = Rows(threads, 1, count // (each * threads), FragmentLayout.ROWS)
     type = BufferType.of(tile.dtype.data, (each * threads,), STORE_SLOTS, Home.SHARED, "none")
     staging = _staging(p, type)
-    box = _box(p, op.destination, type.shape)
+    box = box_of(p, op.destination, type.shape)
     p.role.bulk = True
     for block in range(rows.blocks):
         value = fragment(p, op.source, Piece(rows, block, each, p.emit.const(0)))
@@ -309,7 +405,12 @@ def _store_slice(
 
 def _stored(op: t.CopyOp, box: Box) -> dict[str, Attribute]:
     """What a store of the box says of itself."""
-    return {"box": box.extents} if op.add is None else {"box": box.extents, "add": UnitAttr()}
+    added: dict[str, Attribute] = {} if op.add is None else {"reduce": StringAttr("add")}
+    return {"box": box.extents, **added, **_hinted(op)}
+
+
+def _hinted(op: t.CopyOp) -> dict[str, Attribute]:
+    return {} if op.hint is None else {"hint": op.hint}
 
 
 def _send(
@@ -398,6 +499,32 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
                     operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
                 )
             )
+
+        _slices(p, op.source, rows, width, columns, one)
+
+
+def _write(p: Placement, op: t.CopyOp) -> None:
+    """`d[i] <- r`: a register tile into an accumulator, slice by slice."""
+    tile = op.source.type
+    assert isinstance(tile, RegsType)
+    key = p.role.key(op.destination)
+    p.role.slots[key].touch(How.TENSOR)
+    height, width = matrix(tile, op)
+    rows = rows_over_threads(p, height, op)
+    columns = math.gcd(WRITTEN, width)
+    for block in range(rows.blocks):
+
+        def one(column: SSAValue, block: int = block) -> None:
+            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            source = p.role.accumulators[key]
+            made = s.WriteAccumulatorOp.create(
+                operands=[source, value, column],
+                properties={"row_block": integer(block)},
+                result_types=[source.type],
+            )
+            written = p.emit.value(made)
+            if rows.layout is FragmentLayout.WGMMA:
+                p.role.accumulators[key] = written
 
         _slices(p, op.source, rows, width, columns, one)
 

@@ -14,6 +14,7 @@ from tkc.ir.emit import Emitter
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import SizeOp
+from tkc.ir.stage.structure import UnitOp
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile import ops as t
 
@@ -63,12 +64,21 @@ class Role:
     plan: RolePlan
     slots: dict[SSAValue, Slot] = field(default_factory=dict[SSAValue, Slot])
     accumulators: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    known: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     stagings: list[Staging] = field(default_factory=list[Staging])
     held: dict[tuple[SSAValue, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int], SSAValue]
     )
     """Register values that are made already, by row block."""
+    copied: dict[SSAValue, tuple[Slot, Block]] = field(
+        default_factory=dict[SSAValue, "tuple[Slot, Block]"]
+    )
+    """Shared tiles to the slot whose block scales were copied to tensor memory last, and where that was."""
     bulk: bool = False
+
+    def key(self, slot: SSAValue) -> SSAValue:
+        """What `accumulators` and `slots` know a slot by: the tile for one of `known`, whose registers flow."""
+        return self.known.get(slot, slot)
 
 
 class Placement:
@@ -80,6 +90,10 @@ class Placement:
         self.home = accumulator_home(target)
         self.accumulators = accumulator_buffers(kernel, target, self.home)
         self.values: dict[SSAValue, SSAValue] = {}
+        self.scales: dict[SSAValue, SSAValue] = {}
+        """Shared tiles to the buffers of their block scales."""
+        self.scale_columns: dict[SSAValue, SSAValue] = {}
+        """Shared tiles to where their scales go in tensor memory, where the compiler decides that."""
         self.rings: dict[SSAValue, SSAValue] = {}
         self.conditions: dict[SSAValue, SSAValue] = {}
         self.extents: dict[int | str, SSAValue] = {}
@@ -88,6 +102,9 @@ class Placement:
             Block(arg_types=[a.type for a in kernel.body.block.args]), kernel.location
         )
         self.top = self.emit.block
+        cluster = kernel.launch.data.get("cluster")
+        self.ctas = cluster.value.data if isinstance(cluster, IntegerAttr) else 1
+        self._rank: SSAValue | None = None
         self.plans = {
             r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
         }
@@ -98,7 +115,7 @@ class Placement:
 
     def scalar(self, op: Operation) -> None:
         """A size, a constant or arithmetic on them is the same at both levels."""
-        copy = op.clone({k: v for k, v in self.values.items() if k in op.operands})
+        copy = op.clone({x: self.values[x] for x in op.operands if x in self.values})
         self.emit.add(copy)
         self.values[op.results[0]] = copy.results[0]
         if isinstance(op, SizeOp) and self.emit.block is self.top:
@@ -118,6 +135,17 @@ class Placement:
                     )
                 )
         return self.extents[dim]
+
+    @property
+    def rank(self) -> SSAValue:
+        """The number of this CTA in its cluster, found once."""
+        if self._rank is None:
+            with self.emit.inside(self.top):
+                self._rank = self.emit.value(
+                    UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]),
+                    "rank",
+                )
+        return self._rank
 
     def some(self, extent: SSAValue) -> SSAValue:
         """Whether an extent of the kernel's own level is positive, found once."""

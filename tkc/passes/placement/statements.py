@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.dialects.builtin import StringAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.diagnostics import TkcError
@@ -16,10 +16,12 @@ from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
-from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp
-from tkc.ir.tile.types import AccumType, BlockType
-from tkc.passes.placement import vectors
+from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp, ShareOp
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr
+from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
+from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, integer, names
 
 Loop = s.ForOp | s.WorkLoopOp
@@ -49,12 +51,24 @@ def _statement(p: Placement, op: Operation) -> None:
             count = p.emit.const(whole.size.data // part.size.data)
             first = p.emit.arith("mul", p.values[op.whole], count)
             p.values[op.part] = p.emit.arith("add", first, p.emit.const(op.index.value.data))
+        case ShareOp():
+            first = p.emit.arith("mul", p.values[op.whole], p.emit.const(p.ctas))
+            p.values[op.part] = p.emit.arith("add", first, p.rank)
         case IndexOp():
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
             _item(p, op)
+        case t.TurnOp():
+            properties = {"index": op.index, "count": op.count}
+            made = s.TurnOp.create(
+                operands=[p.rings[op.pipe]], properties=properties, result_types=[i1]
+            )
+            p.values[op.mine] = p.emit.value(made, "turn")
+        case t.SkipOp():
+            p.emit.add(s.SkipOp.create(operands=[p.rings[op.pipe]]))
         case t.ZeroOp():
-            source = p.role.accumulators[op.accum]
+            key = p.role.key(op.accum)
+            source = p.role.accumulators[key]
             if not isinstance(source.owner, s.OpenOp | s.ZeroOp):
                 raise TkcError.at(
                     "TK110",
@@ -62,11 +76,17 @@ def _statement(p: Placement, op: Operation) -> None:
                     "clear it first, or put another item",
                     location_of(op),
                 )
-            p.role.accumulators[op.accum] = p.emit.value(
+            p.role.accumulators[key] = p.emit.value(
                 s.ZeroOp.create(operands=[source], result_types=[source.type])
             )
+        case t.MmaOp() if isinstance(op.a.type.scale, ScaleAttr):  # type: ignore[union-attr]
+            scales.product(p, op)
         case t.MmaOp():
             _mma(p, op)
+        case ScaledMmaOp():
+            scales.product(p, op)
+        case CopyScalesOp():
+            scales.copy_scales(p, op)
         case t.CopyOp():
             copy(p, op)
         case (
@@ -76,6 +96,10 @@ def _statement(p: Placement, op: Operation) -> None:
         case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
             pass  # made where they are used
         case _:
+            from tkc.passes.placement.explicit import explicit
+
+            if explicit(p, op):
+                return
             raise TkcError.at("TK110", f"{op.name} in a role is not supported yet", location_of(op))
 
 
@@ -138,48 +162,9 @@ def _loop(
     make: Callable[[list[SSAValue], Region, list[Attribute]], Loop],
 ) -> None:
     """A loop that carries the accumulators which its body changes, and register values."""
-    changed = _changed(p, op)
-    values = [vectors.held(p, init, op) for init in op.inits]
-    inits = [*(p.role.accumulators[a] for a in changed), *(v for one in values for v in one)]
-    types = [v.type for v in inits]
-    body = Block(arg_types=[*[i32] * counters, *types])
-    for old, new in zip(op.body.block.args[:counters], body.args, strict=False):
-        p.values[old] = new
-        new.name_hint = old.name_hint
-    after = counters + len(changed)
-    p.role.accumulators.update(zip(changed, body.args[counters:after], strict=True))
-    _bind(p, op.body.block.args[counters:], [len(v) for v in values], body.args[after:])
-    last = op.body.block.last_op
-    assert isinstance(last, t.YieldOp)
-    with p.emit.inside(body):
-        statements(p, op.body.block)
-        yielded = [v for value in last.values for v in vectors.held(p, value, op)]
-        yielded = [*(p.role.accumulators[a] for a in changed), *yielded]
-        p.emit.add(s.YieldOp.create(operands=yielded))
-    loop = p.emit.add(make(inits, Region(body), types))
-    p.role.accumulators.update(zip(changed, loop.results[: len(changed)], strict=True))
-    _bind(p, op.carried, [len(v) for v in values], loop.results[len(changed) :])
-
-
-def _bind(
-    p: Placement, values: Sequence[SSAValue], counts: Sequence[int], stage: Sequence[SSAValue]
-) -> None:
-    """Each register value has become the next `count` stage values."""
-    left = list(stage)
-    for value, count in zip(values, counts, strict=True):
-        vectors.bind(p, value, left[:count])
-        left = left[count:]
-
-
-def _changed(p: Placement, loop: Operation) -> list[SSAValue]:
-    """The open accumulators that a loop's body changes, in order."""
-    found: dict[SSAValue, None] = {}
-    for op in loop.walk():
-        if isinstance(op, t.MmaOp):
-            found[op.d] = None
-        elif isinstance(op, t.ZeroOp):
-            found[op.accum] = None
-    return [a for a in found if a in p.role.accumulators]
+    flow = Flow(p, op, op.inits)
+    region = flow.region(op.body.block, counters)
+    flow.leave(p.emit.add(make(flow.inits, region, flow.types)), op.carried)
 
 
 # Items ---------------------------------------------------------------------------------------------------------------
@@ -224,7 +209,7 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
 def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
     """One tile's slot; an accumulator's contents flow on as a value."""
     opened = p.role.slots[arg] = Slot(tile, p.values[tile], slot)
-    if isinstance(tile.type, AccumType):
+    if isinstance(tile.type, AccumType) and not opened.type.holds_scales:
         type = AccumulatorType.of(opened.type.dtype.data, opened.type.shape)
         p.role.accumulators[arg] = p.emit.value(
             s.OpenOp.create(operands=[opened.buffer, slot], result_types=[type])
@@ -250,13 +235,18 @@ def _await_products(p: Placement) -> None:
 def _mma(p: Placement, op: t.MmaOp) -> None:
     how = How.TCGEN05 if p.home is Home.TENSOR else How.WGMMA
     a, b = p.role.slots[op.a], p.role.slots[op.b]
-    for operand in (op.a, op.b, op.d):
+    key = p.role.key(op.d)
+    for operand in (op.a, op.b, key):
         p.role.slots[operand].touch(how)
     properties: dict[str, Attribute] = {"trans_a": op.trans_a, "trans_b": op.trans_b}
     if p.home is Home.REGISTER:
         properties["by"] = StringAttr(s.By.ALL.value)
-    source = p.role.accumulators[op.d]
-    p.role.accumulators[op.d] = p.emit.value(
+    if op.pair is not None:
+        properties["pair"] = op.pair
+    if op.alone is not None:
+        properties["alone"] = op.alone
+    source = p.role.accumulators[key]
+    p.role.accumulators[key] = p.emit.value(
         s.MmaOp.create(
             operands=[source, a.buffer, a.slot, b.buffer, b.slot],
             properties=properties,

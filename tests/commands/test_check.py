@@ -1,0 +1,61 @@
+"""`tkc check` on programs whose comments say what is wrong with them, and passes left out of real pipelines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tkc.__main__ import guarded, main
+from tkc.diagnostics import TkcError
+from tkc.driver import passes_of, run
+from tkc.job import Job
+from tkc.passes import OPTIONAL
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.tk"))
+RIGHT = """\
+kernel k(A: global[f32, N]):
+    # expected-error @+1 {{expected an expression}}
+    x = *
+# -----
+# expected-error @+1 {{no role}}
+kernel k(A: global[f32, N]):
+    launch persistant # expected-error {{did you mean `persistent`}}
+"""
+WRONG = """\
+# -----
+kernel k(A: global[f32, N]):
+    x = * # expected-warning {{expression}}
+"""
+
+
+def test_expected_diagnostics_are_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.tk"
+    words = ("check", str(path), "--verify-diagnostics", "--split-input-file")
+    path.write_text(RIGHT)
+    assert guarded(main, words) == 0
+    assert capsys.readouterr().out == ""
+    path.write_text(RIGHT + WRONG)
+    assert guarded(main, words) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}:10: expected a warning with 'expression' on this line",
+        f"{path}:10: unexpected error: unexpected `*`, expected an expression [TK101]",
+    ]
+    assert guarded(main, ("check", str(path), "--split-input-file")) == 2
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_pass_that_may_be_left_out_breaks_nothing(name: str, target: str) -> None:
+    """Without it a program compiles, or is refused at its place."""
+    for path in EXAMPLES:
+        job = Job(path.read_text(encoding="utf-8"), path.name, target, without=(name,))
+        assert name not in [p.name for p in passes_of(job)]
+        found: TkcError | None = None
+        try:
+            run(job)
+        except TkcError as error:
+            found = error
+        assert found is None or all(d.location for d in found.diagnostics), found

@@ -1,0 +1,107 @@
+"""Explicit synchronisation between the CTAs of a cluster, run: multicast, other CTAs' barriers, pairs, meetings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tkc
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BF16 = ml_dtypes.bfloat16
+
+MULTICAST = (EXAMPLES / "gemm_cluster_level2_sm90.tk").read_text(encoding="utf-8")
+
+
+def gemm(kernel: tkc.Kernel, m: int, n: int, k: int, seed: int) -> tuple[Any, Any]:
+    """The result, and NumPy's, on fresh data; no findings."""
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(-1, 1, (m, k)).astype(BF16)
+    b = rng.uniform(-1, 1, (n, k)).astype(BF16)
+    c = np.full((m, n), np.nan, BF16)
+    report = kernel.emulate(a, b, c, sm_count=4, schedule="random", seed=seed)
+    assert not report.findings, "\n".join(map(str, report.findings))
+    wanted = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.abs(c.astype(np.float64) - wanted).max() <= 0.01 * max(1, np.abs(wanted).max())
+    return c, wanted
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(136, 136, 200), (300, 72, 64), (8, 8, 8), (136, 72, 0)])
+def test_one_copy_serves_a_cluster(m: int, n: int, k: int, seed: int) -> None:
+    for ctas in (2, 4):
+        kernel = tkc.compile(MULTICAST, target="sm_90a", params={"CTAS": ctas})
+        assert ".multicast::cluster" in kernel.ptx
+        kernel.cubin()
+        gemm(kernel, m, n, k, seed)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(136, 136, 200), (520, 72, 64), (8, 8, 8), (136, 72, 0)])
+def test_a_pair_has_the_bits_of_the_declared_one(m: int, n: int, k: int, seed: int) -> None:
+    params = {"BN": 128, "STAGES": 2}
+    mine = tkc.compile(EXAMPLES / "gemm_2cta_level2.tk", target="sm_100a", params=params)
+    declared = tkc.compile(EXAMPLES / "gemm_2cta.tk", target="sm_100a", params=params)
+    one, other = (gemm(kernel, m, n, k, seed)[0] for kernel in (mine, declared))
+    assert (one.view(np.uint16) == other.view(np.uint16)).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "barrier empty * STAGES, count = 4 * CTAS",
+            "barrier empty * STAGES, count = 4 * CTAS + 1",
+        ),
+        (", at = r\n", ", at = 0\n"),
+    ],
+)
+def test_what_never_completes_in_a_cluster_hangs(old: str, new: str, seed: int) -> None:
+    assert old in MULTICAST
+    kernel = tkc.compile(MULTICAST.replace(old, new), target="sm_90a")
+    a = b = np.ones((304, 200), BF16)
+    report = kernel.emulate(a, b, np.zeros((304, 304), BF16), sm_count=2, seed=seed)
+    assert {f.code for f in report.findings} & {"TK314", "TK305"}, report.findings
+
+
+MEETING = """
+kernel ranks(Y: global[f32, M, N], n: i32):
+    launch persistent, cluster(4)
+    schedule work: m in tiles(blocks(M, 32))
+    shared x: tile[f32, 32, 32]
+    barrier told, count = 4
+    role all, warps 1:
+        turn = 0
+        for m in work:
+            LINE
+            for r in unroll(4):
+                arrive told, at = r
+            wait told, turn, cluster
+            turn = turn ^ 1
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sync cluster",
+        "arrive cluster\n            wait cluster",
+        "arrive cluster, relaxed\n            wait cluster",
+    ],
+)
+def test_all_threads_of_a_cluster_meet(line: str, seed: int) -> None:
+    kernel = tkc.compile(MEETING.replace("LINE", line), target="sm_90a")
+    assert kernel.ptx.count("barrier.cluster.wait") == 3
+    report = kernel.emulate(np.zeros((300, 32), np.float32), 1, sm_count=8, seed=seed)
+    assert not report.findings, "\n".join(map(str, report.findings))
+    kernel.cubin()
+
+
+@pytest.mark.parametrize("line", ["sync cluster", "sync cta", "arrive cluster; wait cluster"])
+def test_all_roles_come_to_where_all_threads_meet(line: str) -> None:
+    other = "    role other:\n        for m in work: arrive told\n"
+    with pytest.raises(tkc.TkcError, match="role other never comes: it says so, too"):
+        tkc.compile(MEETING.replace("LINE", line) + other, target="sm_90a")
+    tkc.compile(MEETING.replace("LINE", line) + other.replace("arrive told", line), target="sm_90a")

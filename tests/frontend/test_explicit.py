@@ -1,0 +1,303 @@
+"""Explicit synchronisation: what is refused and how, what is emitted, and which variables flow where."""
+
+from __future__ import annotations
+
+import pytest
+from programs import EXAMPLES, GEMM, changed, compiled, mistakes, only
+from xdsl.dialects.builtin import ModuleOp
+
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import FenceOp, NamedBarrierOp, RegistersOp, WhileOp
+from tkc.ir.tile.explicit import PartAtOp, ReadColumnsOp, RestartOp, SlotOp, TmaLoadOp
+from tkc.ir.tile.ops import ForTilesOp
+
+LEVEL2 = (EXAMPLES / "gemm_bf16_level2.tk").read_text(encoding="utf-8")
+
+COPY = """\
+kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], n: i32):
+    param BM = 64, BN = 64
+    launch persistent
+    schedule work: m, n0 in tiles(blocks(M, BM), blocks(N, BN))
+    shared x: tile[bf16, BM, BN] * 2
+    shared v: vector[f32, 8]
+    shared w: vector[i32, 8]
+    barrier full * 2, count = 1
+    barrier one, count = 1
+    role all:
+        i = 0
+        for m, n0 in work:
+            elect:
+                expect full[i], bytes(x)
+                load x[i] <- X[m, n0], full[i]
+            wait full[i], 0
+            LINE
+            i = i ^ 1
+"""
+
+
+def with_line(*lines: str) -> str:
+    return changed(COPY, ("            LINE\n", "".join(f"            {x}\n" for x in lines)))
+
+
+def operations(module: ModuleOp, kind: type) -> list:  # type: ignore[type-arg]
+    return [op for op in module.walk() if isinstance(op, kind)]
+
+
+CASES = [
+    # places
+    ("load x[2] <- X[m, n0], full[i]", "TK104", "2", "slot 2 lies outside the shared tile x"),
+    ("load x <- X[m, n0], full[i]", "TK116", "x", "`x[slot]` is one"),
+    ("load x[i] <- X[m, n0], full", "TK116", "full", "are 2 barriers"),
+    ("load x[i] <- X[m, n0], x[i]", "TK106", "x[i]", "expected a barrier such as `full[slot]`"),
+    ("load x[i] <- X[m, n0]", "TK101", "load x[i] <- X[m, n0]", "with the barrier"),
+    ("load x[i] <- x[0], full[i]", "TK106", "x[0]", "`load` copies a slice of a tensor"),
+    ("load x[m] <- X[m, n0], full[i]", "TK106", "m", "a slot's number, not the block m"),
+    ("load x[i] <- X[m, n0.part(0, 2)], one", "TK104", "x[i] <- X[m, n0.part(0, 2)]", "the shape"),
+    ("load x[i] <- X[m, n0.part(0, 3)], one", "TK117", "n0.part(0, 3)", "no 3 equal parts"),
+    ("load x[i] <- X[m, n0.part(2, 2)], one", "TK117", "n0.part(2, 2)", "no part 2 of 2"),
+    ("x[i] <- X[m, n0]", "TK106", "x[i] <- X[m, n0]", "`load x[i] <- X[m, n0], full[slot]`"),
+    ("Y[m, n0] <- x[i]", "TK106", "Y[m, n0] <- x[i]", "`store Y[m, n0] <- x[i]`"),
+    ("store x[i] <- Y[m, n0]", "TK106", "x[i]", "`store` copies to a slice"),
+    ("store Y[m, n0] <- x[i], full[i]", "TK102", "full[i]", "no such option"),
+    ("load x[i] <- X[m, n0], one, evict", "TK102", "evict", "options are `evict_first`"),
+    ("store Y[m, n0] -= x[i]", "TK101", "store Y[m, n0] -= x[i]", "or `+=`"),
+    # commands
+    ("wait full[i]", "TK101", "wait full[i]", "`wait full[slot], phase`"),
+    ("wait full[i], 0, relaxd", "TK102", "relaxd", "options are `relaxed` and `cluster`"),
+    ("wait stores < 1", "TK101", "wait stores < 1", "`wait stores <= 1`"),
+    ("wait products <= 1, read", "TK102", "read", "no options"),
+    ("wait fll[i], 0", "TK102", "fll", "did you mean the barrier `full`"),
+    ("arrive full[i], each = lane", "TK101", "arrive full[i], each = lane", "each = warp"),
+    ("expect full[i]", "TK101", "expect full[i]", "`expect full[slot], bytes(a, b)`"),
+    ("expect full[i], 1 << 20", "TK106", "1 << 20", "an integer of the kernel"),
+    ("expect full[i], 2_000_000", "TK209", "2_000_000", "up to 1048575 bytes"),
+    ("expect full[i], bytes(X)", "TK106", "X", "`bytes` is of shared tiles"),
+    ("commit stors", "TK102", "stors", "unknown name"),
+    ("fence proxy regs", "TK102", "fence proxy regs", "`fence proxy` takes"),
+    ("fence tcgen05", "TK102", "fence tcgen05", "fences are"),
+    ("sync 16, 128", "TK209", "16", "named barriers are 1 to 15"),
+    ("sync 3, 100", "TK117", "100", "a multiple of 32"),
+    ("sync grid", "TK101", "sync grid", "is written"),
+    ("registers inc 100", "TK206", "inc 100", "a multiple of 8 from 24 to 256"),
+    ("registers up 104", "TK101", "registers up 104", "`registers inc 232`"),
+    ("mma x[i] += x[i] @ x[i].T", "TK106", "x[i]", "adds to an accumulator"),
+    ("wate full[i], 0", "TK101", "wate", "did you mean `wait`"),
+    # clusters, grids, options
+    (
+        "arrive full[i], at = 1",
+        "TK106",
+        "1",
+        "`at` is of the CTAs of a cluster: `launch cluster(n)`",
+    ),
+    ("load x[i] <- X[m, n0], one, multicast = 3", "TK106", "3", "`multicast` is of the CTAs"),
+    ("sync cluster", "TK106", "sync cluster", "`sync cluster` is of the CTAs"),
+    ("arrive cluster, relaxed", "TK106", "arrive cluster, relaxed", "`arrive cluster` is of"),
+    ("arrive full[i], cta", "TK102", "cta", "options are `relaxed`, `cluster`, `each = ...` and"),
+    ("wait pdl, read", "TK102", "read", "no options"),
+    ("arrive 3", "TK101", "arrive 3", "a barrier, and the threads"),
+    ("arrive 3, 100", "TK117", "100", "a multiple of 32"),
+    ("elect: sync cluster", "TK121", "sync cluster", "the other threads never reach it"),
+    ("prefetch x[i]", "TK106", "x[i]", "of a slice of a tensor, not of a slot of x"),
+    ("prefetch X[m, n0], bulk", "TK102", "bulk", "options are `evict_first`"),
+    (
+        "load x[i] <- X[m, n0], one, bulk",
+        "TK106",
+        "load x[i] <- X[m, n0], one, bulk",
+        "of a vector",
+    ),
+    ("store Y[m, n0] <- x[i], min, max", "TK116", "store Y[m, n0] <- x[i], min, max", "in one way"),
+    ("store Y[m, n0] += x[i], min", "TK116", "store Y[m, n0] += x[i], min", "in one way"),
+    ("mma x[i] += x[i] @ x[i].T, i == 0, pare", "TK106", "x[i]", "adds to an accumulator"),
+    # single elements
+    ("j = read(x[i][0])", "TK110", "x[i][0]", "those of shared vectors are"),
+    ("v[0][8] <- 1", "TK104", "8", "element 8 lies outside v, which has 8"),
+    ("v[0][0, 1] <- 1", "TK116", "v[0][0, 1]", "has one axis, and its element one index"),
+    ("v[0][m] <- 1", "TK106", "m", "an index, not the block m"),
+    ("v[0][0] <- 1, acquire", "TK102", "acquire", "of `relaxed`, `release` and `volatile`"),
+    ("v[0][0] <- 1, gpu", "TK116", "gpu", "a scope goes with an order"),
+    ("f = read(X[0, 0])", "TK110", "X[0, 0]", "an element of bf16 as a number"),
+    ("f = read(v[0][0], relaxed, relaxed)", "TK102", "relaxed", "one order"),
+    ("w[0][0] <- 0.5", "TK106", "0.5", "expected an integer, not the number 0.5"),
+    ("atomic_min(v[0][0], 1)", "TK105", "v[0][0]", "`atomic_min` is of `i32`, not of f32"),
+    ("atomic_add(v[0], 1)", "TK106", "v[0]", "not of a slot of v"),
+    ("atomic_cas(w[0][0], 1)", "TK116", "atomic_cas(w[0][0], 1)", "an element and 2 values"),
+    ("atomic_add(w[0][0], 1, sc)", "TK102", "sc", "one order"),
+    ("read(w[0][0])", "TK106", "read(w[0][0])", "is used for nothing"),
+    # elections and conditions
+    ("elect: sync warp", "TK121", "sync warp", "the other threads never reach it"),
+    ("elect: registers dec 40", "TK121", "registers dec 40", "the other threads never reach it"),
+    ("elect lanes: wait stores", "TK102", "elect lanes", "`elect warp:`"),
+    ("elect: i = 1", "TK106", "i", "the other threads would keep its old value"),
+    ("if i: wait stores", "TK106", "i", "expected a condition"),
+    ("while i: wait stores", "TK106", "i", "expected a condition"),
+    ("if i < m: wait stores", "TK106", "m", "expected an integer, not the block m"),
+    ("for j in range(4, 0, 0): wait stores", "TK117", "0", "a step is at least 1"),
+    ("for j in unroll(100): wait stores", "TK117", "for j in unroll(100)", "at most 64"),
+    ("for j, l in range(4): wait stores", "TK116", "j", "one variable"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "text", "told"), CASES, ids=[c[0] for c in CASES])
+def test_a_mistake_is_explained_at_its_place(line: str, code: str, text: str, told: str) -> None:
+    said = only(mistakes(with_line(line)))
+    assert (said.code, said.text) == (code, text), said.message
+    assert told in said.message
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "told"),
+    [
+        ("arrive full[i], at = 2", "2", "a CTA's rank is 0 to 1 in a cluster of 2, not 2"),
+        ("expect full[i], 8, at = 0 - 1", "0 - 1", "0 to 1"),
+        ("load x[i] <- X[m, n0], one, multicast = 4", "4", "a mask of CTAs is 0 to 3"),
+        ("commit full[i], multicast = 7", "7", "a mask of CTAs is 0 to 3"),
+    ],
+)
+def test_ranks_and_masks_lie_in_the_cluster(line: str, text: str, told: str) -> None:
+    cluster = ("launch persistent", "launch persistent, cluster(2)")
+    said = only(mistakes(changed(with_line(line), cluster)))
+    assert (said.code, said.text) == ("TK104", text)
+    assert told in said.message
+
+
+def test_a_pair_is_a_cluster_of_two_with_halves_of_b() -> None:
+    pair = (", not k.first", ", not k.first, pair")
+    assert "`launch cluster(2)`" in only(mistakes(changed(LEVEL2, pair))).message
+    cluster = ("launch persistent", "launch persistent, cluster(2)")
+    said = only(mistakes(changed(LEVEL2, pair, cluster)))
+    assert (said.code, "makes [128, 512]" in said.message) == ("TK104", True)
+    said = only(mistakes(changed(LEVEL2, (", not k.first", ", not k.first, pear"))))
+    assert (said.code, said.text) == ("TK102", "pear")
+
+
+def test_a_dependent_kernel_waits() -> None:
+    dependent = ("launch persistent", "launch persistent, dependent")
+    said = only(mistakes(changed(with_line("sync warp"), dependent)))
+    assert (said.code, "`wait pdl`" in said.message) == ("TK106", True)
+    compiled(changed(with_line("wait pdl", "elect: arrive pdl"), dependent))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "told"),
+    [
+        ("barrier one, count = 1", "barrier one", "TK116", "how many arrivals"),
+        ("barrier one, count = 1", "barrier one, arrivals = 1", "TK116", "one option"),
+        ("barrier one, count = 1", "barrier x, count = 1", "TK103", "defined twice"),
+        ("barrier one, count = 1", "barrier one, count = 1 << 20", "TK106", "is an integer"),
+        ("barrier one, count = 1", "barrier one * 0, count = 1", "TK117", "at least 1"),
+        ("barrier one, count = 1", "barrier one, count = 2_000_000", "TK209", "at most 1048575"),
+    ],
+)
+def test_a_declaration_is_checked(old: str, new: str, code: str, told: str) -> None:
+    said = only(
+        mistakes(changed(with_line("wait one, 0"), (old, new), ("wait one, 0", "sync warp")))
+    )
+    assert said.code == code
+    assert told in said.message
+
+
+def test_a_product_is_checked() -> None:
+    for old, new, code, told in (
+        ("b[slot].T", "b[slot]", "TK104", "64 is not 256"),
+        ("b[slot].T", "a[slot].T", "TK104", "makes [128, 128]"),
+        ("mma d[i]", "mma d", "TK116", "d has 2 slots"),
+        (", not k.first", ", k.index", "TK106", "expected a condition"),
+        ("a[slot] @", "d[i] @", "TK106", "not a slot of d"),
+        ("read(d[i], j * WIDTH, WIDTH)", "read(d[i], 224, WIDTH)", "TK104", "columns 224 to 288"),
+        ("read(d[i], j * WIDTH, WIDTH)", "read(d[i], j * WIDTH, 32)", "TK104", "[128, 64]"),
+    ):
+        said = only(mistakes(changed(LEVEL2, (old, new))))
+        assert said.code == code, said.message
+        assert told in said.message
+
+
+def test_a_tile_of_a_pipe_has_no_slots_by_number() -> None:
+    line = "d += a @ b.T; wait stores; mma d[0] += a[0] @ b[0]"
+    said = only(mistakes(changed(GEMM, ("d += a @ b.T", line))))
+    assert (said.code, said.text) == ("TK108", "d[0]")
+    assert "rides in pipe result" in said.message
+
+
+def test_a_tile_that_no_pipe_carries_is_used_by_slots() -> None:
+    said = only(mistakes(with_line("x <- read(x[0])")))
+    assert (said.code, said.text) == ("TK108", "x")
+    assert "`x[0]`" in said.message
+
+
+def test_every_command_becomes_its_operation() -> None:
+    module = compiled(
+        with_line(
+            "arrive full[i], 2, each = thread",
+            "arrive full[i], each = warp",
+            "wait full[i], i, relaxed, cluster",
+            "fence acq_rel gpu; fence sc sys; fence proxy all; fence tcgen05 before; fence products",
+            "sync role; sync warp; sync cta; sync 5, 128",
+            "registers dec 40",
+            "elect warp: commit full[i]; arrive one",
+            "elect: store Y[m, n0] <- x[i]; commit stores; wait stores <= 3, read",
+            "commit products; wait products <= 2",
+            "for j in range(1, n, 2): wait full[j % 2], 1",
+            "while i < n: i = i + 1",
+        )
+    )
+    arrivals = operations(module, s.MbarrierArriveOp)
+    assert [(a.by.data, a.count.value.data if a.count else 1) for a in arrivals] == [
+        ("all", 2), ("lane", 1), ("one", 1),
+    ]  # fmt: skip
+    relaxed = operations(module, s.MbarrierWaitOp)[1]
+    assert (relaxed.sem.data, relaxed.scope.data) == ("relaxed", "cluster")
+    assert [(f.sem.data, f.scope.data) for f in operations(module, FenceOp)] == [
+        ("acq_rel", "gpu"), ("sc", "sys"),
+    ]  # fmt: skip
+    named = operations(module, NamedBarrierOp)
+    assert [(b.number.value.data, b.threads.value.data if b.threads else 0) for b in named] == [
+        (0, 0), (5, 128),
+    ]  # fmt: skip
+    assert [(r.action.data, r.count.value.data) for r in operations(module, RegistersOp)] == [
+        ("dec", 40)
+    ]
+    assert [e.scope.data for e in operations(module, s.ElectedOp)] == ["one", "lane", "one"]
+    (expect,) = operations(module, s.MbarrierExpectOp)
+    assert expect.bytes.value.data == 64 * 64 * 2
+    assert len(operations(module, TmaLoadOp)) == len(operations(module, WhileOp)) == 1
+    ids = [op.id.data for op in module.walk() if isinstance(getattr(op, "id", None), s.StringAttr)]
+    assert len(set(ids)) == len(ids)
+    assert all(".user." in i for i in ids)
+
+
+def test_what_changes_in_a_loop_is_carried_and_what_does_not_is_not() -> None:
+    module = compiled(with_line("j = 3", "if i == 1:", "    i = 0", "wait full[j % 2], 0"))
+    (loop,) = operations(module, ForTilesOp)
+    assert [r.name_hint for r in loop.results] == ["i"]
+    (branch,) = [b for b in operations(module, s.IfOp) if b.results]
+    assert [r.name_hint for r in branch.results] == ["i"]
+    assert len(branch.regions) == 2
+
+
+def test_a_name_set_under_a_condition_alone_is_unset_behind_it() -> None:
+    said = only(mistakes(with_line("if i == 1:", "    j = 0", "wait full[j], 0")))
+    assert (said.code, said.text) == ("TK102", "j")
+
+
+def test_a_loop_over_listed_values_is_written_out() -> None:
+    module = compiled(with_line("for j in 1, 0: arrive full[j]", "for j in unroll(3): arrive one"))
+    assert len(operations(module, s.MbarrierArriveOp)) == 5
+
+
+def test_slots_parts_columns_and_predicates() -> None:
+    module = compiled(LEVEL2)
+    assert len(operations(module, SlotOp)) == 8
+    (part,) = operations(module, PartAtOp)
+    assert part.part.type.size.data == 64
+    (read,) = operations(module, ReadColumnsOp)
+    assert len(read.nonzero) == 1
+    assert len(operations(module, RestartOp)) == 1
+
+
+def test_a_pipe_and_barriers_stand_in_one_kernel() -> None:
+    text = changed(
+        GEMM,
+        ("    role load:", "    barrier extra, count = 1\n    role load:"),
+        ("            put result:", "            arrive extra\n            put result:"),
+    )
+    assert len(operations(compiled(text), s.MbarrierArriveOp)) == 1

@@ -1,0 +1,31 @@
+"""Whether every pair of conflicting accesses of a program is ordered, for all trip counts and all schedules.
+
+`check` answers for a module at the stage level (after lower-pipes and insert-fences), `redundant` for one fence of it.
+Exact for loops that all roles turn equally often; what cannot be followed counts as not ordered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tkc.analysis.happens_before.findings import Finding as Finding
+from tkc.analysis.happens_before.findings import findings
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
+    """What nothing orders, in every kernel of a module at the stage level.
+
+    `profile`: `practice` also assumes what shipped kernels rely on (`rules.ASSUMPTIONS`), `strict` only what a document
+    or NVIDIA's formal model supports.
+    """
+    from tkc.analysis.happens_before.extract import program
+    from tkc.ir.stage.ops import KernelOp
+
+    found: list[Finding] = []
+    for op in module.body.block.ops:
+        if isinstance(op, KernelOp):
+            found += findings(program(op), profile)
+    return found

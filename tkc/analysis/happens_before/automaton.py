@@ -1,0 +1,396 @@
+"""What is known of an access at a moment: its proxy state, whose threads' parts, and by which threads.
+
+Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
+to the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
+closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`;
+`before` after before_thread_sync; `after` needs after_thread_sync; `met` beyond bar.sync without a fence before it;
+`pipe…` still under way, handed to another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tkc.analysis.happens_before.events import (
+    Access,
+    AwaitGroup,
+    CloseGroup,
+    Event,
+    ProxyFence,
+    TensorFence,
+    ThreadFence,
+    Threads,
+)
+from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
+
+
+class Part:
+    """Whose parts of an access a thread knows: its own, its warp's, every thread's."""
+
+    OWN, WARP, FULL = 0, 1, 2
+
+
+class State(NamedTuple):
+    """`fence`: 1 after a release fence, 2 where an acquire fence is still missing."""
+
+    name: str
+    n: int
+    fence: int
+    part: int
+    who: Threads
+
+
+GROUPS = {
+    Done.BULK_GROUP: "bulk",
+    Done.BULK_GROUP_READ: "bulk",
+    Done.WGMMA_GROUP: "wgmma",
+    Done.CP_ASYNC_GROUP: "cp",
+}
+PENDING = frozenset({"bulk", "wgmma", "cp", "tc", "issued", "ld", "st", "tx"})
+MOST_GROUPS = 9
+"""Closed groups are counted up to here."""
+
+ONE, WARP, LANE, ALL, SOME = Threads
+
+_MEET: dict[tuple[Threads, Threads], Threads] = {
+    (WARP, ONE): ONE, (WARP, LANE): ONE, (LANE, WARP): ONE, (WARP, WARP): WARP, (LANE, LANE): LANE,
+}  # fmt: skip
+
+
+def both(who: Threads, others: Threads) -> Threads | None:
+    """The threads in both sets; None where that is not known."""
+    if others is ALL:
+        return who
+    if who is ALL:
+        return others
+    if who is SOME or others is SOME:
+        return None
+    if who is ONE or others is ONE:
+        return ONE
+    return _MEET[who, others]
+
+
+def within(threads: Threads, who: Threads) -> bool:
+    """Whether all of `threads` are in `who`."""
+    return who is ALL or threads is who or (threads is ONE and who is not SOME)
+
+
+def whole(state: State, source: Threads) -> bool:
+    """Whether those who know something know, together, every thread's part."""
+    if state.part == Part.FULL:
+        return True
+    if state.part == Part.WARP:
+        return state.who in (LANE, ALL)
+    return within(source, state.who)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The access whose order is followed: its event, the CTA that issues it and the CTA whose access it counts as."""
+
+    access: Access
+    event: Event
+    threads: Threads
+    cta: int
+    home: int
+    assumed: frozenset[str]
+
+
+def home_of(access: Access, cta: int, assumed: frozenset[str]) -> int:
+    """The CTA that an access counts for (A1: the owner of the memory)."""
+    return access.owner if "A1" in assumed and access.space is Space.SHARED else cta
+
+
+def start(source: Source) -> Iterator[State]:
+    """The states right after the access was issued, in program order of its threads."""
+    access = source.access
+    name = _started(access)
+    if name is not None:
+        yield State(name, 0, 0, Part.OWN, source.threads)
+
+
+def _started(access: Access) -> str | None:
+    if access.space is Space.TENSOR:
+        return {
+            Done.TCGEN05_COMMIT: "issued",
+            Done.TCGEN05_WAIT: "st" if access.write else "ld",
+        }.get(access.done, "done")
+    match access.done:
+        case Done.NOW:
+            return "gen" if access.proxy is Proxy.GENERIC else "raw"
+        case Done.MBARRIER_TX:
+            return None
+        case Done.TCGEN05_COMMIT:
+            return "tc"
+        case _:
+            return GROUPS[access.done]
+
+
+def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
+    """The states of an access that is complete, and the rule: its completion may hold a proxy fence (S4: for it
+    alone)."""
+    access = source.access
+    if access.space is Space.TENSOR:
+        yield "done", rule
+        return
+    if access.proxy is Proxy.GENERIC:
+        yield "gen", rule
+        return
+    yield "raw", rule
+    match access.done:
+        case Done.TCGEN05_COMMIT:
+            if "A6" in source.assumed:
+                yield "gen", "implicit-fence-tcgen05"
+        case Done.BULK_GROUP_READ:
+            if "A7" in source.assumed:
+                yield "gen", "implicit-fence-read"
+        case _:
+            yield "gen", "implicit-fence"
+
+
+def step(
+    state: State, event: Event, threads: Threads, source: Source, cta: int
+) -> Iterator[tuple[State, str]]:
+    """What an event adds to what is known, for the threads that execute it."""
+    who = both(state.who, threads)
+    if who is None:
+        return
+    act = event.act
+    if isinstance(act, CloseGroup):
+        if GROUPS[act.done] == state.name and state.n < MOST_GROUPS:
+            yield state._replace(n=state.n + 1, who=who), "group"
+    elif isinstance(act, AwaitGroup):
+        yield from _await_group(state, act, who, source)
+    elif isinstance(act, ProxyFence):
+        yield from _proxy_fence(state, act, who, source, cta)
+    elif isinstance(act, TensorFence):
+        yield from _tensor_fence(state, act, who, source)
+    elif isinstance(act, ThreadFence):
+        if state.fence == 0 and act.sem in (Sem.RELEASE, Sem.ACQ_REL) and state.name not in PENDING:
+            yield state._replace(fence=1, who=who), "thread-fence"
+        if state.fence == 2 and act.sem in (Sem.ACQUIRE, Sem.ACQ_REL):
+            yield state._replace(fence=0, who=who), "thread-fence"
+
+
+def _await_group(
+    state: State, act: AwaitGroup, who: Threads, source: Source
+) -> Iterator[tuple[State, str]]:
+    if act.done is Done.TCGEN05_WAIT:
+        if state.name in ("ld", "st"):
+            yield state._replace(name="done", who=who), "tcgen05-wait"
+        return
+    if GROUPS[act.done] != state.name or state.n <= act.pending:
+        return
+    if act.read and source.access.done is Done.BULK_GROUP:
+        return
+    # products are the warp's (S6), so that any of its threads waits for what all of them read
+    part = max(state.part, Part.WARP) if state.name == "wgmma" else state.part
+    for name, rule in completed(source, "await-group"):
+        if rule == "implicit-fence-read" and not act.read:
+            rule = "implicit-fence"
+        yield State(name, 0, 0, part, who), rule
+        if state.name == "wgmma" and "A12" in source.assumed:
+            yield State(name, 0, 0, Part.FULL, who), "whole-warpgroup"
+    full = act.done is Done.BULK_GROUP and not act.read
+    if full and source.access.done is Done.BULK_GROUP_READ and "A7" not in source.assumed:
+        yield State("gen", 0, 0, state.part, who), "implicit-fence"
+
+
+def _proxy_fence(
+    state: State, act: ProxyFence, who: Threads, source: Source, cta: int
+) -> Iterator[tuple[State, str]]:
+    access = source.access
+    if access.space is Space.TENSOR or (act.space is not None and act.space is not access.space):
+        return
+    if act.half == "release":
+        mine = state.part == Part.OWN and within(source.threads, who)
+        if state.name == "gen" and state.n == 0 and mine and cta == source.cta:
+            yield state._replace(name="half", who=who), "half-release"
+        return
+    if act.half == "acquire":
+        if state.name == "half":
+            yield state._replace(name="async", n=cta, fence=0, who=who), "half-acquire"
+        return
+    others = state.part != Part.OWN
+    if others and "A11" not in source.assumed:
+        return
+    rule = "proxy-fence-others" if others else "proxy-fence"
+    if state.name == "raw" and cta == source.home:
+        yield state._replace(name="gen", who=who), rule
+    # what is known of a complete async access as such (`raw`) holds wherever this one would, in its own CTA
+    if state.name == "gen" and (access.proxy is Proxy.GENERIC or cta != source.home):
+        yield state._replace(name="async", n=cta, who=who), rule
+
+
+def _tensor_fence(
+    state: State, act: TensorFence, who: Threads, source: Source
+) -> Iterator[tuple[State, str]]:
+    if source.access.space is not Space.TENSOR:
+        return
+    if act.before:
+        known = {"done": "before", "issued": "pipe-before"}
+        if state.name in known:
+            yield state._replace(name=known[state.name], who=who), "tcgen05-before"
+    else:
+        known = {"after": "done", "pipe-after": "pipe"}
+        if state.name in known:
+            yield state._replace(name=known[state.name], who=who), "tcgen05-after"
+
+
+# Crossing to other threads -------------------------------------------------------------------------------------------
+
+
+def release(
+    state: State,
+    source: Source,
+    sem: Sem,
+    scope: Scope,
+    wait_sem: Sem,
+    wait_scope: Scope,
+    crossing: bool,
+) -> tuple[State, str] | None:
+    """What a waiter knows after an arrival by those who knew `state`, before its threads are put in; None: nothing."""
+    if state.name in PENDING or not whole(state, source.threads):
+        return None
+    relaxed_release = sem is Sem.RELAXED
+    relaxed_acquire = wait_sem is Sem.RELAXED
+    cluster = scope is not Scope.CTA and wait_scope is not Scope.CTA
+    if source.access.space is Space.TENSOR:
+        name = _tensor_over(state.name, relaxed_release or relaxed_acquire, source)
+        if name is None or (crossing and not cluster and "A2" not in source.assumed):
+            return None
+        rule = "acquire-tcgen05" if name == "done" else "release"
+        return State(name, 0, 0, Part.FULL, ALL), rule
+    rule = "release"
+    if crossing and not cluster:
+        if source.access.proxy is Proxy.GENERIC or "A2" not in source.assumed:
+            return None
+        rule = "release-remote"
+    if state.name == "half":
+        return State("half", state.n, 0, Part.FULL, ALL), rule
+    if state.fence == 2 or (relaxed_release and state.fence != 1):
+        return None
+    return State(state.name, state.n, 2 if relaxed_acquire else 0, Part.FULL, ALL), rule
+
+
+def acquired(
+    state: State, source: Source, rule: str, sem: Sem, crossing: bool
+) -> tuple[State, str] | None:
+    """What a wait knows of an operation whose completion itself arrives (complete_tx, tcgen05.commit)."""
+    if crossing:
+        rule = {"bytes": "bytes-remote", "commit": "commit-remote"}.get(rule, rule)
+    if source.access.space is Space.TENSOR:
+        over = _tensor_over("before", sem is Sem.RELAXED, source)
+        return None if over is None else (state._replace(name=over), rule)
+    return state._replace(fence=2 if sem is Sem.RELAXED else 0), rule
+
+
+def _tensor_over(name: str, relaxed: bool, source: Source) -> str | None:
+    """What is known of tensor memory beyond an arrival and a wait."""
+    if name == "pipe-before":
+        return "pipe-after"
+    if name not in ("done", "before", "after", "met"):
+        return None
+    if not relaxed and "A3" in source.assumed:
+        return "done"
+    return "after" if name in ("before", "after") else None
+
+
+def tracked(state: State, source: Source) -> Iterator[tuple[str, str]]:
+    """What the arrival of tcgen05.commit says of an access of its thread."""
+    if state.name == "tc" and "A4" in source.assumed:
+        yield from completed(source, "commit")
+    elif state.name == "issued" and "A4" in source.assumed:
+        yield "done", "commit"
+    elif known_complete(state, source):
+        yield "raw", "commit-known"
+
+
+def known_complete(state: State, source: Source) -> bool:
+    """A5: an async write that the thread of a later async operation knew complete, for async accesses of its bytes."""
+    return (
+        state.name == "raw"
+        and "A5" in source.assumed
+        and source.access.proxy is Proxy.ASYNC
+        and source.access.space is Space.SHARED
+        and whole(state, source.threads)
+    )
+
+
+# Meetings ------------------------------------------------------------------------------------------------------------
+
+
+def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[tuple[State, str]]:
+    """All threads of the role meet."""
+    if state.name in PENDING or not whole(state, source.threads) or state.fence == 2:
+        return
+    name = state.name
+    if source.access.space is Space.TENSOR:
+        # bar.sync hands it on for a later release, but orders no tcgen05 operation behind it without both fences
+        over = _tensor_over(name, True, source)
+        name = over if over is not None else "met"
+    yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
+
+
+def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
+    """The lanes of each warp meet; `only`: there is one warp."""
+    if state.name in PENDING:
+        return
+    plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
+    if not plain and "A13" not in source.assumed:
+        return
+    rule = "meet-warp" if plain else "meet-warp-async"
+    part, who = state.part, state.who
+    if only:
+        if whole(state, source.threads):
+            part, who = Part.FULL, ALL
+    elif part == Part.FULL:
+        who = {ONE: WARP, LANE: ALL}.get(who, who)
+    elif part == Part.WARP:
+        who = {ONE: WARP, LANE: ALL}.get(who, who)
+    elif within(source.threads, who):
+        if source.threads is ONE or source.threads is WARP:
+            part, who = Part.FULL, WARP
+        elif source.threads in (LANE, ALL):
+            part, who = Part.WARP, ALL
+    if (part, who) != (state.part, state.who):
+        yield State(state.name, state.n, state.fence, part, who), rule
+
+
+# The end -------------------------------------------------------------------------------------------------------------
+
+PIPELINED: frozenset[tuple[str, str]] = frozenset(
+    {
+        ("mma", "mma"), ("mma", "shift"), ("cp", "mma"), ("cp", "mma.a"), ("cp", "mma.scale"),
+        ("shift", "mma"), ("shift", "cp.4x256b"),
+    }
+)  # fmt: skip
+"""Pairs of tcgen05 operations of one thread that keep order by themselves (PTX 9.7.18.6.2)."""
+
+
+def accepts(state: State, source: Source, access: Access, event: Event, cta: int) -> str | None:
+    """The rule by which what is known orders the source before an access of this event, or None."""
+    if access.space is Space.TENSOR:
+        if state.name == "done":
+            return "po"
+        if state.name in ("issued", "pipe"):
+            pair = (source.access.what, access.what)
+            if pair in PIPELINED:
+                return "pipelined"
+            if pair == ("mma.scale", "cp") and "A9" in source.assumed:
+                return "pipelined-scales"
+            if pair == ("mma.a", "mma") and "A14" in source.assumed:
+                return "pipelined-a"
+        return None
+    if state.fence == 2:
+        return None
+    if access.proxy is Proxy.GENERIC:
+        return "generic" if state.name == "gen" else None
+    home = home_of(access, cta, source.assumed)
+    if state.name == "async" and state.n == home:
+        return "bridged"
+    if state.name == "raw" and source.access.proxy is access.proxy and source.home == home:
+        return "one-proxy" if source.cta == cta else "one-proxy-home"
+    return None

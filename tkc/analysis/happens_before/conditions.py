@@ -1,0 +1,126 @@
+"""What a condition of the stage level says of who a thread is, and of where in a loop it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from tkc.analysis.guards import Guard, guard_of
+from tkc.analysis.happens_before.automaton import both
+from tkc.analysis.happens_before.events import Threads
+from tkc.analysis.happens_before.expressions import Expressions
+from tkc.analysis.happens_before.values import Values
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp
+
+_CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def let_through(guard: Guard | None) -> Threads:
+    """The threads of a role for which a condition on who one is holds; those of a later warp are not told apart."""
+    if guard is None or guard.warp not in (None, 0):
+        return Threads.SOME
+    if not guard.lane:
+        return Threads.WARP
+    return Threads.ONE if guard.warp == 0 or guard.elected == s.By.ONE else Threads.LANE
+
+
+def narrowed(who: Threads, condition: SSAValue) -> tuple[Threads, tuple[SSAValue, ...]] | None:
+    """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
+    guard = guard_of(condition)
+    if guard is not None and not guard.narrows:
+        return None
+    inner = both(who, let_through(guard))
+    return (Threads.SOME if inner is None else inner), (() if guard is None else guard.rest)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where in loops conditions stand; `values` and `write` are the role's."""
+
+    values: Values
+    write: Expressions
+
+    def guard(self, condition: SSAValue, op: s.IfOp) -> tuple[str, Operation] | None:
+        """`not-first` of the loop round a condition, or `nonempty` of the one before it; None: neither."""
+        condition, holds = self._plain(condition)
+        test = condition.owner
+        if not isinstance(test, ArithOp) or len(test.inputs) != 2:
+            return None
+        kind = test.kind.data if holds else _CONTRARY.get(test.kind.data, "")
+        outer = op.parent_op()
+        if isinstance(outer, s.ForOp):
+            counter = outer.body.block.args[0]
+            a, b = test.inputs
+            for index, other, later in ((a, b, ("ne", "gt")), (b, a, ("ne", "lt"))):
+                if index is counter and self._equal(other, outer.lower) and kind in later:
+                    return "not-first", outer
+        before = op.prev_op
+        while before is not None and not isinstance(before, s.ForOp):
+            before = before.prev_op
+        if before is not None and self._nonempty(test, kind, before):
+            return "nonempty", before
+        return None
+
+    def late(self, op: Operation, loop: tuple[Operation, ...]) -> int:
+        """Whether an arrival may be for an earlier item: under a condition on anything but who the thread is (1), and
+        surely where that leaves out a loop's first turn or follows the loop (2)."""
+        at, late = op.parent_op(), 0
+        while isinstance(at, s.IfOp):
+            guard = guard_of(at.condition)
+            asked = guard is not None and (guard.rest or not guard.narrows)
+            if asked and self.values.constant(at.condition) is None:
+                known = self.guard(at.condition, at)
+                late = 2 if known is not None and known[0] == "not-first" else max(late, 1)
+            at = at.parent_op()
+        return late if any(within(op, o) for o in loop) else 2
+
+    def _plain(self, condition: SSAValue) -> tuple[SSAValue, bool]:
+        """A condition without negations, and whether it has to hold."""
+        holds = True
+        while isinstance(op := condition.owner, ArithOp) and op.kind.data == "xor":
+            a, b = op.inputs
+            for side, other in ((a, b), (b, a)):
+                known = self.values.constant(side)
+                if known is not None:
+                    holds ^= bool(known)
+                    condition = other
+                    break
+            else:
+                break
+        return condition, holds
+
+    def _equal(self, a: SSAValue, b: SSAValue) -> bool:
+        return a is b or self.write(a) == self.write(b)
+
+    def _nonempty(self, test: ArithOp, kind: str, loop: s.ForOp) -> bool:
+        """Whether a condition says that a loop from 0 turns: 0 < n, for its upper bound n or what n counts blocks
+        of."""
+        if self.values.constant(loop.lower) != 0 or kind not in ("lt", "gt", "ne"):
+            return False
+        a, b = test.inputs
+        low, high = (a, b) if kind == "lt" else (b, a)
+        if self.values.constant(low) != 0:
+            return False
+        upper = loop.upper.owner
+        sizes = [loop.upper]
+        if isinstance(upper, ArithOp) and upper.kind.data == "cdiv":
+            sizes.append(upper.inputs[0])
+        return any(self._equal(high, size) for size in sizes)
+
+
+def within(op: Operation, outer: Operation) -> bool:
+    """Whether an operation is another, or stands in it."""
+    at: Operation | None = op
+    while at is not None and at is not outer:
+        at = at.parent_op()
+    return at is outer
+
+
+def outside(op: Operation) -> bool:
+    """Whether an operation stands in no loop."""
+    at = op.parent_op()
+    while isinstance(at, s.IfOp):
+        at = at.parent_op()
+    return isinstance(at, s.RoleOp)

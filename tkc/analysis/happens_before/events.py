@@ -1,0 +1,281 @@
+"""A program as the analysis sees it: roles of threads, loops, and events that touch memory or synchronise.
+
+Free of any dialect: `extract` makes one from stage operations, tests write theirs by hand. Words are `ir.isa.memory`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import inf
+from typing import Any
+
+from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
+
+
+class Threads(IntEnum):
+    """Which threads of a role: one, the first warp, a lane of each warp, all, or some that are not known."""
+
+    ONE = 0
+    WARP = 1
+    LANE = 2
+    ALL = 3
+    SOME = 4
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """A loop or condition (`high` = 1) of one role. `key`: loops of equal keys in several roles turn equally often.
+
+    `guard`: of a condition that is known to hold in all iterations of a loop but its first (`not-first`), or exactly
+    where that loop, just before, had any (`nonempty`).
+    """
+
+    name: str
+    body: list[Item]
+    key: Hashable = None
+    low: int = 0
+    high: float = inf
+    guard: tuple[str, Loop] | None = None
+    op: Any = None
+
+    def __repr__(self) -> str:
+        return f"loop {self.name}"
+
+
+@dataclass(eq=False, slots=True)
+class Choice:
+    """Exactly one of several bodies, each a `Loop` of at most one turn."""
+
+    branches: list[Loop]
+
+
+@dataclass(eq=False, slots=True)
+class Beside:
+    """Two bodies of which nothing says which comes first."""
+
+    one: list[Item]
+    other: list[Item]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An item number at an event: `rate` · (iterations of `loop` so far) + `offset`; `loop` None is the kernel itself.
+
+    After a loop, its count includes all of its iterations.
+    """
+
+    loop: Loop | None
+    offset: int = 0
+    rate: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A slot number as a function of iterations of `loop` so far: `before` the repetition, then `period` for ever."""
+
+    loop: Loop | None
+    period: tuple[int, ...]
+    before: tuple[int, ...] = ()
+
+    def at(self, count: int) -> int:
+        first = len(self.before)
+        return (
+            self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write of a slot of a buffer (slot None: not known).
+
+    `what` names it in messages and in the pairs of tcgen05; `owner` is the CTA whose memory it is; `part` is what a
+    thread touches, where equal parts are the same thread's; `region` the bytes or columns of the slot.
+    """
+
+    space: Space
+    buffer: Hashable
+    write: bool
+    slot: Slot | None = None
+    proxy: Proxy = Proxy.GENERIC
+    done: Done = Done.NOW
+    what: str = ""
+    owner: int = 0
+    part: Hashable = None
+    region: tuple[int, int] | None = None
+    atomic: bool = False
+    share: int | None = None
+    """Which of several equal parts of the slot it touches; None: any."""
+    distinct: tuple[Loop, ...] = ()
+    """Loops each of whose turns touches other elements (of global memory)."""
+    operand: str = ""
+    """The operand of the operation that names the buffer."""
+
+
+# What an event does besides ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Until the item `index` of a barrier is complete (mbarrier.try_wait)."""
+
+    barrier: Hashable
+    index: Index | None
+    sem: Sem = Sem.ACQUIRE
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """`count` arrivals of each thread on an item of a barrier, which announce `bytes`; `commit`: when the thread's
+    tcgen05 work so far is done."""
+
+    barrier: Hashable
+    index: Index | None
+    count: int = 1
+    bytes: int = 0
+    commit: bool = False
+    sem: Sem = Sem.RELEASE
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The event's asynchronous accesses of the memory of CTA `owner` complete `bytes` of an item of a barrier."""
+
+    barrier: Hashable
+    index: Index | None
+    bytes: int
+    owner: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CloseGroup:
+    """commit_group of the thread's bulk copies, wgmma products or cp.async copies."""
+
+    done: Done
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitGroup:
+    """wait_group: at most `pending` of the thread's groups are under way; `read`: only their sources count."""
+
+    done: Done
+    pending: int = 0
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFence:
+    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair, `read` its
+    form for reads."""
+
+    space: Space | None = Space.SHARED
+    cluster: bool = False
+    half: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFence:
+    """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
+
+    before: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFence:
+    """fence.acq_rel and its like."""
+
+    sem: Sem = Sem.ACQ_REL
+    scope: Scope = Scope.CTA
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Threads meet: the lanes of each `warp`, all of the `role`, or with other roles at `barrier` (bar.sync,
+    barrier.cluster) of `count` threads (0: all), whose executions `index` numbers."""
+
+    among: str
+    barrier: Hashable = None
+    index: Index | None = None
+    relaxed: bool = False
+    count: int = 0
+    does: str = "sync"
+    """`sync`, or half of it: `arrive` or `wait`."""
+
+
+Act = (
+    Wait
+    | Arrive
+    | Complete
+    | CloseGroup
+    | AwaitGroup
+    | ProxyFence
+    | TensorFence
+    | ThreadFence
+    | Meet
+)
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One operation of one role: it touches, then it acts."""
+
+    name: str
+    threads: Threads = Threads.ALL
+    accesses: tuple[Access, ...] = ()
+    act: Act | None = None
+    op: Any = None
+
+
+Item = Event | Loop | Choice | Beside
+
+
+@dataclass(eq=False, slots=True)
+class Role:
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
+
+    name: str
+    body: list[Item]
+    warps: int = 1
+    cta: int = 0
+    copy: int = 0
+    copies: int = 1
+
+    def events(self) -> Iterator[Event]:
+        return _events(self.body)
+
+
+def _events(body: list[Item]) -> Iterator[Event]:
+    for item in body:
+        if isinstance(item, Choice):
+            for branch in item.branches:
+                yield from _events(branch.body)
+        elif isinstance(item, Beside):
+            yield from _events(item.one)
+            yield from _events(item.other)
+        elif isinstance(item, Loop):
+            yield from _events(item.body)
+        else:
+            yield item
+
+
+@dataclass(eq=False, slots=True)
+class Barrier:
+    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals."""
+
+    name: str
+    depth: int = 1
+    count: int = 1
+    owner: int = 0
+    op: Any = None
+
+
+@dataclass(eq=False, slots=True)
+class Program:
+    """One kernel: its roles and barriers."""
+
+    name: str
+    roles: list[Role]
+    barriers: dict[Hashable, Barrier] = field(default_factory=dict)

@@ -1,0 +1,294 @@
+"""Events of a kernel at the stage level: its roles' loops and conditions, in every CTA of a cluster.
+
+Roles whose rows several warpgroups split become one role a warpgroup. Slots, phases and counters are followed by
+`values`; what is not known stays unknown, so that nothing is ordered by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from math import lcm
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from tkc.analysis.happens_before.conditions import narrowed
+from tkc.analysis.happens_before.evaluate import FEW
+from tkc.analysis.happens_before.events import (
+    Barrier,
+    Beside,
+    Choice,
+    Event,
+    Index,
+    Item,
+    Loop,
+    Meet,
+    Program,
+    Role,
+    Threads,
+)
+from tkc.analysis.happens_before.expressions import Expressions
+from tkc.analysis.happens_before.operations import Operations
+from tkc.analysis.happens_before.values import Chain, Table, Values
+from tkc.ir.effects import effects_of
+from tkc.ir.isa import memory as m
+from tkc.ir.stage import ops as s
+
+
+def program(kernel: s.KernelOp) -> Program:
+    """The kernel's events."""
+    made = Program(kernel.sym_name.data, [])
+    cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
+    for op in kernel.body.block.ops:
+        if isinstance(op, s.BarriersOp):
+            for rank in range(cluster):
+                made.barriers[op.barriers, rank] = Barrier(
+                    op.sym_name.data, op.depth.value.data, op.count.value.data, rank, op
+                )
+    roles = [op for op in kernel.body.block.ops if isinstance(op, s.RoleOp)]
+    write = Expressions()
+    for rank in range(cluster):
+        for op in roles:
+            for group in range(op.groups.value.data):
+                made.roles.append(_role(op, group, rank, cluster, made, write))
+    number_meetings(made)
+    return made
+
+
+def _role(
+    op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions
+) -> Role:
+    groups = op.groups.value.data
+    values = Values(op, group, rank)
+    operations = Operations(op, group, rank, cluster, made.barriers, write, values)
+    body = Body(operations).block(op.body.block, Threads.ALL)
+    name = op.sym_name.data + (f"[{group}]" if groups > 1 else "")
+    if cluster > 1:
+        name += f" of CTA {rank}"
+    return Role(name, body, op.warps.value.data // groups, rank, group, groups)
+
+
+@dataclass
+class Body:
+    """The loops and conditions of one role."""
+
+    ops: Operations
+
+    def block(self, block: Block, who: Threads) -> list[Item]:
+        """The events of a block that threads `who` run."""
+        found: list[Item] = []
+        chains = {
+            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+        }
+        done: set[Operation] = set()
+        for op in block.ops:
+            if op in done:
+                continue
+            if op in chains and not isinstance(op, s.IfOp) and _alone(chains[op]):
+                chain = chains[op]
+                between = _between(chain)
+                done |= {*chain, *between}
+                whole = self._chain(chain, who)
+                beside = [e for o in between for e in self._one(o, who)]
+                found.append(Beside([whole], beside) if beside else whole)
+            else:
+                found += self._one(op, who)
+        return found
+
+    def _one(self, op: Operation, who: Threads) -> list[Item]:
+        if isinstance(op, s.ForOp) and self._few(op):
+            return self._turn_by_turn(op, who)
+        if isinstance(op, s.ForOp) or op.name == "stage.while":
+            return self._loop(op, who)
+        if isinstance(op, s.IfOp):
+            return self._if(op, who)
+        return [*self.ops.events(op, who)]
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def _few(self, op: s.ForOp) -> bool:
+        """Whether a loop has few turns and its counters go on in others that something stands between."""
+        values = self.ops.values
+        turns = values.trips(op)
+        if turns is None or turns > FEW:
+            return False
+        return any(
+            len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
+        )
+
+    def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
+        found: list[Item] = []
+        values = self.ops.values
+        self._named(op)
+        for turn in range(values.trips(op) or 0):
+            values.turn[op] = turn
+            found += self.block(op.body.block, who)
+        values.turn.pop(op, None)
+        return found
+
+    def _chain(self, chain: Chain, who: Threads) -> Loop:
+        """Loops that count on together, as one whose turns are turns of one of them."""
+        inner = [self._named(op) for op in chain]
+        low, high = sum(x.low for x in inner), sum(x.high for x in inner)
+        whole = Loop("+".join(x.name for x in inner), [], low=low, high=high)
+        self.ops.loops[chain] = whole
+        branches: list[Loop] = []
+        for number, (op, known) in enumerate(zip(chain, inner, strict=True)):
+            branch = Loop(known.name, [], ("turn", number, known.key), 0, 1, op=op)
+            self.ops.loops[(op,)] = branch
+            branch.body = self.block(op.regions[-1].block, who)
+            branches.append(branch)
+        whole.key = ("chain", *(b.key for b in branches))
+        whole.body = [Choice(branches)]
+        return whole
+
+    def _named(self, op: Operation) -> Loop:
+        """An empty loop with what is known of its turns."""
+        loop = Loop(_name(op), [], op=op)
+        if isinstance(op, s.ForOp):
+            loop.key = ("for", *(self._bound(v, op) for v in (op.lower, op.upper, op.step)))
+            self.ops.write.loops[op.body.block] = loop.key
+            known = [self.ops.values.table(v, op) for v in (op.lower, op.upper, op.step)]
+            if all(t is not None for t in known):
+                turns = _turns([t for t in known if t is not None])
+                loop.low, loop.high = min(turns), max(turns)
+        return loop
+
+    def _bound(self, value: SSAValue, op: Operation) -> Hashable:
+        """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a
+        loop, or how it is computed."""
+        table = self.ops.values.table(value, op)
+        if table is None:
+            return self.ops.write(value)
+        loops = tuple(self.ops.write.loops.get(o.regions[-1].block) for o in table.loop or ())
+        return ("table", loops, table.before, table.period)
+
+    def _loop(self, op: Operation, who: Threads) -> list[Item]:
+        loop = self._named(op)
+        self.ops.loops[(op,)] = loop
+        if isinstance(op, s.ForOp):
+            loop.body = self.block(op.body.block, who)
+            return [loop]
+        test = self.block(op.regions[0].block, who)
+        loop.body = [*test, *self.block(op.regions[1].block, who)]
+        return [loop, *(self.block(op.regions[0].block, who) if test else ())]
+
+    # Conditions ------------------------------------------------------------------------------------------------------
+
+    def _if(self, op: s.IfOp, who: Threads) -> list[Item]:
+        regions = [
+            (region.block, number == 0)
+            for number, region in enumerate((op.then, op.otherwise))
+            if region is not None and region.blocks
+        ]
+        known = self.ops.values.constant(op.condition)
+        if known is not None:
+            return [
+                e
+                for block, taken in regions
+                if taken is bool(known)
+                for e in self.block(block, who)
+            ]
+        through = narrowed(who, op.condition)
+        if through is not None:
+            threads, rest = through
+            body: list[Item] = []
+            for block, taken in regions:
+                body += self.block(block, threads if taken else Threads.SOME)
+            if rest and body:
+                return [Loop("if", body, ("if", *(self.ops.write(c) for c in rest)), 0, 1, op=op)]
+            return body
+        branches = [self._branch(op, block, taken, who) for block, taken in regions]
+        if not any(b.body for b in branches):
+            return []
+        return [Choice(branches)] if len(branches) > 1 else [branches[0]]
+
+    def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
+        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
+        if taken:
+            guard = self.ops.places.guard(op.condition, op)
+            if guard is not None and (guard[1],) in self.ops.loops:
+                branch.guard = (guard[0], self.ops.loops[(guard[1],)])
+            self.ops.loops[(op,)] = branch
+        branch.body = self.block(block, who)
+        return branch
+
+
+def _turns(bounds: list[Table]) -> list[int]:
+    """How often a loop turns, in each case."""
+    first = max(len(t.before) for t in bounds)
+    count = first + lcm(*(len(t.period) for t in bounds))
+    found: list[int] = []
+    for i in range(count):
+        lower, upper, step = (t.at(i) for t in bounds)
+        found.append(max(0, -(-(upper - lower) // step)) if step > 0 else 0)
+    return found
+
+
+def _alone(chain: Chain) -> bool:
+    """Whether nothing synchronises between the loops of a chain."""
+    return not any(
+        isinstance(row, m.Await | m.Signal | m.Order | m.Close | m.Meet)
+        for op in _between(chain)
+        for inner in op.walk()
+        for row in effects_of(inner) or ()
+    )
+
+
+def _between(chain: Chain) -> list[Operation]:
+    """What stands between the loops of a chain, in order."""
+    found: list[Operation] = []
+    op = chain[0].next_op
+    while op is not None and op is not chain[-1]:
+        if op not in chain:
+            found.append(op)
+        op = op.next_op
+    return found
+
+
+def _name(op: Operation) -> str:
+    hint = op.body.block.args[0].name_hint if isinstance(op, s.ForOp) else "while"
+    return hint or "for"
+
+
+# Meetings ------------------------------------------------------------------------------------------------------------
+
+
+def number_meetings(made: Program) -> None:
+    """Numbers how often each role has come to each barrier of threads; one of a single role is that role's."""
+    sites: dict[Hashable, dict[Role, list[tuple[Event, Loop | None]]]] = {}
+    for role in made.roles:
+        for event, loop in _placed(role.body, None):
+            if isinstance(event.act, Meet) and event.act.barrier is not None:
+                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loop))
+    for roles in sites.values():
+        for role, mine in roles.items():
+            _number(role, mine, len(roles) == 1)
+
+
+def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
+    for side in ("arrive", "wait"):
+        coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
+        loops = {loop for _, loop in coming}
+        for number, (event, loop) in enumerate(coming):
+            act = event.act
+            assert isinstance(act, Meet)
+            if alone and act.count == 32 * role.warps and act.does == "sync":
+                event.act = Meet("role")
+            elif len(loops) == 1 and act.index is None:
+                rate = 1 if loop is None else len(coming)
+                event.act = replace(act, index=Index(loop, number, rate))
+
+
+def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop | None]]:
+    """Events with the loop or branch that they stand in."""
+    for item in body:
+        if isinstance(item, Event):
+            yield item, loop
+        elif isinstance(item, Loop):
+            yield from _placed(item.body, item)
+        elif isinstance(item, Choice):
+            for branch in item.branches:
+                yield from _placed(branch.body, branch)
+        else:
+            yield from _placed([*item.one, *item.other], loop)

@@ -1,0 +1,174 @@
+"""What the analysis finds, as one sentence with both accesses, their roles, and what would order them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any
+
+from tkc.analysis.happens_before.automaton import within
+from tkc.analysis.happens_before.events import AwaitGroup, Program
+from tkc.analysis.happens_before.graph import build
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.rules import PROFILES
+from tkc.analysis.happens_before.verdicts import (
+    Hazard,
+    Judge,
+    Place,
+    Verdict,
+    hazards,
+)
+from tkc.analysis.lifetimes import check_lifetimes
+from tkc.analysis.moments import deadlocks
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.diagnostics import Severity
+from tkc.ir.isa.memory import Done, Proxy, Space
+
+
+def findings(program: Program, profile: str = "practice") -> list[Finding]:
+    """Everything that is wrong with the order of a program's accesses.
+
+    Where a barrier's phases cannot complete or be told apart, that is all: the order takes them for granted. That a
+    wait may be lapped is told where all accesses are in order, for a missing wait elsewhere has the same effect.
+    """
+    graph = build(program)
+    broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
+    if any(f.severity is Severity.ERROR for f in broken):
+        return _once(broken)
+    judge = Judge(graph, PROFILES[profile])
+    found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
+    return _once([*broken, *(found or check_laps(graph)), *check_lifetimes(judge)])
+
+
+def _once(found: Iterable[Finding]) -> list[Finding]:
+    """Each pair of operations once; copies of a role for several warpgroups say the same."""
+    kept: dict[tuple[Any, ...], Finding] = {}
+    for finding in found:
+        kept.setdefault((finding.code, finding.first, finding.second), finding)
+    return list(kept.values())
+
+
+def _finding(judge: Judge, hazard: Hazard) -> Finding:
+    first, second = hazard.first, hazard.second
+    if hazard.witness is not None and hazard.witness[1] < hazard.witness[0]:
+        first, second = second, first
+    code, remedy = _diagnose(judge, hazard, first, second)
+    names = f"{describe(first)} and {describe(second)}"
+    what = {
+        Verdict.WRONG_PROXY: f"no proxy fence stands between {names}",
+        Verdict.UNORDERED: f"nothing orders {names}",
+    }[hazard.verdict]
+    place = _place(hazard)
+    return Finding(
+        code,
+        f"{what}{place}",
+        hazard.verdict.value,
+        first.event.op if first.event.op is not None else first.event,
+        second.event.op if second.event.op is not None else second.event,
+        hazard.witness,
+        (),
+        hazard.clock.name,
+        remedy,
+        tuple(dict.fromkeys((first.node.role.name, second.node.role.name))),
+        describe(first),
+        fence=_fence(first, second) if hazard.verdict is Verdict.WRONG_PROXY else None,
+    )
+
+
+def _place(hazard: Hazard) -> str:
+    if hazard.witness is None or hazard.clock.parent is None:
+        return ""
+    apart = abs(hazard.witness[1] - hazard.witness[0])
+    if not apart:
+        return ""
+    turns = "iteration" if apart == 1 else "iterations"
+    return f", {apart} {turns} of {hazard.clock.name} later"
+
+
+def describe(place: Place) -> str:
+    access = place.access
+    kind = "write" if access.write else "read"
+    proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(
+        access.proxy, ""
+    )
+    buffer = access.buffer
+    name = getattr(getattr(buffer, "owner", None), "sym_name", None)
+    told = name.data if name is not None else getattr(buffer, "name_hint", None) or str(buffer)
+    return f"the {proxy}{kind} of {told} by {place.event.name} in role {place.node.role.name}"
+
+
+def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tuple[str, str]:
+    """The code, and what would order the two."""
+    if hazard.verdict is Verdict.WRONG_PROXY:
+        return "TK302", _which_fence(first, second)
+    a = first.access
+    if a.done in _GROUPS:
+        return _group_code(judge, hazard, first, second)
+    if a.done is Done.TCGEN05_WAIT and judge.never_awaited(first):
+        return (
+            "TK312",
+            f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on",
+        )
+    return _missing(first, second)
+
+
+def _missing(first: Place, second: Place) -> tuple[str, str]:
+    if second.access.write and not first.access.write:
+        return (
+            "TK309",
+            "the slot is reused before the read is known to be done: await it, then signal, then reuse",
+        )
+    return "TK301", "signal after the first and wait before the second"
+
+
+def _fence(first: Place, second: Place) -> tuple[Any, str, bool]:
+    """A fence by the threads of the generic access: after it, where it comes first, else before it."""
+    word = "global" if first.access.space is Space.GLOBAL else "shared"
+    follows = first.access.proxy is Proxy.GENERIC
+    return (first if follows else second).event.op, word, follows
+
+
+def _which_fence(first: Place, second: Place) -> str:
+    space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
+    if first.access.proxy is Proxy.GENERIC:
+        role = first.node.role.name
+        return f"fence.proxy.async.{space} by the threads of {role} after the access and before they signal"
+    return f"fence.proxy.async.{space} in role {second.node.role.name} after its wait"
+
+
+_GROUPS = {
+    Done.BULK_GROUP: (Done.BULK_GROUP, "stores"),
+    Done.BULK_GROUP_READ: (Done.BULK_GROUP, "stores"),
+    Done.WGMMA_GROUP: (Done.WGMMA_GROUP, "products"),
+    Done.CP_ASYNC_GROUP: (Done.CP_ASYNC_GROUP, "copies"),
+}
+
+
+def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tuple[str, str]:
+    """A wait for the thread's groups that is missing, too weak, or another thread's."""
+    done, name = _GROUPS[first.access.done]
+    role = first.node.role.name
+    waits = [
+        node
+        for node in judge.graph.nodes
+        if node.event is not None
+        and isinstance(node.event.act, AwaitGroup)
+        and node.event.act.done is done
+        and hazard.clock in node.path
+    ]
+    if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
+        late = hazard.forward if first is hazard.first else hazard.back
+        if judge.known_in_time(hazard, first, second):
+            return _missing(first, second)
+        if late < inf or judge.only_under_way(first, second):
+            return (
+                "TK308",
+                f"no wait for {name} in role {role} covers this group before the slot is reused",
+            )
+        return _missing(first, second)
+    if waits:
+        return (
+            "TK307",
+            f"groups belong to the thread that commits them: the one of role {role} has to wait for its {name} itself",
+        )
+    return "TK309", f"wait for the {name} before the slot is handed on"

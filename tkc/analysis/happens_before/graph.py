@@ -1,0 +1,451 @@
+"""The event graph of a program: program order with loops, and which arrival meets which wait, by item numbers.
+
+Nodes are static events; an edge holds for all iterations. Loops of several roles share a clock where they turn equally
+often: by their keys, or because a barrier counts them one to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from tkc.analysis.happens_before.clocks import (
+    Clock,
+    Position,
+    coarsen,
+    leave,
+    next_iteration,
+    refine,
+)
+from tkc.analysis.happens_before.events import (
+    Arrive,
+    Barrier,
+    Beside,
+    Choice,
+    Complete,
+    Event,
+    Index,
+    Item,
+    Loop,
+    Meet,
+    Program,
+    Role,
+    Threads,
+    Wait,
+)
+
+NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An event of a role, or (event None) the beginning of a loop's body, what follows one, or the role's end."""
+
+    role: Role
+    event: Event | None
+    path: tuple[Clock, ...]
+    threads: Threads = Threads.ALL
+    loops: tuple[Loop, ...] = ()
+    next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"{self.role.name}.{self.event.name}" if self.event else f"{self.role.name}.·"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node that arrives at a barrier, waits for it, or whose copy completes bytes of it.
+
+    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations
+    are all counted.
+    """
+
+    node: Node
+    clock: Clock
+    rate: int
+    offset: int
+    after: bool = False
+
+    @property
+    def every(self) -> bool:
+        """Whether it has an item in every iteration of its clock."""
+        return not self.after and self.node.path[-1] is self.clock
+
+    @property
+    def guard(self) -> tuple[str, Loop] | None:
+        """The condition that the node stands under, where it is one that can be followed."""
+        loops = self.node.loops
+        return loops[-1].guard if loops else None
+
+
+@dataclass(eq=False, slots=True)
+class Ring:
+    """What is known of a barrier: who waits for it, who arrives, and which of them cannot be followed."""
+
+    barrier: Barrier
+    waits: list[Site] = field(default_factory=list)
+    arrivals: dict[Role, list[Site]] = field(default_factory=dict)
+    copies: list[Site] = field(default_factory=list)
+    unknown: list[Node] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """All of it. `clock_of` gives a loop's clock; `end_of` a role's last node."""
+
+    program: Program
+    kernel: Clock
+    nodes: list[Node]
+    clock_of: dict[Loop, Clock]
+    rings: dict[Hashable, Ring]
+    meetings: dict[Hashable, list[Site]]
+    end_of: dict[Role, Node]
+    node_of: dict[Event, Node]
+    sites_of: dict[Node, list[tuple[Hashable, Site]]]
+    limit: int
+    branches: dict[Node, list[Node]] = field(default_factory=dict)
+    """The last nodes of a choice's branches, by the node after it."""
+    moments: dict[Hashable, Any] = field(default_factory=dict)
+    back: int = 0
+    """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
+    waiting: list[Node] = field(default_factory=list)
+    """The nodes that wait for a barrier."""
+    followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+
+    def cases(self, barrier: Hashable, role: Role) -> list[list[Site]] | None:
+        """The arrivals of a role under conditions, by the case that an item may be; None where they leave one out."""
+        key = (barrier, role)
+        if key not in self.followed:
+            sites = self.rings[barrier].arrivals.get(role, [])
+            self.followed[key] = covers_all([s for s in sites if not s.every])
+        return self.followed[key]
+
+
+def build(program: Program) -> Graph:
+    kernel = Clock("kernel", 1, 1)
+    clocks = _clocks(program, kernel)
+    graph = Graph(program, kernel, [], clocks, {}, {}, {}, {}, {}, 0)
+    for role in program.roles:
+        begin = Node(role, None, (kernel,))
+        graph.nodes.append(begin)
+        last = _block(graph, role, role.body, (kernel,), (), [(begin, PLAIN, None)])
+        end = Node(role, None, (kernel,))
+        _link(last, end)
+        graph.nodes.append(end)
+        graph.end_of[role] = end
+    for key, barrier in program.barriers.items():
+        graph.rings[key] = Ring(barrier)
+    for node in graph.nodes:
+        _sites(graph, node)
+    graph.back = _back(graph)
+    depth = max((b.depth for b in program.barriers.values()), default=1)
+    graph.limit = 4 * depth + 12
+    return graph
+
+
+def _back(graph: Graph) -> int:
+    """The sum of all steps back that a chain of arrivals and waits may take."""
+    total = 0
+    for ring in graph.rings.values():
+        arrivals = [s.offset for sites in ring.arrivals.values() for s in sites]
+        arrivals += [s.offset for s in ring.copies]
+        waits = [s.offset for s in ring.waits]
+        if arrivals and waits:
+            total += max(0, max(waits) - min(arrivals))
+    return total
+
+
+# Clocks --------------------------------------------------------------------------------------------------------------
+
+
+def _loops(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
+    """Each loop with the one round it and its key in the role: its own, that of the loop round it, and which it is of
+    those that are alike."""
+
+    def walk(
+        body: list[Item], outer: Loop | None, outer_key: Hashable
+    ) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
+        seen: dict[Hashable, int] = {}
+        for item in _flat(body):
+            if isinstance(item, Loop):
+                base = (outer_key, item.key) if item.key is not None else (id(item),)
+                seen[base] = seen.get(base, -1) + 1
+                key = (*base, seen[base])
+                yield item, outer, key
+                yield from walk(item.body, item, key)
+
+    yield from walk(role.body, None, None)
+
+
+def _flat(body: list[Item]) -> Iterator[Event | Loop]:
+    """A body's events and loops, those of choices too."""
+    for item in body:
+        if isinstance(item, Choice):
+            yield from item.branches
+        elif isinstance(item, Beside):
+            yield from _flat([*item.one, *item.other])
+        else:
+            yield item
+
+
+def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
+    """One clock for the loops that turn equally often.
+
+    Two loops linked by a barrier have equal counts, but where the loops round them differ nothing is known of these.
+    """
+    found = [(loop, outer, key) for role in program.roles for loop, outer, key in _loops(role)]
+    group: dict[Loop, Loop] = {loop: loop for loop, _, _ in found}
+
+    def top(loop: Loop) -> Loop:
+        while group[loop] is not loop:
+            group[loop] = group[group[loop]]
+            loop = group[loop]
+        return loop
+
+    first: dict[Hashable, Loop] = {}
+    for loop, _, key in found:
+        group[top(loop)] = top(first.setdefault(key, loop))
+    linked: dict[tuple[Hashable, int], Loop] = {}
+    for role in program.roles:
+        for event in role.events():
+            for barrier, index in _indices(event):
+                if index is not None and index.loop is not None:
+                    known = linked.setdefault((barrier, index.rate), index.loop)
+                    group[top(index.loop)] = top(known)
+    made: dict[Loop, Clock] = {}
+    for loop, _, _ in found:
+        if top(loop) not in made:
+            made[top(loop)] = Clock(loop.name, loop.low, loop.high)
+    clocks = {loop: made[top(loop)] for loop, _, _ in found}
+    outers: dict[Clock, set[tuple[Clock, Hashable]]] = {}
+    for loop, outer, key in found:
+        clock = clocks[loop]
+        outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
+        clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
+    for clock, parents in outers.items():
+        clock.agreed = len({key for _, key in parents}) == 1
+        if len(parents) == 1:
+            clock.parent = parents.pop()[0]
+        elif all(outer is kernel for outer, _ in parents):
+            clock.parent = kernel
+        else:
+            clock.low, clock.high = 0, inf
+    return clocks
+
+
+def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:
+    act = event.act
+    if isinstance(act, Wait | Arrive | Complete) or (
+        isinstance(act, Meet) and act.barrier is not None
+    ):
+        yield act.barrier, act.index
+
+
+# Program order -------------------------------------------------------------------------------------------------------
+
+Pending = list[tuple[Node, str, Clock | None]]
+
+
+def _link(pending: Pending, node: Node) -> None:
+    for before, kind, clock in pending:
+        before.next.append((node, kind, clock))
+
+
+def _block(
+    graph: Graph,
+    role: Role,
+    body: list[Item],
+    path: tuple[Clock, ...],
+    loops: tuple[Loop, ...],
+    pending: Pending,
+) -> Pending:
+    """Adds a body's nodes; gives the edges that lead out of it."""
+    for item in body:
+        if isinstance(item, Event):
+            threads = item.threads
+            if role.warps == 1:
+                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(
+                    threads, threads
+                )
+            node = Node(role, item, path, threads, loops)
+            graph.nodes.append(node)
+            graph.node_of[item] = node
+            _link(pending, node)
+            pending = [(node, PLAIN, None)]
+            continue
+        if isinstance(item, Choice):
+            pending = _choice(graph, role, item, path, loops, pending)
+            continue
+        if isinstance(item, Beside):
+            ends = [
+                _block(graph, role, part, path, loops, list(pending))
+                for part in (item.one, item.other)
+            ]
+            after = Node(role, None, path)
+            graph.nodes.append(after)
+            for end in ends:
+                _link(end, after)
+            pending = [(after, PLAIN, None)]
+            continue
+        clock = graph.clock_of[item]
+        head = Node(role, None, (*path, clock))
+        after = Node(role, None, path)
+        graph.nodes += (head, after)
+        _link(pending, head)
+        [(last, _, _)] = _block(
+            graph, role, item.body, (*path, clock), (*loops, item), [(head, PLAIN, None)]
+        )
+        if item.high > 1 or loops:
+            last.next.append((head, NEXT, clock))
+        _link([*pending, (last, LEAVE, clock)], after)
+        pending = [(after, PLAIN, None)]
+    return pending
+
+
+def _choice(
+    graph: Graph,
+    role: Role,
+    choice: Choice,
+    path: tuple[Clock, ...],
+    loops: tuple[Loop, ...],
+    pending: Pending,
+) -> Pending:
+    """What every branch gives holds after them."""
+    after = Node(role, None, path)
+    graph.nodes.append(after)
+    for branch in choice.branches:
+        clock = graph.clock_of[branch]
+        head = Node(role, None, (*path, clock))
+        graph.nodes.append(head)
+        _link(pending, head)
+        [(last, _, _)] = _block(
+            graph, role, branch.body, (*path, clock), (*loops, branch), [(head, PLAIN, None)]
+        )
+        last.next.append((after, CHOICE, clock))
+        if loops:
+            last.next.append((head, NEXT, clock))
+        graph.branches.setdefault(after, []).append(last)
+    return [(after, PLAIN, None)]
+
+
+def exclusive(one: Node, other: Node, clock: Clock) -> bool:
+    """Whether two nodes of a role stand in different branches of a choice, so that no turn of `clock` has both."""
+    if one.role is not other.role or clock not in one.path or clock not in other.path:
+        return False
+    depth = one.path.index(clock)
+    if depth >= len(one.loops) or depth >= len(other.loops):
+        return False
+    a, b = one.loops[depth], other.loops[depth]
+    whole = one.loops[depth - 1].body if depth else one.role.body
+    return a is not b and any(
+        isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole
+    )
+
+
+def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
+    """A position carried over an edge of program order."""
+    if kind == PLAIN:
+        return position
+    assert clock is not None
+    return next_iteration(position, clock) if kind == NEXT else leave(position, clock)
+
+
+# Barriers ------------------------------------------------------------------------------------------------------------
+
+
+def _sites(graph: Graph, node: Node) -> None:
+    event = node.event
+    if event is None or event.act is None:
+        return
+    for key, index in _indices(event):
+        if index is None:
+            if key in graph.rings:
+                graph.rings[key].unknown.append(node)
+            continue
+        clock = graph.kernel if index.loop is None else graph.clock_of[index.loop]
+        site = Site(node, clock, index.rate, index.offset, clock not in node.path)
+        graph.sites_of.setdefault(node, []).append((key, site))
+        if isinstance(event.act, Meet):
+            graph.meetings.setdefault(key, []).append(site)
+        elif key in graph.rings:
+            ring = graph.rings[key]
+            if isinstance(event.act, Wait):
+                ring.waits.append(site)
+                graph.waiting.append(node)
+            elif isinstance(event.act, Arrive):
+                ring.arrivals.setdefault(node.role, []).append(site)
+            else:
+                ring.copies.append(site)
+
+
+def items_of(position: Position, site: Site, inside: bool) -> Position | None:
+    """A position at an arriving site, as the earliest item from which on its items come later; `inside`: X is in the
+    loop of the site's clock."""
+    if not site.after:
+        last = position[-1][0]
+        if last in _round(site.clock):
+            return refine(position, site.clock)
+        return coarsen(position, site.clock)
+    # the last items of each outer iteration: those of the position's iteration come after it
+    if site.clock.parent is None or site.clock.parent not in site.node.path:
+        return None
+    if position[-1][0] in _round(site.clock.parent):
+        whole = refine(position, site.clock.parent)
+    else:
+        whole = coarsen(position, site.clock.parent)
+    if whole is None:
+        return None
+    position = whole
+    _, offset = position[-1]
+    if inside and len(position) == 1 and offset <= 0:
+        return ((site.clock, 0),)
+    return (*position, (site.clock, 0))
+
+
+def _round(clock: Clock | None) -> Iterator[Clock]:
+    while clock is not None:
+        yield clock
+        clock = clock.parent
+
+
+def covers_all(sites: list[Site]) -> list[list[Site]] | None:
+    """Arrivals under conditions that reach each item once, by the case that an item may be; None where they may not.
+
+    Either in each iteration but an outer iteration's first the one before and, after the loop, if it had any, the last;
+    or one in each branch of a choice that the whole loop's body is.
+    """
+    late = [s for s in sites if s.after]
+    inside = [s for s in sites if not s.after]
+    clocks = {s.clock for s in sites}
+    if len(clocks) != 1 or len({s.rate for s in sites}) != 1:
+        return None
+    if not late:
+        branches: dict[Loop, list[Site]] = {}
+        for site in inside:
+            if len(site.node.loops) < 2 or site.node.path[-2] is not site.clock:
+                return None
+            branches.setdefault(site.node.loops[-1], []).append(site)
+        whole = inside[0].node.loops[-2].body
+        alike = len({s.offset for s in sites}) == 1
+        if (
+            alike
+            and len(whole) == 1
+            and isinstance(whole[0], Choice)
+            and set(whole[0].branches) == set(branches)
+        ):
+            return list(branches.values())
+        return None
+    if len(late) != 1 or len(inside) != 1:
+        return None
+    first, last = inside[0], late[0]
+    loops = first.node.loops
+    follows = (
+        (first.rate, first.offset, last.rate, last.offset) == (1, -1, 1, -1)
+        and len(loops) >= 2
+        and first.guard == ("not-first", loops[-2])
+        and first.node.path[-2] is first.clock
+        and (last.clock.low >= 1 or last.guard == ("nonempty", loops[-2]))
+    )
+    return [[first], [last]] if follows else None

@@ -1,0 +1,444 @@
+"""What one operation of a role touches, signals and awaits, from the rows that it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tkc.analysis.happens_before.automaton import both
+from tkc.analysis.happens_before.conditions import Places, outside, within
+from tkc.analysis.happens_before.events import (
+    Access,
+    Act,
+    Arrive,
+    AwaitGroup,
+    Barrier,
+    CloseGroup,
+    Complete,
+    Event,
+    Index,
+    Loop,
+    Meet,
+    ProxyFence,
+    Slot,
+    TensorFence,
+    ThreadFence,
+    Threads,
+    Wait,
+)
+from tkc.analysis.happens_before.expressions import Expressions
+from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.values import Chain, Table, Values
+from tkc.ir.effects import effects_of
+from tkc.ir.isa import memory as m
+from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import ElementOp
+from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
+from tkc.ir.tile.types import TensorType
+
+WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
+
+
+def _atomic(op: Operation) -> bool:
+    """Whether two such operations on one place are no race."""
+    return bool({"add", "reduce"} & set(op.properties)) or bool(getattr(op, "strong", False))
+
+
+CLUSTER = "cluster"
+"""The barrier of the cluster, among those that threads meet at."""
+
+
+@dataclass
+class Operations:
+    """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`."""
+
+    role: s.RoleOp
+    group: int
+    rank: int
+    cluster: int
+    barriers: dict[Hashable, Barrier]
+    write: Expressions
+    values: Values
+    loops: dict[Chain, Loop] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.places = Places(self.values, self.write)
+
+    def events(self, op: Operation, who: Threads) -> list[Event]:
+        """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
+        rows = effects_of(op)
+        if not rows or not isinstance(op, s.StageOp):
+            return []
+        by = op.executed_by
+        threads = WHO[by] if by is not None else Threads.ALL
+        if (
+            who is not Threads.ALL
+        ):  # a thread that a condition lets through acts for itself where it meets no other
+            met = who if op.EACH else both(who, threads)
+            threads = met if met is not None else Threads.SOME
+        accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
+        acts = self._acts(op, rows)
+        if not accesses and not acts:
+            return []
+        name = _word(op, "id") or op.name.removeprefix("stage.")
+        found: list[Event] = []
+        if acts and isinstance(acts[0], Complete):  # each copy's bytes complete by themselves
+            for act in acts:
+                assert isinstance(act, Complete)
+                mine = [a for a in accesses if a.space is Space.GLOBAL or a.owner == act.owner]
+                found.append(Event(name, threads, tuple(mine), act, op))
+            return found
+        found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
+        return found + [Event(name, threads, (), act, op) for act in acts[1:]]
+
+    # Accesses --------------------------------------------------------------------------------------------------------
+
+    def _access(self, op: Operation, row: m.Touch) -> list[Access]:
+        value: SSAValue | None = getattr(op, row.operand)
+        if value is None:
+            return []
+        if isinstance(op, ElementOp) and isinstance(value.type, TensorType):
+            return []  # which elements two threads touch is not known here: the emulator sees it
+        if isinstance(value.type, TensorType):
+            return [self._global(op, row, value)]
+        space, done = row.space, row.done
+        buffer, index = value, self._slot_operand(op, row.operand)
+        if isinstance(value.type, AccumulatorType):
+            opened = opened_by(value)
+            if opened is None:
+                return [Access(space, "unknown", True)]
+            buffer, index = opened.buffer, opened.slot
+        if not isinstance(buffer.type, BufferType):
+            return []
+        home = Home(buffer.type.home.data)
+        if home is Home.REGISTER:
+            return []
+        if done is Done.TCGEN05_COMMIT and home is Home.SHARED and self._in_registers(op):
+            done = Done.WGMMA_GROUP
+        slot = Slot(None, (0,)) if buffer.type.depth.data == 1 else None
+        if index is not None:
+            slot = self._slot(self.values.table(index, op))
+        name = op.name.removeprefix("stage.")
+        access = Access(
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
+            part=self._part(op), region=self._region(op),
+            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
+        )  # fmt: skip
+        return [replace(access, owner=owner) for owner in self._owners(op)]
+
+    def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
+        part, distinct = self._box(op)
+        return Access(
+            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
+            part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
+        )  # fmt: skip
+
+    def _owners(self, op: Operation) -> list[int]:
+        """The CTAs whose memory an operation touches."""
+        if "pair" in op.properties:
+            return [self.rank & ~1, self.rank | 1]
+        if "multicast" in op.properties:
+            return list(range(self.cluster))
+        return self._masked(op) or [self.rank]
+
+    def _masked(self, op: Operation) -> list[int]:
+        """The CTAs of a mask, none where there is none; every CTA where it is not known."""
+        mask = getattr(op, "mask", None)
+        if not isinstance(mask, SSAValue):
+            return []
+        known = self.values.constant(mask)
+        bits = (1 << self.cluster) - 1 if known is None else known
+        return [r for r in range(self.cluster) if bits >> r & 1]
+
+    def _slot_operand(self, op: Operation, operand: str) -> SSAValue | None:
+        for name in (f"{operand}_slot", "slot"):
+            found = getattr(op, name, None)
+            if isinstance(found, SSAValue):
+                return found
+        return None
+
+    def _in_registers(self, op: Operation) -> bool:
+        """Whether an operation's accumulator is in registers, so that its groups are wgmma's."""
+        source = getattr(op, "source", None)
+        opened = opened_by(source) if isinstance(source, SSAValue) else None
+        return opened is not None and opened.buffer.type.home.data == Home.REGISTER
+
+    def _fragment(self, op: Operation) -> SSAValue | None:
+        """The fragment that an operation moves from or to columns of a slot."""
+        if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
+            return None
+        for name in ("value", "source"):
+            found = getattr(op, name, None)
+            if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
+                return found
+        return None
+
+    def _part(self, op: Operation) -> Hashable:
+        """What of a slot each thread touches: equal for the same fragment at the same place."""
+        fragment = self._fragment(op)
+        if fragment is None:
+            return None
+        row = getattr(op, "row", None)
+        layout, dims = fragment.type.layout, fragment.type.dims  # pyright: ignore
+        column: SSAValue = op.column  # pyright: ignore
+        return layout, dims, self.write(column), None if row is None else self.write(row)
+
+    def _region(self, op: Operation) -> tuple[int, int] | None:
+        """The columns of a slot that a fragment takes, where they are constants."""
+        fragment = self._fragment(op)
+        first = None if fragment is None else self.values.constant(op.column)  # pyright: ignore
+        if fragment is None or first is None:
+            return None
+        return first, first + fragment.type.shape[1]  # pyright: ignore
+
+    def _box(self, op: Operation) -> tuple[Hashable, tuple[Loop, ...]]:
+        """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
+        numbers = [self.write(v) for v in getattr(op, "coordinates", ())]
+        counters = {c for n in numbers for c in self.write.counters(n)}
+        named = self.write.loops
+        turns = tuple(
+            t for o, t in self.values.turn.items() if named.get(o.regions[0].block) in counters
+        )
+        loops = tuple(
+            loop
+            for chain, loop in self.loops.items()
+            if len(chain) == 1
+            and isinstance(chain[0], s.ForOp)
+            and named.get(chain[0].body.block) in counters
+        )
+        own = (
+            self.group if "group" in counters else None,
+            self.rank if "rank" in counters else None,
+        )
+        return (*numbers, *own, turns), loops
+
+    def _slot(self, table: Table | None) -> Slot | None:
+        if table is None:
+            return None
+        if table.loop is None:
+            return Slot(None, table.period)
+        loop = self.loops.get(table.loop)
+        return None if loop is None else Slot(loop, table.period, table.before)
+
+    # Acts ------------------------------------------------------------------------------------------------------------
+
+    def _acts(self, op: Operation, rows: tuple[m.Effect, ...]) -> list[Act]:
+        """What the operation does beside its touches, in order."""
+        signals = [r for r in rows if isinstance(r, m.Signal)]
+        found: list[Act] = []
+        for row in rows:
+            match row:
+                case m.Await(on="", done=done) if done is not Done.NOW and not signals:
+                    found.append(AwaitGroup(done, _number(op, "pending"), "read" in op.properties))
+                case m.Await(on=on) if on and isinstance(getattr(op, on).type, BarriersType):
+                    key = (getattr(op, on), self.rank)
+                    found.append(
+                        Wait(key, self._waited(op, key), _sem(op, Sem.ACQUIRE), _scope(op))
+                    )
+                case m.Signal(barrier=name) if (barrier := getattr(op, name)) is not None:
+                    if isinstance(barrier.type, BarriersType):
+                        found += self._signal(op, row, barrier, rows)
+                case m.Close(done=done):
+                    found.append(CloseGroup(done))
+                case m.Meet(among=among):
+                    found.append(self._meet(op, among))
+                case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
+                    found.append(self._proxy_fence(op))
+                case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
+                    found.append(TensorFence(_word(op, "side").startswith("before")))
+                case m.Touch(done=Done.TCGEN05_WAIT):
+                    found.append(AwaitGroup(Done.TCGEN05_WAIT))
+                case _:
+                    pass
+        if self._closes_itself(op, rows):
+            found.append(CloseGroup(Done.WGMMA_GROUP))
+        if not found and _word(op, "sem") in list(Sem):
+            found.append(ThreadFence(_sem(op, Sem.ACQ_REL), _scope(op)))
+        return found
+
+    def _signal(
+        self, op: Operation, row: m.Signal, barrier: SSAValue, rows: tuple[m.Effect, ...]
+    ) -> list[Act]:
+        """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
+        if row.bytes_of:
+            size = getattr(op, row.bytes_of).type.slot_bytes
+            share = self.cluster if "multicast" in op.properties else 1
+            made: list[Act] = []
+            for owner in self._owners(op):
+                key = (barrier, self._of(op, owner))
+                made.append(Complete(key, self._arrived(op, key), size // share, owner))
+            return made
+        tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
+        return [
+            Arrive(
+                (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
+                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op),
+            )
+            for rank in self._told(op)
+        ]  # fmt: skip
+
+    def _told(self, op: Operation) -> list[int | None]:
+        """The CTAs on whose barriers an operation arrives; None: one that is not known."""
+        if _word(op, "to") == s.To.ALL:
+            return list(range(self.cluster))
+        return [*self._masked(op)] or [self._of(op, self.rank)]
+
+    def _of(self, op: Operation, own: int) -> int | None:
+        """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""
+        if _word(op, "to") == s.To.LEADER:
+            return own & ~1
+        rank = getattr(op, "rank", None)
+        return self.values.constant(rank) if isinstance(rank, SSAValue) else own
+
+    def _meet(self, op: Operation, among: str) -> Meet:
+        does = _word(op, "does", "arrive" if "arrives" in op.properties else "sync")
+        if among == "cluster":
+            return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
+        if among == "named":
+            return Meet(
+                "cta", (_number(op, "number"), self.rank), count=_number(op, "threads"), does=does
+            )
+        return Meet(among)
+
+    def _closes_itself(self, op: Operation, rows: tuple[m.Effect, ...]) -> bool:
+        """A product in registers is a group by itself, unless fences and groups stand round it."""
+        tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
+        return tracked and self._in_registers(op) and "alone" not in op.properties
+
+    def _proxy_fence(self, op: Operation) -> ProxyFence:
+        word = _word(op, "space")
+        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+        return ProxyFence(where, word == "shared::cluster", word if word in ("acquire", "release") else "")
+
+    # Items -----------------------------------------------------------------------------------------------------------
+
+    def _entry(self, op: Operation) -> SSAValue | None:
+        """The operand that numbers the barrier."""
+        for name in ("entry", "slot"):
+            found = getattr(op, name, None)
+            if isinstance(found, SSAValue):
+                return found
+        return None
+
+    def _waited(self, op: Operation, key: Hashable) -> Index | None:
+        entry, parity = self._entry(op), getattr(op, "parity", None)
+        if entry is None or parity is None:
+            return None
+        slots, parities = self.values.table(entry, op), self.values.table(parity, op)
+        if slots is None or parities is None:
+            return None
+        found = fit(slots, parities, self.barriers[key].depth)
+        return None if found is None else self._index(*found)
+
+    def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
+        if key not in self.barriers:
+            return None
+        depth = self.barriers[key].depth
+        entry = self._entry(op)
+        slots = None if entry is None else self.values.table(entry, op)
+        if slots is None:
+            return None
+        loop = slots.loop
+        if loop is None and depth == 1:
+            loop = self._turns(key[0], op)
+        if loop is None:
+            return Index(None, slots.period[0]) if outside(op) else None
+        found = fit(
+            Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop)
+        )
+        return None if found is None else self._index(*found)
+
+    def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
+        """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
+        for use in barrier.uses:
+            parity = getattr(use.operation, "parity", None)
+            if parity is not None and within(use.operation, self.role):
+                table = self.values.table(parity, use.operation)
+                if table is not None and table.loop is not None:
+                    return table.loop
+        at = op.parent_op()
+        while at is not None and not isinstance(at, s.RoleOp):
+            if not isinstance(at, s.IfOp):
+                chains = [c for c in self.loops if at in c]
+                if chains:
+                    return max(chains, key=len)
+            at = at.parent_op()
+        return None
+
+    def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
+        if loop is None:
+            return Index(None, offset, rate)
+        known = self.loops.get(loop)
+        return None if known is None else Index(known, offset, rate)
+
+
+_WHAT = {
+    ("read_accumulator", ""): "ld",
+    ("copy_scales", ""): "cp",
+    ("scaled_mma", ""): "mma",
+    ("scaled_mma", "scale_a"): "mma.scale",
+    ("scaled_mma", "scale_b"): "mma.scale",
+}
+"""What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _what(name: str, operand: str) -> str:
+    return _WHAT.get((name, operand)) or _WHAT.get((name, ""), name)
+
+
+def _number(op: Operation, name: str, default: int = 0) -> int:
+    found = op.properties.get(name)
+    return found.value.data if isinstance(found, IntegerAttr) else default
+
+
+def _word(op: Operation, name: str, default: str = "") -> str:
+    found = op.properties.get(name)
+    return found.data if isinstance(found, StringAttr) else default
+
+
+def _sem(op: Operation, default: Sem) -> Sem:
+    word = _word(op, "sem")
+    return Sem(word) if word in list(Sem) else default
+
+
+def _scope(op: Operation) -> Scope:
+    word = _word(op, "scope")
+    return Scope(word) if word in list(Scope) else Scope.CTA
+
+
+def opened_by(accumulator: SSAValue) -> s.OpenOp | None:
+    """The operation that opened an accumulator's slot, back through products, loops and conditions."""
+    seen: set[SSAValue] = set()
+    value = accumulator
+    while value not in seen:
+        seen.add(value)
+        op = value.owner
+        if isinstance(op, s.OpenOp):
+            return op
+        before = _before(value, op)
+        if before is None:
+            return None
+        value = before
+    return None
+
+
+def _before(value: SSAValue, op: Operation | Block) -> SSAValue | None:
+    """The accumulator that one was before its operation, or before the loop that carries it."""
+    if isinstance(op, Block):
+        loop = op.parent_op()
+        number: int = value.index  # pyright: ignore
+        if isinstance(loop, s.ForOp):
+            return loop.inits[number - 1]
+        return loop.operands[number] if loop is not None else None
+    if isinstance(op, s.ForOp):
+        return op.inits[op.results.index(value)]
+    if isinstance(op, s.IfOp):
+        last = op.then.block.last_op
+        return last.operands[op.results.index(value)] if last is not None else None
+    if op.name == "stage.while":
+        return op.operands[op.results.index(value)]
+    return getattr(op, "source", None)

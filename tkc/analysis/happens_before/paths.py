@@ -1,0 +1,454 @@
+"""From one access to every event that comes after it: shortest paths in the product of the event graph with what is
+known of the access.
+
+A label (node, state, position) says that every instance of the node from the position on comes after the access, which
+is then known as the state says. Positions are partial: a node keeps those that none other is better than.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from tkc.analysis.happens_before import automaton
+from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, shift
+from tkc.analysis.happens_before.events import (
+    Arrive,
+    AwaitGroup,
+    CloseGroup,
+    Complete,
+    Event,
+    Meet,
+    ProxyFence,
+    TensorFence,
+    Threads,
+    Wait,
+)
+from tkc.analysis.happens_before.graph import (
+    CHOICE,
+    LEAVE,
+    PLAIN,
+    Graph,
+    Node,
+    Site,
+    exclusive,
+    follow,
+    items_of,
+)
+from tkc.analysis.happens_before.labels import Label, as_early, worst
+from tkc.ir.isa.memory import Done, Space
+
+Key = tuple[State, tuple[Clock, ...]]
+Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], str]]
+"""Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
+that ends it."""
+
+
+@dataclass(eq=False, slots=True)
+class Reach:
+    """All labels of one access.
+
+    `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
+    may come by any of several arrivals. `moment`: the source is the event itself, not an access. Positions later
+    than `most` counts are not looked at.
+    """
+
+    graph: Graph
+    source: Source
+    origin: Node
+    without: frozenset[Event] = frozenset()
+    any_site: bool = False
+    moment: bool = False
+    most: int = 0
+    targets: frozenset[Hashable] = frozenset()
+    labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
+    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
+        default_factory=dict
+    )
+    queue: deque[Label] = field(default_factory=deque)
+    groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
+        field(default_factory=dict)
+    )
+    ways: dict[Node, Ways] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        origin = self.origin
+        position: Position = ((origin.path[-1], 0),)
+        first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
+        for state in automaton.start(self.source):
+            if self.any_site:
+                state = state._replace(who=origin.threads)
+            label = Label(origin, state, position, "start", None)
+            if self.moment:  # after the event itself
+                self._pass(label, [(state, "po")])
+            else:
+                self._visit(label)
+        copies = self.source.access.done is Done.MBARRIER_TX
+        if copies and origin.event is not None and isinstance(origin.event.act, Complete):
+            self._copy(first)
+
+    def advance(self, count: int = 40) -> bool:
+        """Follows some labels further; says whether there were any. What is known only grows."""
+        queue = self.queue
+        went = bool(queue)
+        while queue and count:
+            label = queue.popleft()
+            if not label.dead:
+                self._visit(label)
+                count -= 1
+        return went
+
+    def run(self) -> Reach:
+        """Follows all labels to their ends."""
+        while self.advance(1000):
+            pass
+        return self
+
+    # Labels ----------------------------------------------------------------------------------------------------------
+
+    def _add(self, node: Node, state: State, position: Position, rule: str, before: Label) -> None:
+        limit, most = self.graph.limit, self.most
+        if len(position) == 1:
+            clock, offset = position[0]
+            clocks: tuple[Clock, ...] = (clock,)
+            if offset > most or offset < -limit:
+                return
+        else:
+            clocks = tuple([c for c, _ in position])
+            if any(o > most or o < -limit for _, o in position):
+                return
+        here = self.labels.get(node)
+        if here is None:
+            here = self.labels[node] = {}
+        if state.part != Part.FULL or state.who is not Threads.ALL:
+            best = here.get(
+                (State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks)
+            )
+            if best is not None and any(as_early(o.position, position) for o in best):
+                return
+        key = (state, clocks)
+        known = here.get(key)
+        label = Label(node, state, position, rule, before)
+        if known is None:
+            here[key] = [label]
+        else:
+            for other in known:
+                if as_early(other.position, position):
+                    return
+            for other in known:
+                other.dead = as_early(position, other.position)
+            known[:] = [o for o in known if not o.dead]
+            known.append(label)
+        self.queue.append(label)
+
+    def _visit(self, label: Label) -> None:
+        """What follows from a label: along program order, and at those who wait for the node's arrival."""
+        node, state = label.node, label.state
+        states = [(state, "po")]
+        event = node.event
+        if event is not None and event.act is not None and event not in self.without:
+            act = event.act
+            if isinstance(act, Meet):
+                states += self._meet(label, act)
+            elif isinstance(act, Arrive):
+                self._arrive(label, act)
+            elif isinstance(act, Complete):
+                self._next_copy(label, act)
+            elif not isinstance(act, Wait):
+                added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
+                counted = added and added[0][1] == "group" and added[0][0].who == state.who
+                states = added if counted else states + added
+        self._pass(label, states)
+
+    def _next_copy(self, label: Label, act: Complete) -> None:
+        """The bytes of a later copy also tell what its thread knew: in fact (`moment`), or by A5."""
+        who = automaton.both(label.state.who, label.node.threads)
+        if who is None:
+            return
+        state = label.state._replace(who=who)
+        known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
+        told = (
+            automaton.whole(state, self.source.threads)
+            if self.moment
+            else automaton.known_complete(state, self.source)
+        )
+        if told:
+            for _, site in self.graph.sites_of.get(label.node, ()):
+                self._to_waits(act.barrier, site, label, known, "bytes-known")
+
+    def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
+        """Along program order."""
+        for node, steps, choice in self._ways(label.node):
+            position: Position | None = label.position
+            last = "po"
+            for kind, clock in steps:
+                assert position is not None
+                position = follow(position, kind, clock) or self._at_home(
+                    label, position, kind, clock
+                )
+                last = kind
+                if position is None:
+                    break
+            if position is None:
+                continue
+            if choice:
+                self._chosen(node, position, label, states)
+                continue
+            for state, rule in states:
+                self._add(node, state, position, rule if rule != "po" else last, label)
+
+    def _ways(self, node: Node) -> Ways:
+        """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
+        found = self.ways.get(node)
+        if found is None:
+            found = self.ways[node] = []
+            for after, kind, clock in node.next:
+                steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
+                while (
+                    kind != CHOICE
+                    and len(after.next) == 1
+                    and after.next[0][1] != CHOICE
+                    and not self._matters(after)
+                ):
+                    after, step, inner = after.next[0]
+                    if step != PLAIN:
+                        steps.append((step, inner))
+                found.append((after, tuple(steps), "choice" if kind == CHOICE else ""))
+        return found
+
+    def _matters(self, node: Node) -> bool:
+        event = node.event
+        if event is None:
+            return False
+        if any(a.buffer in self.targets for a in event.accesses):
+            return True
+        act = event.act
+        if act is None:
+            return False
+        if isinstance(act, Arrive | Meet | Complete):
+            return True
+        if self.moment:
+            return isinstance(act, Wait)
+        source = self.source.access
+        match act:
+            case Wait():
+                return False
+            case CloseGroup() | AwaitGroup():
+                return act.done is source.done or (act.done, source.done) == (
+                    Done.BULK_GROUP,
+                    Done.BULK_GROUP_READ,
+                )
+            case TensorFence():
+                return source.space is Space.TENSOR
+            case ProxyFence():
+                return source.space is not Space.TENSOR
+            case _:
+                return True
+
+    def _at_home(
+        self, label: Label, position: Position, kind: str, clock: Clock | None
+    ) -> Position | None:
+        """Out of a loop of the access's own role, whatever other roles have round theirs."""
+        path = self.origin.path
+        if kind != LEAVE or label.node.role is not self.origin.role or position[0][0] is not clock:
+            return None
+        if len(position) > 1 or position[0][1] > 0 or clock not in path:
+            return None
+        return ((path[path.index(clock) - 1], 0),)
+
+    def _chosen(
+        self, node: Node, position: Position, label: Label, states: list[tuple[State, str]]
+    ) -> None:
+        """After a choice holds what each branch gives, and what the access's own branch gives."""
+        branch = label.node.path[-1]
+        for state, _ in states:
+            if position[-1][0] is branch:
+                outside = leave(position, branch)
+                if outside is not None:
+                    self._add(node, state, outside, "leave", label)
+                continue
+            store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
+            store.setdefault(label.node, []).append(position)
+            given = [store.get(last, []) for last in self.graph.branches[node]]
+            for latest in worst(given):
+                self._add(node, state, latest, "choice", label)
+
+    # Crossings -------------------------------------------------------------------------------------------------------
+
+    def _copy(self, first: Label) -> None:
+        """The bytes of the access itself complete on a barrier."""
+        event = self.origin.event
+        assert event is not None
+        assert isinstance(event.act, Complete)
+        for _, site in self.graph.sites_of.get(self.origin, ()):
+            for name, rule in automaton.completed(self.source, "bytes"):
+                state = State(name, 0, 0, Part.FULL, Threads.ALL)
+                self._to_waits(event.act.barrier, site, first, state, rule)
+
+    def _arrive(self, label: Label, act: Arrive) -> None:
+        node = label.node
+        who = automaton.both(label.state.who, node.threads)
+        if who is None:
+            return
+        state = label.state._replace(who=who)
+        ring = self.graph.rings.get(act.barrier)
+        if ring is None:
+            return
+        for _, site in self.graph.sites_of.get(node, ()):
+            if site.every or self.any_site:
+                for after, rule in self._released(state, act):
+                    self._to_waits(act.barrier, site, label, after, rule)
+                continue
+            cases = self.graph.cases(act.barrier, node.role)
+            if cases is not None:
+                self._group(label, act, site, cases, state)
+
+    def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
+        """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
+        if act.commit and not self.moment:
+            if state.name in PENDING or automaton.known_complete(state, self.source):
+                for name, rule in automaton.tracked(state, self.source):
+                    if automaton.whole(state, self.source.threads):
+                        yield State(name, 0, 0, Part.FULL, Threads.ALL), rule
+            return
+        if state.name not in PENDING and automaton.whole(state, self.source.threads):
+            yield state, "release"
+
+    def _group(
+        self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State
+    ) -> None:
+        """Several arrivals share the items of a barrier: a wait knows what each of them would have told it."""
+        items = items_of(label.position, site, self._counted(site.clock))
+        if items is None:
+            return
+        if items == ((site.clock, 1),) and exclusive(self.origin, site.node, site.clock):
+            items = ((site.clock, 0),)  # the access's own item is in its own branch
+        for after, rule in self._released(state, act):
+            after = (
+                after._replace(part=Part.FULL, who=Threads.ALL)
+                if after.name not in PENDING
+                else after
+            )
+            store = self.groups.setdefault((id(site.node.role), str(act.barrier), after.name), {})
+            item = shift(items, 0 if site.after else site.offset)
+            store.setdefault(site, []).append((after, rule, item, label))
+            for position in worst(
+                [[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]
+            ):
+                self._to_items(act.barrier, site.rate, position, label, after, rule, act)
+
+    def _counted(self, clock: Clock) -> bool:
+        return clock in self.origin.path
+
+    def _to_waits(self, barrier: object, site: Site, label: Label, state: State, rule: str) -> None:
+        items = items_of(label.position, site, self._counted(site.clock))
+        if items is None:
+            return
+        event = label.node.event
+        assert event is not None
+        self._to_items(
+            barrier,
+            site.rate,
+            items,
+            label,
+            state,
+            rule,
+            event.act,
+            0 if site.after else site.offset,
+        )
+
+    def _to_items(
+        self,
+        barrier: object,
+        rate: int,
+        items: Position,
+        label: Label,
+        state: State,
+        rule: str,
+        act: object,
+        offset: int = 0,
+    ) -> None:
+        ring = self.graph.rings.get(barrier)  # pyright: ignore
+        if ring is None:
+            return
+        for wait in ring.waits:
+            if wait.after or wait.node.event in self.without or items[-1][0] is not wait.clock:
+                continue
+            if wait.rate != rate or (offset - wait.offset) % rate:
+                continue
+            if wait.clock is self.graph.kernel and offset != wait.offset:
+                continue
+            event = wait.node.event
+            assert event is not None
+            assert isinstance(event.act, Wait)
+            made = self._meets(state, rule, act, event.act, label.node, wait.node)
+            if made is None:
+                continue
+            after, why = made
+            position = shift(items, (offset - wait.offset) // rate)
+            self._add(wait.node, after._replace(who=wait.node.threads), position, why, label)
+
+    def _meets(
+        self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node
+    ) -> tuple[State, str] | None:
+        """The state of the waiting threads."""
+        crossing = from_.role.cta != to.role.cta
+        if self.moment:
+            return State("gen", 0, 0, Part.FULL, Threads.ALL), rule
+        if rule == "release":
+            assert isinstance(act, Arrive)
+            return automaton.release(
+                state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing
+            )
+        if crossing and "A2" not in self.source.assumed and wait.scope.value == "cta":
+            return None
+        return automaton.acquired(state, self.source, rule, wait.sem, crossing)
+
+    # Meetings --------------------------------------------------------------------------------------------------------
+
+    def _meet(self, label: Label, act: Meet) -> list[tuple[State, str]]:
+        """What the threads that meet know afterwards; those of other roles are told."""
+        node = label.node
+        who = automaton.both(label.state.who, node.threads)
+        if who is None or act.does == "wait":
+            return []
+        state = label.state._replace(who=who)
+        if act.among == "warp":
+            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
+        met = (
+            [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
+        )
+        if act.barrier is not None:
+            for _, site in self.graph.sites_of.get(node, ()):
+                self._tell(label, act, site, met)
+        return met if act.does == "sync" else []
+
+    def _tell(self, label: Label, act: Meet, site: Site, met: list[tuple[State, str]]) -> None:
+        items = items_of(label.position, site, self._counted(site.clock))
+        if items is None:
+            return
+        for other in self.graph.meetings.get(act.barrier, ()):
+            event = other.node.event
+            assert event is not None
+            assert isinstance(event.act, Meet)
+            if event.act.does == "arrive" or (
+                other.node.role is site.node.role and event.act.does == act.does
+            ):
+                continue
+            if other.clock is not items[-1][0] or other.rate != site.rate or event in self.without:
+                continue
+            apart = site.offset - other.offset
+            if apart % site.rate or (site.clock is self.graph.kernel and apart):
+                continue
+            position = shift(items, apart // site.rate)
+            for after, rule in met:
+                self._handed(other.node, after, position, rule, label)
+
+    def _handed(
+        self, node: Node, state: State, position: Position, rule: str, label: Label
+    ) -> None:
+        """Another role leaves the meeting knowing what this one knew."""
+        known = Label(node, state, position, rule, label)
+        self._pass(known, [(state, rule)])

@@ -1,0 +1,148 @@
+"""What orders what: every rule that a chain may use, with its section of the PTX manual and what it assumes.
+
+The rows are the memory model sheet's; `docs/memory-model.md` prints them. A profile is the set of assumptions that a
+proof may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Something that no document says outright: what it is, and who relies on it."""
+
+    says: str
+    support: str
+
+
+ASSUMPTIONS: Mapping[str, Assumption] = {
+    "A1": Assumption(
+        "an async access to shared memory belongs to the CTA that owns the memory",
+        "shipped kernels never fence async accesses across the CTAs of a cluster",
+    ),
+    "A2": Assumption(
+        "a wait at CTA scope also meets completions and arrivals from another CTA on its own barrier",
+        "CUTLASS, ThunderKittens and DeepGEMM wait at the default scope",
+    ),
+    "A3": Assumption(
+        "an acquire orders later tcgen05 operations too",
+        "PTX 9.7.18.6.3, indirectly; CUTLASS has no tcgen05.fence",
+    ),
+    "A4": Assumption(
+        "the arrival of tcgen05.commit releases the effects that it tracks",
+        "PTX 9.7.18.12.1, indirectly",
+    ),
+    "A5": Assumption(
+        "commit and complete_tx also order the async accesses that their thread knew complete, for a later async "
+        "access of the same bytes",
+        "every multi-stage pipeline",
+    ),
+    "A6": Assumption(
+        "completion of tcgen05.mma and cp makes their reads of shared memory known to the generic proxy",
+        "CUTLASS sm100 transforms; Triton's sanitizer",
+    ),
+    "A7": Assumption(
+        "wait_group.read makes the reads known to the generic proxy",
+        "every epilogue; PTX says it of full completion only",
+    ),
+    "A8": Assumption(
+        "wgmma's reads of shared memory come after an acquire before it in program order",
+        "every sm_90 pipeline; 8.9.1.1 excepts wgmma",
+    ),
+    "A9": Assumption(
+        "tcgen05.mma and a later tcgen05.cp of the same thread keep order on the scales in tensor memory",
+        "CUTLASS, DeepGEMM; not in the list of pairs",
+    ),
+    "A10": Assumption(
+        "a generic read that has returned needs no proxy fence before an async overwrite",
+        "contradicted by the try_cancel example; never assumed",
+    ),
+    "A11": Assumption(
+        "a proxy fence also covers what its thread knows of other threads of the CTA",
+        "NVIDIA's formal model (mixedproxy MP_cta)",
+    ),
+    "A12": Assumption(
+        "one thread's wgmma wait covers the reads of its whole warpgroup",
+        "CUTLASS counts one arriving thread a warpgroup",
+    ),
+    "A13": Assumption(
+        "bar.warp.sync also orders its lanes' tensor-memory, wgmma and bulk completions",
+        "shipped kernels elect one lane after it",
+    ),
+    "A14": Assumption(
+        "tcgen05.mma reading A in tensor memory and a later one of the same thread writing it keep order",
+        "FlashAttention-4 keeps P in the columns of S",
+    ),
+    "A15": Assumption(
+        "a remote arrival between two local ones keeps the chain of generic data within the CTA",
+        "every cluster kernel",
+    ),
+}
+
+STRICT = frozenset({"A3", "A4", "A8", "A11"})
+PRACTICE = frozenset(ASSUMPTIONS) - {"A10"}
+PROFILES: Mapping[str, frozenset[str]] = {"strict": STRICT, "practice": PRACTICE}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Why one event comes before another."""
+
+    says: str
+    section: str
+    assumes: tuple[str, ...] = ()
+
+
+RULES: Mapping[str, Rule] = {
+    "start": Rule("the access", ""),
+    "po": Rule("program order of the thread", "8.9.1"),
+    "loop": Rule("program order, next iteration", "8.9.1"),
+    "issue": Rule("an async operation starts after what its thread did before", "8.9.1.1"),
+    "issue-wgmma": Rule("wgmma starts after what its thread acquired", "9.7.17.4", ("A8",)),
+    "release": Rule("arrival, release to acquire", "8.9.4"),
+    "release-remote": Rule("arrival of another CTA, release to acquire", "8.9.4", ("A2",)),
+    "bytes": Rule("complete_tx of the copy, release to acquire", "9.7.10.28.2"),
+    "bytes-remote": Rule("complete_tx from another CTA", "9.7.10.28.2", ("A2",)),
+    "bytes-known": Rule(
+        "complete_tx by a thread that knew the access complete", "8.9.1.1", ("A5",)
+    ),
+    "commit": Rule(
+        "tcgen05.commit tracks the operation; its arrival releases it", "9.7.18.12.1", ("A4",)
+    ),
+    "commit-remote": Rule("tcgen05.commit to another CTA", "9.7.18.12.1", ("A2", "A4")),
+    "commit-known": Rule(
+        "tcgen05.commit by a thread that knew the access complete", "9.7.18.12.1", ("A5",)
+    ),
+    "group": Rule("commit_group takes the operation", "9.7.10.28.6.1"),
+    "await-group": Rule("wait_group: the operation is complete", "9.7.10.28.6.2"),
+    "meet": Rule("barrier of threads", "9.7.15.1"),
+    "meet-cluster": Rule("barrier of the cluster", "9.7.15.3"),
+    "meet-warp": Rule("bar.warp.sync", "9.7.15.2"),
+    "meet-warp-async": Rule("bar.warp.sync, completions", "9.7.15.2", ("A13",)),
+    "whole-warpgroup": Rule("the wait covers the warpgroup's products", "9.7.17.7", ("A12",)),
+    "implicit-fence": Rule("completion holds a proxy fence", "9.7.10.28.2"),
+    "implicit-fence-read": Rule(
+        "completion of the reads holds a proxy fence", "9.7.10.28.2", ("A7",)
+    ),
+    "implicit-fence-tcgen05": Rule("completion holds a proxy fence", "9.7.18.6.5", ("A6",)),
+    "proxy-fence": Rule("fence.proxy.async", "9.7.15.4"),
+    "proxy-fence-others": Rule("fence.proxy.async, for other threads too", "9.7.15.4", ("A11",)),
+    "half-release": Rule("fence.proxy.async::generic.release", "9.7.15.4"),
+    "half-acquire": Rule("fence.proxy.async::generic.acquire", "9.7.15.4"),
+    "tcgen05-wait": Rule("tcgen05.wait::ld or ::st", "9.7.18.6.4"),
+    "tcgen05-before": Rule("tcgen05.fence::before_thread_sync", "9.7.18.11"),
+    "tcgen05-after": Rule("tcgen05.fence::after_thread_sync", "9.7.18.11"),
+    "acquire-tcgen05": Rule("an acquire orders later tcgen05 operations", "9.7.18.6.3", ("A3",)),
+    "pipelined": Rule("tcgen05 operations of one thread that are pipelined", "9.7.18.6.2"),
+    "pipelined-scales": Rule("mma then cp on the scales", "9.7.18.6.2", ("A9",)),
+    "pipelined-a": Rule("mma reads A, then mma writes its columns", "9.7.18.6.2", ("A14",)),
+    "thread-fence": Rule("fence.acq_rel", "8.8"),
+    "one-proxy": Rule("same proxy, same CTA", "8.9.5"),
+    "one-proxy-home": Rule("same proxy, the memory's CTA", "8.9.5", ("A1",)),
+    "generic": Rule("both generic", "8.9.5"),
+    "bridged": Rule("the proxies are joined by a fence", "8.9.5"),
+    "read-between": Rule("a read between sees the first and comes before the second", "8.10.6"),
+}

@@ -1,0 +1,367 @@
+"""Integers of a role as functions of how often a loop has turned: slots, phases and counters, however they are written.
+
+What a loop carries is followed from its first value until the carried values repeat. A value that depends on data is
+not known; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects.builtin import i1, i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from tkc.analysis.guards import guard_of
+from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp
+
+LONGEST = 1024
+"""Iterations that are looked at; counters of longer periods are not known."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A value by how often `loop` (a chain of loops) has turned: `before`, then `period` for ever; None: a constant."""
+
+    loop: tuple[Operation, ...] | None
+    period: tuple[int, ...]
+    before: tuple[int, ...] = ()
+
+    def at(self, count: int) -> int:
+        first = len(self.before)
+        return (
+            self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        )
+
+
+Chain = tuple[Operation, ...]
+"""Loops one after another that count on together: a counter goes from the end of one to the start of the next."""
+
+
+@dataclass
+class Orbit:
+    """Counters that a chain of loops carries on: the state in each turn, by the arguments of the chain's first loop.
+
+    `names`: what has the value of such an argument, in the body of which loop of the chain; None: beside the chain.
+    """
+
+    chain: Chain
+    states: list[dict[SSAValue, int]]
+    first: int
+    names: dict[tuple[Operation | None, SSAValue], SSAValue]
+
+
+@dataclass
+class Counter:
+    """One carried value: the chain, its argument in each loop, its first value, and what has its value outside."""
+
+    chain: Chain
+    arguments: tuple[SSAValue, ...]
+    steps: tuple[SSAValue, ...]
+    first: int
+    outside: tuple[SSAValue, ...]
+
+
+@dataclass
+class Values(Evaluator):
+    """The integers of a role, each with what is known of it over the turns of a loop."""
+
+    orbits: list[Orbit] = field(default_factory=list)
+    tables: dict[Hashable, Table | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.loops = list(self.carried)
+        self.wrap = self._wrap()
+        chains: dict[Chain, list[Counter]] = {}
+        done: set[tuple[Operation, SSAValue]] = set()
+        for loop in self.loops:
+            for row in self.carried[loop]:
+                if row.argument.type in (i1, i32, i64) and (loop, row.argument) not in done:
+                    counter = self._counter(loop, row)
+                    if counter is not None and counter.chain[0] is loop:
+                        done |= set(zip(counter.chain, counter.arguments, strict=True))
+                        chains.setdefault(counter.chain, []).append(counter)
+        for chain in [*chains, *((loop,) for loop in self.loops if (loop,) not in chains)]:
+            orbit = self._orbit(chain, chains.get(chain, []))
+            if orbit is not None:
+                self.orbits.append(orbit)
+        self.orbits.sort(key=lambda o: -_depth(o.chain[0]))
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def _counter(self, loop: Operation, row: Carried) -> Counter | None:
+        """A carried value with all that it goes through; None where its value at the kernel's start is not known."""
+        chain: list[tuple[Operation, Carried]] = [(loop, row)]
+        while (before := self._result_of(chain[0][1].init, loop)) is not None:
+            chain.insert(0, before)
+        while (after := self._init_of(chain[-1][1].result, loop)) is not None:
+            chain.append(after)
+        outside = [r.result for _, r in chain]
+        first = self._first(chain[0][1].init, chain[-1][1].result, loop, outside)
+        if first is None:
+            return None
+        loops = tuple(o for o, _ in chain)
+        return Counter(
+            loops,
+            tuple(r.argument for _, r in chain),
+            tuple(r.step for _, r in chain),
+            first,
+            tuple(outside),
+        )
+
+    def _round(self, op: Operation) -> Operation | None:
+        """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
+        parent = op.parent_op()
+        while isinstance(parent, s.IfOp):
+            guard = guard_of(parent.condition)
+            elected = guard is None or (guard.narrows and not guard.rest)
+            if not elected and self.constant(parent.condition) is None:
+                return parent
+            parent = parent.parent_op()
+        return None if isinstance(parent, s.RoleOp) else parent
+
+    def _result_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
+        """The loop beside another whose result a value is."""
+        op = value.owner
+        if (
+            isinstance(op, Operation)
+            and op in self.carried
+            and op.parent_block() is beside.parent_block()
+        ):
+            return next(((op, r) for r in self.carried[op] if r.result is value), None)
+        return None
+
+    def _init_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
+        """The loop beside another that carries a value on."""
+        for use in value.uses:
+            op = use.operation
+            if op in self.carried and op.parent_block() is beside.parent_block():
+                return next(((op, r) for r in self.carried[op] if r.init is value), None)
+        return None
+
+    def _first(
+        self, init: SSAValue, last: SSAValue, loop: Operation, outside: list[SSAValue]
+    ) -> int | None:
+        """The value at the kernel's start of what loops carry on from where they left off; None: they do not."""
+        outer = self._round(loop)
+        if outer is None:
+            try:
+                return self.value(init, {})
+            except Unknown:
+                return None
+        for row in self.carried.get(outer, ()):
+            if row.argument is init and row.step is last:
+                outside += (row.argument, row.result)
+                return self._first(row.init, row.result, outer, outside)
+        return None
+
+    def _wrap(self) -> int:
+        """Counters that only grow are looked at modulo this: twice the product of what they are divided by."""
+        divisors: set[int] = set()
+        for op in self.role.walk():
+            if isinstance(op, ArithOp) and op.kind.data in ("div", "mod", "and", "shr"):
+                try:
+                    d = self.value(op.inputs[1], {})
+                except Unknown:
+                    continue
+                d = 1 << d if op.kind.data == "shr" and 0 <= d < 16 else d + (op.kind.data == "and")
+                if 1 < d <= 64:
+                    divisors.add(d)
+        return 2 * prod(divisors)
+
+    def _induction(self, chain: Chain) -> tuple[SSAValue, int, int, int] | None:
+        """Induction variable, first value, step and turns (0: without end), where the count of turns gives it."""
+        loop = chain[0]
+        if len(chain) > 1 or not isinstance(loop, s.ForOp):
+            return None
+        try:
+            lower, step = self.value(loop.lower, {}), self.value(loop.step, {})
+        except Unknown:
+            return None
+        turns = self.trips(loop)
+        if turns is None and self._round(loop) is not None:
+            return None
+        return (loop.body.block.args[0], lower, step, turns or 0)
+
+    def _orbit(self, chain: Chain, counters: list[Counter]) -> Orbit | None:
+        """Turns a chain until its state repeats, without the counters that cannot be followed."""
+        induction = self._induction(chain)
+        counters = list(counters)
+        while counters or induction is not None:
+            found = self._turn(chain, counters, induction)
+            if isinstance(found, Orbit):
+                return found
+            if not found:
+                return None
+            counters = [c for c in counters if c.arguments[0] not in found]
+            if induction is not None and induction[0] in found:
+                induction = None
+        return None
+
+    def _turn(
+        self,
+        chain: Chain,
+        counters: list[Counter],
+        induction: tuple[SSAValue, int, int, int] | None,
+    ) -> Orbit | set[SSAValue]:
+        """The orbit, or the arguments that have to be left out."""
+        state = {c.arguments[0]: c.first for c in counters}
+        if induction is not None:
+            state[induction[0]] = induction[1]
+        seen: dict[tuple[int, ...], int] = {}
+        states: list[dict[SSAValue, int]] = []
+        for turn in range(LONGEST):
+            key = tuple(state.values())
+            if key in seen:
+                return Orbit(chain, states, seen[key], self._names(chain, counters, induction))
+            seen[key] = turn
+            states.append(state)
+            after: dict[SSAValue, int] = {}
+            lost: set[SSAValue] = set()
+            for counter in counters:
+                value = self._next(chain, counters, counter, state)
+                if value is None:
+                    lost.add(counter.arguments[0])
+                else:
+                    after[counter.arguments[0]] = value
+            if lost:
+                return lost
+            if induction is not None:
+                argument, first, step, turns = induction
+                count = (turn + 1) % (turns or self.wrap)
+                after[argument] = first + step * count
+            state = after
+        return {v for v in states[0] if len({st[v] for st in states}) > LONGEST // 2} or set(
+            states[0]
+        )
+
+    def _next(
+        self, chain: Chain, counters: list[Counter], counter: Counter, state: dict[SSAValue, int]
+    ) -> int | None:
+        """A counter's next value, which every loop of the chain has to give alike."""
+        values: set[int] = set()
+        for n, step in enumerate(counter.steps):
+            given = {c.arguments[n]: state[c.arguments[0]] for c in counters}
+            if n == 0:
+                given |= {a: v for a, v in state.items() if a not in given}
+            try:
+                values.add(self.value(step, given))
+            except Unknown:
+                return None
+        if len(values) != 1:
+            return None
+        value, argument = values.pop(), counter.arguments[0]
+        grown = value == state[argument] + 1 and value >= self.wrap
+        if grown and all(
+            _only_divided(a, s) for a, s in zip(counter.arguments, counter.steps, strict=True)
+        ):
+            return value - self.wrap
+        return value
+
+    def _names(
+        self,
+        chain: Chain,
+        counters: list[Counter],
+        induction: tuple[SSAValue, int, int, int] | None,
+    ) -> dict[tuple[Operation | None, SSAValue], SSAValue]:
+        names: dict[tuple[Operation | None, SSAValue], SSAValue] = {}
+        for counter in counters:
+            for loop, argument in zip(chain, counter.arguments, strict=True):
+                names[loop, argument] = counter.arguments[0]
+            for value in counter.outside:
+                names[None, value] = counter.arguments[0]
+        if induction is not None:
+            names[chain[0], induction[0]] = induction[0]
+        return names
+
+    # Questions -------------------------------------------------------------------------------------------------------
+
+    def table(self, value: SSAValue, at: Operation) -> Table | None:
+        """The value at an operation, as a function of the turns of one loop; None where it is not known."""
+        key = (value, at.parent_block(), tuple(self.turn.items()))
+        if key not in self.tables:
+            self.tables[key] = self._table(value, at)
+        return self.tables[key]
+
+    def _table(self, value: SSAValue, at: Operation) -> Table | None:
+        try:
+            return Table(None, (self.value(value, {}),))
+        except Unknown:
+            pass
+        around = [(o, next((x for x in o.chain if _inside(at, x)), None)) for o in self.orbits]
+        for orbit, inside in sorted(around, key=lambda pair: pair[1] is None):
+            if any(loop in self.turn for loop in orbit.chain):
+                continue
+            if inside is None and not _beside(at, orbit.chain[0]):
+                continue
+            names = [(v, a) for (where, v), a in orbit.names.items() if where is inside]
+            try:
+                numbers = [
+                    self.value(value, {v: state[a] for v, a in names}) for state in orbit.states
+                ]
+            except Unknown:
+                continue
+            return _shortest(orbit.chain, numbers, orbit.first)
+        return None
+
+
+def _depth(op: Operation) -> int:
+    depth, at = 0, op.parent_op()
+    while at is not None:
+        depth, at = depth + 1, at.parent_op()
+    return depth
+
+
+def _beside(at: Operation, loop: Operation) -> bool:
+    """Whether an operation stands in the block of a loop or, under conditions only, within it."""
+    block = loop.parent_block()
+    op: Operation | None = at
+    while op is not None and op.parent_block() is not block:
+        op = op.parent_op()
+        if not isinstance(op, s.IfOp):
+            return False
+    return op is not None
+
+
+def _only_divided(value: SSAValue, step: SSAValue) -> bool:
+    """Whether a growing counter is only counted on, handed on and divided."""
+    for v in (value, step):
+        for use in v.uses:
+            op = use.operation
+            if isinstance(op, s.YieldOp | s.ForOp) or op.name == "stage.while":
+                continue
+            if not isinstance(op, ArithOp) or op.kind.data not in (
+                "add",
+                "div",
+                "mod",
+                "and",
+                "shr",
+            ):
+                return False
+    return True
+
+
+def _inside(op: Operation, loop: Operation) -> bool:
+    at: Operation | None = op.parent_op()
+    while at is not None:
+        if at is loop:
+            return True
+        at = at.parent_op()
+    return False
+
+
+def _shortest(chain: Chain, numbers: list[int], first: int) -> Table:
+    """The shortest repetition of a row of numbers that repeats from `first` on."""
+    before, period = numbers[:first], numbers[first:]
+    for n in range(1, len(period) + 1):
+        if len(period) % n == 0 and period == period[:n] * (len(period) // n):
+            period = period[:n]
+            break
+    while before and before[-1] == period[-1]:
+        before.pop()
+        period = [period[-1], *period[:-1]]
+    return Table(chain if len(period) > 1 or before else None, tuple(period), tuple(before))

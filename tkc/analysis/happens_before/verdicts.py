@@ -1,0 +1,410 @@
+"""Which conflicting accesses are ordered, and of the others whether a synchronisation is missing or a proxy fence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from math import inf, lcm
+
+from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
+from tkc.analysis.happens_before.clocks import Clock, bound
+from tkc.analysis.happens_before.distance import distance
+from tkc.analysis.happens_before.events import Access, Event, Slot
+from tkc.analysis.happens_before.graph import Graph, Node, exclusive
+from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.rules import RULES
+from tkc.ir.isa.memory import Space
+
+
+class Verdict(StrEnum):
+    ORDERED = "ordered"
+    WRONG_PROXY = "wrong proxy"
+    UNORDERED = "unordered"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One edge of a chain, by the ids of its events; `distance` in counts of `clock`."""
+
+    start: str
+    end: str
+    rule: str
+    section: str
+    assumptions: tuple[str, ...]
+    nodes: tuple[Node, Node] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An access of an event: which node, and the access."""
+
+    node: Node
+    access: Access
+
+    @property
+    def event(self) -> Event:
+        assert self.node.event is not None
+        return self.node.event
+
+    def __str__(self) -> str:
+        return f"{self.node.role.name}.{self.event.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Two accesses that conflict, and what is known of their order.
+
+    `forward`: the second comes after the first from so many counts of `clock` on; `back`: the first after the second.
+    `witness`: counts of the smallest pair of instances that nothing orders.
+    """
+
+    first: Place
+    second: Place
+    verdict: Verdict
+    clock: Clock
+    forward: float
+    back: float
+    period: int
+    chain: tuple[Step, ...] = ()
+    witness: tuple[int, int] | None = None
+    assumptions: frozenset[str] = frozenset()
+
+
+@dataclass(eq=False, slots=True)
+class Judge:
+    """Verdicts on one graph under one set of assumptions. `without`: events taken as absent."""
+
+    graph: Graph
+    assumed: frozenset[str]
+    without: frozenset[Event] = frozenset()
+    reached: dict[Hashable, Reach] = field(default_factory=dict)
+    alike: dict[Hashable, Hazard] = field(default_factory=dict)
+
+    def reach(self, place: Place) -> Reach:
+        """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
+        access, node = place.access, place.node
+        what = access.what if access.space is Space.TENSOR else ""
+        key = (node, access.space, access.proxy, access.done, access.owner, access.write, what)
+        found = self.reached.get(key)
+        if found is None:
+            cta = node.role.cta
+            home = home_of(access, cta, self.assumed)
+            source = Source(access, place.event, node.threads, cta, home, self.assumed)
+            targets = frozenset(a.buffer for a in place.event.accesses)
+            found = self.reached[key] = Reach(
+                self.graph, source, node, self.without, most=self.graph.limit, targets=targets
+            )
+        return found
+
+    def distance(
+        self, first: Place, second: Place, clock: Clock
+    ) -> tuple[float, Label | None, str]:
+        """From how many counts on the second comes after the first, by all labels."""
+        return distance(self.reach(first).run(), second.node, second.access, clock)
+
+    # Hazards ---------------------------------------------------------------------------------------------------------
+
+    def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
+        """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between.
+
+        Roles that run the same program are alike: what holds of one pair of copies holds of every pair whose slots
+        meet at the same counts.
+        """
+        key = self._alike(first, second)
+        if key is None:
+            return self._judge(first, second, others)
+        if key not in self.alike:
+            self.alike[key] = self._judge(first, second, others)
+        return self.alike[key]
+
+    def _alike(self, first: Place, second: Place) -> Hashable:
+        a, b = first.event, second.event
+        if a.op is None or b.op is None:
+            return None
+        one, other = first.node.role, second.node.role
+        same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
+        meetings: list[Hashable] = []
+        for clock in _common(first.node, second.node):
+            period, meets = self.meetings(first.access, second.access, clock)
+            meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
+        return (
+            a.op, a.name, a.accesses.index(first.access), b.op, b.name, b.accesses.index(second.access),
+            same, one.cta, other.cta, first is second,
+            *meetings,
+        )  # fmt: skip
+
+    def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
+        pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
+        reaches = {id(r): r for r in (self.reach(first), self.reach(second))}
+        while True:  # what is known only grows, so that a proof found on the way is one
+            for pair in pairs:
+                if pair.gap() is None:
+                    return pair.ordered()
+            if not any([r.advance() for r in reaches.values()]):
+                break
+        if first.access.write and second.access.write:
+            for pair in pairs:
+                found = self._between(pair, others)
+                if found is not None:
+                    return found
+        worst = pairs[0].unordered()
+        one_proxy = first.access.space is not Space.TENSOR
+        if one_proxy and any(self._plainly(pair) for pair in pairs):
+            return replace(worst, verdict=Verdict.WRONG_PROXY)
+        return worst
+
+    def _between(self, pair: _Pair, others: list[Place]) -> Hazard | None:
+        """Two writes with a read between them that sees the first and comes before the second."""
+        first, second, clock = pair.first, pair.second, pair.clock
+        for read in others:
+            access = read.access
+            if access.write or access.region is not None or read.node.path[-1] is not clock:
+                continue
+            there = self._through(first, read, second, clock)
+            here = there if first is second else self._through(second, read, first, clock)
+            if pair.gap(there[0], here[0]) is None:
+                steps = there[1] if there[0] < inf else ()
+                steps += here[1] if first is not second and here[0] < inf else ()
+                used = frozenset(a for s in steps for a in s.assumptions)
+                return replace(pair.ordered(), chain=steps, assumptions=used)
+        return None
+
+    def _plainly(self, pair: _Pair) -> bool:
+        """Whether the two would be ordered if there were one proxy."""
+        first, second, clock = pair.first, pair.second, pair.clock
+        forward = distance(self.reach(first), second.node, second.access, clock, plain=True)[0]
+        back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
+        return pair.gap_of(forward, back) is None
+
+    def never_awaited(self, place: Place) -> bool:
+        """Whether nothing in the access's own role says that it is complete."""
+        return all(
+            state.name in PENDING
+            for node, kept in self.reach(place).run().labels.items()
+            if node.role is place.node.role
+            for state, _ in kept
+        )
+
+    def only_under_way(self, first: Place, second: Place) -> bool:
+        """Whether what is known of the first where the second comes is only that it is under way."""
+        kept = self.reach(first).labels.get(second.node, {})
+        return bool(kept) and all(state.name in PENDING for state, _ in kept)
+
+    def known_in_time(self, hazard: Hazard, first: Place, second: Place) -> bool:
+        """Whether some thread, though not all that have to, knows that the first is complete."""
+        reach, apart = (
+            self.reach(first),
+            abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0]),
+        )
+        return any(
+            state.name not in PENDING
+            and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
+            for (state, _), kept in reach.labels.get(second.node, {}).items()
+            for x in kept
+        )
+
+    def _through(
+        self, first: Place, read: Place, second: Place, clock: Clock
+    ) -> tuple[float, tuple[Step, ...]]:
+        """From a write to a later one by a read of the first's value that comes before the second."""
+        there, a, rule_a = self.distance(first, read, clock)
+        back, b, rule_b = self.distance(read, second, clock)
+        if there == inf or back == inf:
+            return inf, ()
+        period, meets = self.meetings(first.access, read.access, clock)
+        at = int(there)
+        while not meets(at):
+            at += 1
+            if at > there + period:
+                return inf, ()
+        between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
+        return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
+
+    def meetings(
+        self, first: Access, second: Access, clock: Clock
+    ) -> tuple[int, Callable[[int], bool]]:
+        """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
+        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        once = clock is self.graph.kernel
+        if once or all(
+            any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)
+        ):
+            apart = one is not None and two is not None and one.period != two.period
+            return 1, lambda d: not d and not apart
+        if one is None or two is None:
+            return 1, lambda d: True
+        before = max(len(one.before), len(two.before))
+        period = lcm(len(one.period), len(two.period))
+        same = {
+            (j - i) % period
+            for i in range(before, before + period)
+            for j in range(before, before + period)
+            if one.at(i) == two.at(j)
+        }
+        early = {
+            j - i
+            for i in range(before + 2 * period)
+            for j in range(before + 2 * period)
+            if (i < before or j < before) and one.at(i) == two.at(j)
+        }
+        return period, lambda d: d % period in same or d in early
+
+    def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
+        if slot is None:
+            return None
+        if slot.loop is not None and self.graph.clock_of[slot.loop] is not clock:
+            return None
+        return slot
+
+
+@dataclass(eq=False, slots=True)
+class _Pair:
+    """Two accesses over one clock."""
+
+    judge: Judge
+    first: Place
+    second: Place
+    clock: Clock
+    period: int = field(init=False)
+    meets: Callable[[int], bool] = field(init=False)
+    apart: bool = field(init=False)
+    never: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        first, second = self.first, self.second
+        self.period, self.meets = self.judge.meetings(first.access, second.access, self.clock)
+        # one count of an outer clock has many instances of an access in an inner loop
+        path = first.node.path
+        inner = path[path.index(self.clock) + 1 :]
+        same = first is second and all(c.high <= 1 for c in inner)
+        self.apart = same or exclusive(first.node, second.node, self.clock)
+        near = range(-2 * self.period, 2 * self.period + 1)
+        self.never = not any(self.meets(d) for d in near if d or not self.apart)
+
+    def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
+        """The distances there and back by what is known so far."""
+        first, second, reach = self.first, self.second, self.judge.reach
+        there = distance(reach(first), second.node, second.access, self.clock)
+        if first is second:
+            return there, there
+        return there, distance(reach(second), first.node, first.access, self.clock)
+
+    def gap(self, forward: float = inf, back: float = inf) -> tuple[int, int] | None:
+        """The nearest instances that nothing orders, with these distances beside the known ones."""
+        if self.never:
+            return None
+        there, here = self.known()
+        return self.gap_of(min(forward, there[0]), min(back, here[0]))
+
+    def gap_of(self, forward: float, back: float) -> tuple[int, int] | None:
+        return _gap(forward, back, self.period, self.meets, self.apart, self.clock.span)
+
+    def ordered(self) -> Hazard:
+        if self.never:
+            return Hazard(
+                self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.period
+            )
+        there, here = self.known()
+        steps = _steps(*there[1:], self.second)
+        if self.first is not self.second:
+            steps += _steps(*here[1:], self.first)
+        used = frozenset(a for s in steps for a in s.assumptions)
+        return Hazard(
+            self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.period, steps, None, used
+        )  # fmt: skip
+
+    def unordered(self) -> Hazard:
+        there, here = self.known()
+        return Hazard(
+            self.first, self.second, Verdict.UNORDERED, self.clock, there[0], here[0], self.period, (), self.gap()
+        )  # fmt: skip
+
+
+def _common(first: Node, second: Node) -> Iterator[Clock]:
+    """The clocks of loops that both stand in, innermost first."""
+    for clock in reversed(first.path):
+        if clock in second.path:
+            yield clock
+
+
+def _gap(
+    forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool, span: float
+) -> tuple[int, int] | None:
+    """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
+    reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
+    for d in sorted(range(-reach, reach + 1), key=abs):
+        if (d == 0 and same) or abs(d) >= span:
+            continue
+        if -back < d < forward and meets(d):
+            return (max(0, -d), max(0, -d) + d)
+    return None
+
+
+def _steps(label: Label | None, rule: str, end: Place) -> tuple[Step, ...]:
+    """A label's chain without its plain steps."""
+    if label is None:
+        return ()
+    found: list[Step] = []
+    last = label.node
+    for start, node, how in label.chain():
+        if how not in ("po", "loop", "leave", "choice"):
+            found.append(_step(start, node, how))
+    found.append(_step(last, end.node, rule))
+    return tuple(found)
+
+
+def _step(start: Node, end: Node, rule: str) -> Step:
+    row = RULES[rule]
+    return Step(repr(start), repr(end), rule, row.section, row.assumes, (start, end))
+
+
+# All pairs -----------------------------------------------------------------------------------------------------------
+
+
+def places(graph: Graph) -> dict[Hashable, list[Place]]:
+    """Accesses by space and buffer, in order."""
+    found: dict[Hashable, list[Place]] = {}
+    for node in graph.nodes:
+        if node.event is not None:
+            for access in node.event.accesses:
+                if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL):
+                    found.setdefault(
+                        (
+                            access.space,
+                            access.buffer,
+                            access.owner if access.space is not Space.GLOBAL else 0,
+                        ),
+                        [],
+                    ).append(Place(node, access))
+    return found
+
+
+def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
+    """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes."""
+    for i, first in enumerate(here):
+        for second in here[i:]:
+            a, b = first.access, second.access
+            if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
+                same = first is second and a.write
+                if a.space is not Space.GLOBAL or not (
+                    same or (a.write and b.write and a.part != b.part)
+                ):
+                    yield first, second
+
+
+def _apart(a: Access, b: Access) -> bool:
+    """Whether two accesses of a buffer touch different bytes of any slot."""
+    if a.share is not None and b.share is not None and a.share != b.share:
+        return True
+    if a.region is None or b.region is None:
+        return False
+    return a.region[1] <= b.region[0] or b.region[1] <= a.region[0]
+
+
+def hazards(judge: Judge) -> Iterator[Hazard]:
+    """A verdict on every pair in conflict."""
+    for here in places(judge.graph).values():
+        for first, second in conflicts(here):
+            yield judge.hazard(first, second, here)

@@ -1,0 +1,196 @@
+"""Which items of rings correspond: where a role takes and gives one back, and whether two roles' loops run alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp, ConstOp
+
+Loop = s.WorkLoopOp | s.ForOp
+Take = s.AcquireOp | s.WaitOp
+Give = s.CommitOp | s.ReleaseOp
+
+
+class Item(NamedTuple):
+    """The one place of a role where it has an item of a ring: `take` and `give` stand in the same block."""
+
+    take: Take
+    give: Give
+
+    @property
+    def slot(self) -> SSAValue:
+        return self.take.slot
+
+    @property
+    def block(self) -> Block:
+        block = self.take.parent_block()
+        assert block is not None
+        return block
+
+
+def item_of(role: s.RoleOp, ring: SSAValue, end: type[s.CommitOp | s.ReleaseOp]) -> Item | None:
+    """The role's item at an end of a ring (`CommitOp`: it fills it); None where it has none, or several."""
+    begin = s.AcquireOp if end is s.CommitOp else s.WaitOp
+    uses = [use.operation for use in ring.uses if role_of(use.operation) is role]
+    takes = [op for op in uses if isinstance(op, begin)]
+    gives = [op for op in uses if isinstance(op, end)]
+    if len(takes) != 1 or len(gives) != 1 or gives[0].slot is not takes[0].slot:
+        return None
+    if takes[0].parent_block() is not gives[0].parent_block():
+        return None
+    return Item(takes[0], gives[0])
+
+
+def role_of(op: Operation) -> s.RoleOp | None:
+    """The role in which an operation stands."""
+    parent: Operation | None = op
+    while parent is not None and not isinstance(parent, s.RoleOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def run_alike(one: Block, two: Block) -> bool:
+    """Whether blocks of two roles run equally often and in the same order: they stand in the same nest of loops.
+
+    Loops over a schedule are the same by its name, counted loops by their bounds.
+    """
+    return counters_of(one, two) is not None
+
+
+def counters_of(one: Block, two: Block) -> dict[SSAValue, SSAValue] | None:
+    """The counters of the first block's loops and those of the second's that they equal; None where nests differ."""
+    first, second = _nest(one), _nest(two)
+    if first is None or second is None or len(first) != len(second):
+        return None
+    counters: dict[SSAValue, SSAValue] = {}
+    for a, b in zip(first, second, strict=True):
+        if not _heads(a, b, counters, frozenset()):
+            return None
+        counters.update(zip(_counted(a), _counted(b), strict=True))
+    return counters
+
+
+def _counted(loop: Loop) -> Sequence[SSAValue]:
+    count = len(loop.extents) if isinstance(loop, s.WorkLoopOp) else 1
+    return loop.body.block.args[:count]
+
+
+Pairs = frozenset[tuple[SSAValue, SSAValue]]
+
+
+def _heads(a: Loop, b: Loop, counters: dict[SSAValue, SSAValue], taken: Pairs) -> bool:
+    """Whether two loops turn equally often, over the same."""
+    if isinstance(a, s.WorkLoopOp) and isinstance(b, s.WorkLoopOp):
+        if a.schedule != b.schedule:
+            return False
+        heads = zip(a.extents, b.extents, strict=True)
+    elif isinstance(a, s.ForOp) and isinstance(b, s.ForOp):
+        heads = zip(a.operands[:3], b.operands[:3], strict=True)
+    else:
+        return False
+    return all(same(x, y, counters, taken) for x, y in heads)
+
+
+def _nest(block: Block) -> list[Loop] | None:
+    """The loops round a block in its role, outermost first; None where something else is round it."""
+    found: list[Loop] = []
+    parent = block.parent_op()
+    while isinstance(parent, s.WorkLoopOp | s.ForOp):
+        found.insert(0, parent)
+        parent = parent.parent_op()
+    return found if isinstance(parent, s.RoleOp) else None
+
+
+def same(
+    a: SSAValue,
+    b: SSAValue,
+    counters: dict[SSAValue, SSAValue] | None = None,
+    taken: Pairs = frozenset(),
+) -> bool:
+    """Whether two scalars are the same arithmetic on the same sizes, constants and corresponding counters of loops.
+
+    Values that loops carry are the same where they begin so, and a turn makes the same of the same: pairs in `taken`
+    are taken to be the same on the way round.
+    """
+    if a is b or (a, b) in taken:
+        return True
+    counters = {} if counters is None else counters
+    if isinstance(a, BlockArgument) or isinstance(b, BlockArgument):
+        return counters.get(a) is b or _carried_alike(_carried(a), _carried(b), counters, taken)
+    x, y = a.owner, b.owner
+    if isinstance(x, s.WorkLoopOp | s.ForOp):
+        return _carried_alike(_carried(a), _carried(b), counters, taken)
+    if isinstance(x, s.IfOp) and isinstance(y, s.IfOp):
+        return same(x.condition, y.condition, counters, taken) and all(
+            same(i, j, counters, taken)
+            for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
+        )
+    return (
+        isinstance(x, ConstOp | ArithOp)
+        and type(x) is type(y)
+        and x.properties == y.properties
+        and len(x.operands) == len(y.operands)
+        and all(same(i, j, counters, taken) for i, j in zip(x.operands, y.operands, strict=True))
+    )
+
+
+class Carried(NamedTuple):
+    """A value that a loop carries: before it, at the start of a turn, at its end."""
+
+    loop: Loop
+    init: SSAValue
+    turn: SSAValue
+    next: SSAValue
+
+
+def _carried(x: SSAValue) -> Carried | None:
+    """What a loop's result is, or the argument of its body."""
+    loop = x.block.parent_op() if isinstance(x, BlockArgument) else x.owner
+    if not isinstance(loop, s.WorkLoopOp | s.ForOp):
+        return None
+    args, last = loop.body.block.args, loop.body.block.last_op
+    first = len(args) - len(loop.results)
+    at = x.index - (first if isinstance(x, BlockArgument) else 0)  # type: ignore[attr-defined]
+    if at < 0 or last is None:
+        return None
+    return Carried(loop, loop.inits[at], args[first + at], last.operands[at])
+
+
+def _carried_alike(
+    a: Carried | None, b: Carried | None, counters: dict[SSAValue, SSAValue], taken: Pairs
+) -> bool:
+    if a is None or b is None or not _heads(a.loop, b.loop, counters, taken):
+        return False
+    inside = taken | {(a.turn, b.turn), *zip(_counted(a.loop), _counted(b.loop), strict=True)}
+    return same(a.init, b.init, counters, taken) and same(a.next, b.next, counters, inside)
+
+
+def _handed(op: s.IfOp, result: SSAValue) -> list[SSAValue]:
+    """What each side of a condition hands on as a result."""
+    at = op.results.index(result)  # type: ignore[arg-type]
+    return [r.block.last_op.operands[at] for r in op.regions if r.blocks]  # type: ignore[union-attr]
+
+
+def ancestor(op: Operation, block: Block) -> Operation | None:
+    """The operation of a block that `op` is or is in."""
+    found: Operation | None = op
+    while found is not None and found.parent_block() is not block:
+        found = found.parent_op()
+    return found
+
+
+def comes_before(first: Operation, second: Operation, block: Block) -> bool:
+    """Whether what stands in `first` is over when `second` begins, both in a block or in something in it."""
+    a, b = ancestor(first, block), ancestor(second, block)
+    if a is None or b is None or a is b:
+        return False
+    for op in block.ops:
+        if op is a:
+            return True
+        if op is b:
+            return False
+    return False

@@ -1,0 +1,66 @@
+"""Whether a kernel is done with its memory before the memory goes: what is asynchronous is complete when roles end.
+
+Shared memory is another CTA's as soon as this one ends, so a copy that still reads or writes it must have been awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkc.analysis.happens_before.automaton import PENDING
+from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.verdicts import Judge, Place, places
+from tkc.ir.isa.memory import Done, Space
+
+_AWAIT = {
+    Done.BULK_GROUP_READ: "wait for the role's stores at its end",
+    Done.WGMMA_GROUP: "wait for the products at the role's end",
+    Done.MBARRIER_TX: "wait for the barrier that the copy completes on",
+    Done.TCGEN05_COMMIT: "commit the products to a barrier and wait for it",
+    Done.CP_ASYNC_GROUP: "wait for the role's copies at its end",
+}
+
+
+def check_lifetimes(judge: Judge) -> Iterator[Finding]:
+    """Asynchronous accesses of this CTA's memory that may be under way when the roles have ended."""
+    for here in places(judge.graph).values():
+        for place in here:
+            access = place.access
+            if access.space not in (Space.SHARED, Space.TENSOR) or access.done not in _AWAIT:
+                continue
+            if place.node.role.copy:
+                continue
+            if not _over(judge, place):
+                event = place.event
+                yield Finding(
+                    "TK324",
+                    f"role {place.node.role.name} may end while {event.name} is under way; {_AWAIT[access.done]}",
+                    "in flight",
+                    event.op if event.op is not None else event,
+                    remedy=_AWAIT[access.done],
+                    roles=(place.node.role.name,),
+                )
+
+
+def _over(judge: Judge, place: Place) -> bool:
+    """Whether some role cannot end before the access is complete.
+
+    Roles of a ring handle the same items, so that the one that awaits an item ends after it.
+    """
+    reach = judge.reach(place)
+    while not _ends(judge, place, reach):
+        if not reach.advance():
+            return False
+    return True
+
+
+def _ends(judge: Judge, place: Place, reach: Reach) -> bool:
+    own = place.node.path
+    return any(
+        state.name not in PENDING
+        and (node.event is None or (position[-1][0] in own and position[-1][1] <= 0))
+        for node in (*judge.graph.end_of.values(), *judge.graph.waiting)
+        for (state, _), labels in reach.labels.get(node, {}).items()
+        for position in (x.position for x in labels)
+    )

@@ -1,0 +1,409 @@
+"""Whether a kernel's barriers keep their protocol: every phase can complete, and each wait means one phase.
+
+The order of accesses (`happens_before`) takes for granted that the wait for an item returns when that item is complete;
+here that is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+from tkc.analysis.happens_before.automaton import Part, within
+from tkc.analysis.happens_before.clocks import bound, shift
+from tkc.analysis.happens_before.events import (
+    Arrive,
+    Complete,
+    Event,
+    Meet,
+    Role,
+    Threads,
+    Wait,
+)
+from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_all, items_of
+from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.moments import after, finding_at, known_at
+from tkc.diagnostics import Severity
+
+
+def check_barriers(graph: Graph) -> list[Finding]:
+    """Barriers whose items cannot be followed, or whose phases cannot complete."""
+    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).findings()]
+
+
+def check_laps(graph: Graph) -> list[Finding]:
+    """Waits that may be two phases behind or ahead, of barriers that are right otherwise."""
+    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).laps()]
+
+
+def check_meetings(graph: Graph) -> list[Finding]:
+    """Barriers of threads that some of their threads do not reach, or that wait for another number of them."""
+    found: list[Finding] = []
+    met: dict[Hashable, dict[Role, Node]] = {}
+    for node in graph.nodes:
+        event = node.event
+        if event is None or not isinstance(event.act, Meet):
+            continue
+        if node.threads is not Threads.ALL and node.role.warps * 32 > _threads(node):
+            found.append(
+                finding_at(
+                    "TK316",
+                    node,
+                    f"{event.name} is a barrier of all threads of role {node.role.name}"
+                    f"{' or its warps' * (event.act.among == 'warp')}, but stands under a condition that only some of "
+                    "them meet",
+                )
+            )
+        if event.act.barrier is not None:
+            met.setdefault(event.act.barrier, {}).setdefault(node.role, node)
+    for roles in met.values():
+        first = next(iter(roles.values()))
+        assert first.event is not None
+        assert isinstance(first.event.act, Meet)
+        expected = first.event.act.count or 32 * sum(r.warps for r in graph.program.roles)
+        present = sum(32 * r.warps for r in roles)
+        if present != expected:
+            found.append(
+                finding_at(
+                    "TK305",
+                    first,
+                    f"{first.event.name} waits for {expected} threads, but {present} of the roles "
+                    f"{', '.join(r.name for r in roles)} come to it",
+                )
+            )
+    return found
+
+
+@dataclass(eq=False, slots=True)
+class RingProtocol:
+    """One barrier, or ring of barriers."""
+
+    graph: Graph
+    ring: Ring
+
+    def findings(self) -> Iterator[Finding]:
+        if not (self.ring.waits or self.ring.unknown or self.ring.copies or self.ring.arrivals):
+            return
+        if self.ring.unknown:
+            yield from self._unknown()
+            return
+        apart = list(self._clocks())
+        yield from apart
+        if all(f.severity is Severity.WARNING for f in apart):
+            yield from self._arrivals()
+
+    @property
+    def _name(self) -> str:
+        return self.ring.barrier.name
+
+    def _unknown(self) -> Iterator[Finding]:
+        for node in self.ring.unknown:
+            event = node.event
+            assert event is not None
+            if isinstance(event.act, Wait):
+                yield finding_at(
+                    "TK306", node,
+                    f"the phase that {event.name} waits for on {self._name} cannot be followed in role "
+                    f"{node.role.name}: slot and parity have to go on from item to item, for the kernel's whole life",
+                )  # fmt: skip
+            else:
+                yield finding_at(
+                    "TK305", node,
+                    f"which item of {self._name} {event.name} arrives at cannot be followed in role {node.role.name}: "
+                    "its slot has to go on from item to item, for the kernel's whole life",
+                )  # fmt: skip
+
+    def _sites(self) -> Iterator[Site]:
+        yield from self.ring.waits
+        yield from self.ring.copies
+        for sites in self.ring.arrivals.values():
+            yield from sites
+
+    def _clocks(self) -> Iterator[Finding]:
+        """All count items by one clock, at one rate."""
+        counted = [s for s in self._sites() if s.clock is not self.graph.kernel]
+        for site in counted[1:]:
+            if (site.clock, site.rate) != (counted[0].clock, counted[0].rate):
+                yield finding_at(
+                    "TK305", site.node,
+                    f"roles {counted[0].node.role.name} and {site.node.role.name} go through the items of {self._name} "
+                    "in loops of which nothing says that they turn equally often",
+                )  # fmt: skip
+                return
+        if counted and not counted[0].clock.agreed:
+            roles = list(dict.fromkeys(s.node.role.name for s in counted))
+            yield replace(
+                finding_at(
+                    "TK314", counted[0].node,
+                    f"roles {' and '.join(roles)} go through the items of {self._name} in loops of which nothing says "
+                    "that they turn equally often; if they do not, one of them waits for ever",
+                ),
+                severity=Severity.WARNING,
+            )  # fmt: skip
+
+    # Arrivals and bytes ----------------------------------------------------------------------------------------------
+
+    def _arrivals(self) -> Iterator[Finding]:
+        """Each item gets the arrivals that complete its phase, and the bytes that they announce."""
+        rate = max((s.rate for s in self._sites()), default=1)
+        kernel = [s for s in self._sites() if s.clock is self.graph.kernel]
+        if kernel and len(kernel) < len(list(self._sites())):
+            yield from self._prologue(kernel)
+            return
+        if kernel:
+            items = sorted(
+                {s.offset for s in kernel if not isinstance(_act(s), Wait)}
+                | {s.offset for s in self.ring.waits if s.offset >= 0}
+            )
+        else:
+            items = list(range(rate))
+        for site in (s for sites in self.ring.arrivals.values() for s in sites):
+            if site.every and site.offset >= rate:
+                yield finding_at(
+                    "TK305", site.node,
+                    f"the first items of {self._name} get no arrival: {_event(site).name} in role "
+                    f"{site.node.role.name} begins with item {site.offset}",
+                )  # fmt: skip
+                return
+        for item in items:
+            total, announced, names = 0, 0, list[str]()
+            for role, sites in self.ring.arrivals.items():
+                given = self._of_role(role, sites, item, rate)
+                if given is None:
+                    yield finding_at(
+                        "TK305", sites[0].node,
+                        f"role {role.name} does not arrive at every item of {self._name} equally often: the condition "
+                        f"round {_event(sites[0]).name} cannot be followed",
+                    )  # fmt: skip
+                    return
+                total += given[0]
+                announced += given[1]
+                names.append(f"{given[0]} by role {role.name}")
+            count = self.ring.barrier.count
+            if total != count:
+                node = self._first()
+                yield finding_at(
+                    "TK305", node,
+                    f"a phase of {self._name} needs {count} arrival{'s' * (count != 1)}, but an item gets {total}"
+                    + (f" ({', '.join(names)})" if names else ""),
+                )  # fmt: skip
+                return
+            yield from self._bytes(item, rate, announced)
+
+    def _first(self) -> Node:
+        """The node to show: an arrival, else a wait."""
+        for sites in self.ring.arrivals.values():
+            return sites[-1].node
+        return next(iter(self._sites())).node
+
+    def _matches(self, site: Site, item: int, rate: int) -> bool:
+        if site.clock is self.graph.kernel:
+            return site.offset == item
+        return (site.offset - item) % rate == 0
+
+    def _of_role(
+        self, role: Role, sites: list[Site], item: int, rate: int
+    ) -> tuple[int, int] | None:
+        """Arrivals and bytes that a role gives an item; None where that depends."""
+        mine = [s for s in sites if self._matches(s, item, rate)]
+        always = [s for s in mine if s.every]
+        rest = [s for s in mine if not s.every]
+        if any(s.offset < 0 for s in always):
+            return None
+        arrivals, announced = self._sum(always)
+        if rest:
+            cases = self.graph.cases(self._key(), role)
+            if cases is None:
+                return None
+            sums = {self._sum([s for s in case if s in rest]) for case in cases}
+            if len(sums) != 1:
+                return None
+            more = sums.pop()
+            arrivals, announced = arrivals + more[0], announced + more[1]
+        return arrivals, announced
+
+    def _key(self) -> Hashable:
+        return next(k for k, r in self.graph.rings.items() if r is self.ring)
+
+    def _sum(self, sites: list[Site]) -> tuple[int, int]:
+        arrivals = announced = 0
+        for site in sites:
+            act = _act(site)
+            assert isinstance(act, Arrive)
+            arrivals += act.count * _threads(site.node)
+            announced += act.bytes * _threads(site.node)
+        return arrivals, announced
+
+    def _bytes(self, item: int, rate: int, announced: int) -> Iterator[Finding]:
+        copies = [s for s in self.ring.copies if self._matches(s, item, rate)]
+        by_case: dict[object, int] = {}
+        always = 0
+        for site in copies:
+            act = _act(site)
+            assert isinstance(act, Complete)
+            if site.every:
+                always += act.bytes
+            else:
+                case = site.node.loops[-1] if site.node.loops else None
+                by_case[case] = by_case.get(case, 0) + act.bytes
+        received = {always + b for b in by_case.values()} or {always}
+        if received != {announced}:
+            told = " or ".join(f"{b:,}" for b in sorted(received))
+            node = copies[-1].node if copies else self._first()
+            yield finding_at(
+                "TK305", node,
+                f"an item of {self._name} announces {announced:,} bytes, but its copies bring {told}: "
+                "its phase cannot complete",
+            )  # fmt: skip
+
+    def _prologue(self, kernel: list[Site]) -> Iterator[Finding]:
+        """Items that the kernel handles before its loop: the loop has to go on where they end."""
+        node = kernel[0].node
+        yield finding_at(
+            "TK305", node,
+            f"{_event(kernel[0]).name} uses {self._name} outside the loop that goes through its items; "
+            "that is not followed",
+        )  # fmt: skip
+
+    # Laps ------------------------------------------------------------------------------------------------------------
+
+    def laps(self) -> Iterator[Finding]:
+        """A wait tells one phase from the next but one only where it can be neither two behind nor two ahead."""
+        depth = self.ring.barrier.depth
+        yield from self._early()
+        for wait in self.ring.waits:
+            if wait.clock is self.graph.kernel or wait.node.role.copy:
+                continue
+            if not self._waited_before(wait, depth):
+                yield finding_at(
+                    "TK306", wait.node,
+                    f"{_event(wait).name} in role {wait.node.role.name} does not wait for every phase of {self._name}: "
+                    "parity tells a phase only from the one before",
+                )  # fmt: skip
+                continue
+            if not self._awaited(wait, depth):
+                yield finding_at(
+                    "TK306", wait.node,
+                    f"{self._name} may complete its next phase before {_event(wait).name} in role "
+                    f"{wait.node.role.name} has seen this one: no arrival at the next round waits for it",
+                )  # fmt: skip
+
+    def _early(self) -> Iterator[Finding]:
+        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it."""
+        depth = self.ring.barrier.depth
+        for sites in self.ring.arrivals.values():
+            for site in sites:
+                if site.clock is self.graph.kernel or site.node.role.copy or not site.every:
+                    continue
+                if not any(
+                    self._follows(site, wait, depth) for wait in self.ring.waits
+                ) and not self._alone(site):
+                    yield finding_at(
+                        "TK306", site.node,
+                        f"{_event(site).name} in role {site.node.role.name} may arrive at {self._name} for the "
+                        "next round while this one is not complete: nothing before it waits for this one",
+                    )  # fmt: skip
+
+    def _follows(self, site: Site, wait: Site, depth: int) -> bool:
+        """Whether an arrival comes after the wait, by some thread, for the round before."""
+        if wait.clock is self.graph.kernel or (site.offset - wait.offset - depth) % site.rate:
+            return False
+        reach = after(self.graph, wait.node, any_thread=True)
+        while not self._later(reach, site, wait, depth):
+            if not reach.advance():
+                return False
+        return True
+
+    def _later(self, reach: Reach, site: Site, wait: Site, depth: int) -> bool:
+        return any(
+            bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset
+            <= wait.offset + depth
+            for _, position in known_at(reach, site.node)
+        )
+
+    def _alone(self, site: Site) -> bool:
+        """Whether one thread makes all arrivals of a barrier without bytes, so that each completes its phase."""
+        return not self.ring.copies and self.ring.barrier.count == 1 and _threads(site.node) == 1
+
+    def _waited_before(self, wait: Site, depth: int) -> bool:
+        """Whether the same threads have waited for the round before."""
+        for other in self.ring.waits:
+            same = other.node.role is wait.node.role and other.every
+            if (
+                same
+                and within(wait.node.threads, other.node.threads)
+                and (other.offset - wait.offset + depth) % wait.rate == 0
+            ):
+                return True
+        if wait.every:
+            return False
+        peers = [
+            o
+            for o in self.ring.waits
+            if o.node.role is wait.node.role and not o.every and o.offset == wait.offset
+        ]
+        return covers_all(peers) is not None and all(
+            within(wait.node.threads, o.node.threads) for o in peers
+        )
+
+    def _awaited(self, wait: Site, depth: int) -> bool:
+        """Whether some arrival that the next round of the slot needs comes after the wait."""
+        reach = after(self.graph, wait.node)
+        while not self._told(wait, depth, reach):
+            if not reach.advance():
+                return False
+        return True
+
+    def _told(self, wait: Site, depth: int, reach: Reach) -> bool:
+        for sites in self.ring.arrivals.values():
+            for site in sites:
+                if not site.every or (site.offset - wait.offset - depth) % site.rate:
+                    continue
+                for state, position in known_at(reach, site.node):
+                    if state.part == Part.FULL and site.node.threads is not Threads.SOME:
+                        d = bound(position, site.clock, wait.clock in wait.node.path)
+                        if d * site.rate + site.offset <= wait.offset + depth:
+                            return True
+                    elif within(reach.source.threads, state.who) and within(
+                        reach.source.threads, site.node.threads
+                    ):
+                        d = bound(position, site.clock, wait.clock in wait.node.path)
+                        if d * site.rate + site.offset <= wait.offset + depth:
+                            return True
+        return self._conditional(wait, depth, reach)
+
+    def _conditional(self, wait: Site, depth: int, reach: Reach) -> bool:
+        for role in self.ring.arrivals:
+            cases = self.graph.cases(self._key(), role)
+            if cases and all(self._comes_after(reach, wait, case, depth) for case in cases):
+                return True
+        return False
+
+    def _comes_after(self, reach: Reach, wait: Site, case: list[Site], depth: int) -> bool:
+        for site in case:
+            for _, position in known_at(reach, site.node):
+                items = items_of(position, site, site.clock in wait.node.path)
+                if items is None:
+                    continue
+                items = shift(items, 0 if site.after else site.offset)
+                if bound(items, site.clock, site.clock in wait.node.path) <= wait.offset + depth:
+                    return True
+        return False
+
+
+def _act(site: Site) -> object:
+    return _event(site).act
+
+
+def _event(site: Site) -> Event:
+    assert site.node.event is not None
+    return site.node.event
+
+
+def _threads(node: Node) -> int:
+    """How many threads execute a node; those that are not known count as none."""
+    return {
+        Threads.ONE: 1, Threads.WARP: 32, Threads.LANE: node.role.warps,
+        Threads.ALL: 32 * node.role.warps, Threads.SOME: 0,
+    }[node.threads]  # fmt: skip

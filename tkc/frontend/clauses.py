@@ -1,0 +1,100 @@
+"""Launch clauses: `persistent`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster's CTAs lie across."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tkc.frontend.syntax as S
+from tkc.diagnostics import nearest
+from tkc.frontend.program import Schedule
+from tkc.frontend.scope import Scope, listed, plural
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
+COMPILED = ("persistent", "pair", "cluster", "dependent")
+MOST_CTAS = 8
+"""CTAs of a cluster that every GPU takes (PTX: cluster dimensions)."""
+
+
+class Clauses:
+    """Reads launch statements. `said` are the clauses by name; `ctas` the CTAs of a cluster, 1 where there is none."""
+
+    def __init__(self, scope: Scope, values: Values) -> None:
+        self.scope = scope
+        self.values = values
+        self.said: dict[str, Span] = {}
+        self.ctas = 1
+
+    def read(self, s: S.Launch) -> None:
+        """Raises Failed where a number cannot be read; reports everything else."""
+        for clause in s.clauses:
+            head = clause.function if isinstance(clause, S.Call) else clause
+            name = head.text if isinstance(head, S.Name) else ""
+            if name not in LAUNCHES:
+                near = nearest(name, LAUNCHES) if name else None
+                hint = f"; did you mean `{near}`" if near else f"; there are {listed(LAUNCHES)}"
+                self.scope.error(
+                    "TK102", f"no launch clause `{name or 'of this form'}`{hint}", clause.span
+                )
+            elif name not in COMPILED:
+                self.scope.later(f"`launch {name}`", clause.span)
+            elif name in self.said:
+                before = self.scope.note("said here before", self.said[name])
+                self.scope.error("TK103", f"`launch {name}` is said twice", clause.span, before)
+            elif self._takes(name, clause):
+                self.said[name] = clause.span
+        if "pair" in self.said and "cluster" in self.said:
+            self.scope.later("a cluster of pairs: a pair is a cluster of two", self.said["cluster"])
+
+    def _takes(self, name: str, clause: S.Expression) -> bool:
+        """Whether a clause has the values that belong to it."""
+        given = clause.arguments if isinstance(clause, S.Call) else ()
+        if name != "cluster":
+            if isinstance(clause, S.Call):
+                self.scope.error("TK116", f"`launch {name}` takes no values", clause.span)
+            return not isinstance(clause, S.Call)
+        options = [a.name for a in given if a.name is not None]
+        if options:
+            self.scope.later(f"`launch cluster` with `{options[0].text}`", options[0].span)
+            return True
+        if len(given) != 1:
+            self.scope.error(
+                "TK116", "`launch cluster(n)` takes the number of CTAs of a cluster", clause.span
+            )
+            return False
+        self.ctas = self.values.number(given[0].value, "the number of CTAs of a cluster")
+        if self.ctas > MOST_CTAS:
+            self.scope.error(
+                "TK120",
+                f"a cluster of {plural(self.ctas, 'CTA')}: it has 1 to {MOST_CTAS}",
+                given[0].value.span,
+            )
+            self.ctas = 1
+        return True
+
+    def place(self, schedule: Schedule) -> Schedule:
+        """The schedule with the axis that a cluster's CTAs lie across: the last but one of several, unless it says."""
+        if self.ctas == 1:
+            return schedule._replace(across=None)
+        blocks = [i for i, axis in enumerate(schedule.axes) if not axis.single]
+        if not blocks:
+            self.scope.later(
+                f"a cluster across single elements: schedule {schedule.name} has no axis of `blocks`",
+                schedule.span,
+            )
+            return schedule
+        return schedule._replace(across=blocks[-2:][0]) if schedule.across is None else schedule
+
+    def multicast(self, span: Span) -> bool:
+        """Whether a copy that says `multicast` is one of a cluster."""
+        if "cluster" not in self.said:
+            told = (
+                "a pair shares its operands by itself: `multicast` is for `launch cluster(n)`"
+                if "pair" in self.said
+                else "`multicast` needs CTAs that it serves: `launch cluster(n)`"
+            )
+            self.scope.error("TK106", told, span)
+        return self.ctas > 1

@@ -1,0 +1,134 @@
+"""Single elements of tensors and of shared vectors: plain loads and stores, ordered ones, atomics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tkc.frontend.explicit_program as X
+import tkc.frontend.integers as N
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import I32
+from tkc.frontend.program import Scalar, Slice
+from tkc.frontend.scope import Int, listed, plural
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+F32 = Scalar("f32")
+TYPES = {"f32": F32, "i32": I32}
+"""Dtypes of elements that a thread holds as a number."""
+
+LOADS = ("relaxed", "acquire", "volatile")
+STORES = ("relaxed", "release", "volatile")
+UPDATES = ("relaxed", "acquire", "release", "acq_rel")
+SCOPES = ("cta", "cluster", "gpu", "sys")
+
+ATOMICS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "atomic_add": (1, ("f32", "i32")),
+    "atomic_min": (1, ("i32",)),
+    "atomic_max": (1, ("i32",)),
+    "atomic_and": (1, ("i32",)),
+    "atomic_or": (1, ("i32",)),
+    "atomic_xor": (1, ("i32",)),
+    "atomic_exch": (1, ("i32",)),
+    "atomic_cas": (2, ("i32",)),
+}
+"""Atomic updates: how many values each takes beside the element, and of which dtypes (PTX: atom)."""
+
+
+def is_element(x: Any) -> bool:
+    return isinstance(x, X.Spot) or (isinstance(x, Slice) and not x.shape)
+
+
+def spot(values: Values, place: X.Place, e: S.Index) -> X.Spot:
+    """`v[slot][i]`: an element of a shared vector."""
+    tile = place.tile
+    if tile.accumulator or len(tile.shape) != 1:
+        values.later(f"an element of {describe(place)}: those of shared vectors are", e.span)
+    if len(e.arguments) != 1 or e.arguments[0].name is not None:
+        values.fail("TK116", f"{describe(place)} has one axis, and its element one index", e.span)
+    at = e.arguments[0].value
+    index = values.evaluate(at)
+    if isinstance(index, Int) and isinstance(index.size, int):
+        if not 0 <= index.size < tile.shape[0]:
+            told = f"element {index.size} lies outside {tile.name}, which has {tile.shape[0]}"
+            values.fail("TK104", told, at.span)
+    return X.Spot(place, N.as_integer(values, index, at.span, "an index"), tile.dtype, e.span)
+
+
+def load(values: Values, of: X.Spot | Slice, e: S.Call) -> X.Element:
+    """`read(X[i, j])`, `read(v[slot][i], acquire, gpu)`."""
+    sem, scope = _order(values, of, e.arguments[1:], LOADS)
+    return X.Element(of, sem, scope, _type(values, of), e.span)
+
+
+def store(values: Values, s: S.Copy, target: X.Spot | Slice) -> X.StoreElement:
+    """`Y[i] <- x`, `v[slot][i] <- x, release`."""
+    value = values.evaluate(s.source)
+    given = _as(values, value, s.source.span, _type(values, target))
+    options = tuple(S.Argument(None, hint) for hint in s.hints)
+    sem, scope = _order(values, target, options, STORES)
+    return X.StoreElement(target, given, sem, scope, s.span)
+
+
+def atomic(values: Values, name: str, e: S.Call) -> X.Atomic:
+    """`atomic_add(X[i], 1, acq_rel, gpu)`: the value that was there."""
+    count, dtypes = ATOMICS[name]
+    if len(e.arguments) <= count:
+        told = f"`{name}` takes an element and {plural(count, 'value')}"
+        values.fail("TK116", told, e.span)
+    first, *rest = e.arguments
+    of = values.evaluate(first.value)
+    if not is_element(of):
+        told = f"`{name}` is of an element of a tensor or a shared vector, not of {describe(of)}"
+        values.fail("TK106", told, first.value.span)
+    type = _type(values, of)
+    if of.dtype not in dtypes:
+        values.fail(
+            "TK105", f"`{name}` is of {listed(dtypes)}, not of {of.dtype}", first.value.span
+        )
+    given = [_as(values, values.evaluate(a.value), a.value.span, type) for a in rest[:count]]
+    sem, scope = _order(values, of, tuple(rest[count:]), UPDATES)
+    return X.Atomic(name.removeprefix("atomic_"), of, tuple(given), sem, scope, type, e.span)
+
+
+def _type(values: Values, of: X.Spot | Slice) -> Scalar:
+    if of.dtype not in TYPES:
+        values.later(f"an element of {of.dtype} as a number: those of {listed(TYPES)} are", of.span)
+    return TYPES[of.dtype]
+
+
+def _as(values: Values, x: Any, span: Span, type: Scalar) -> P.Value:
+    if type == I32:
+        return N.as_integer(values, x, span)
+    value = values.as_value(x, span)
+    if value.type != F32:
+        values.fail("TK105", f"expected an f32 number, not {describe(value)}", span)
+    return value
+
+
+def _order(
+    values: Values, of: X.Spot | Slice, options: tuple[S.Argument, ...], known: tuple[str, ...]
+) -> tuple[str, str]:
+    """The order and the scope that an access asks for; with an order, the scope is the GPU or, in shared memory, the
+    CTA where it says none."""
+    sem = scope = ""
+    for option in options:
+        word = option.value.text if isinstance(option.value, S.Name) and not option.name else ""
+        if word in known and not sem:
+            sem = word
+        elif word in SCOPES and not scope:
+            scope = word
+        else:
+            told = (
+                f"an access has one order, of {listed(known)}, and one scope, of {listed(SCOPES)}"
+            )
+            values.fail("TK102", told, option.value.span)
+    if (scope and not sem) or (sem == "volatile" and scope):
+        values.fail("TK116", f"a scope goes with an order: {listed(known)}", options[0].value.span)
+    if sem and sem != "volatile" and not scope:
+        scope = "cta" if isinstance(of, X.Spot) else "gpu"
+    return sem, scope

@@ -1,0 +1,327 @@
+"""The checked program of explicit synchronisation: places in rings, integers of registers, commands, conditions."""
+
+from typing import NamedTuple
+
+from tkc.frontend.program import Body, Regs, Scalar, Slice, Tile, Value
+from tkc.frontend.sizes import Size
+from tkc.frontend.syntax import Span
+
+I32, I1 = Scalar("i32"), Scalar("i1")
+
+IDENTITIES = ("lane", "warp", "thread", "rank", "unit", "units")
+"""Names of what a thread and its CTA are; plain names, which a program may give another meaning."""
+
+# --- declarations and places ---
+
+
+class Barrier(NamedTuple):
+    """`barrier full * STAGES, count = 1`."""
+
+    name: str
+    depth: int
+    count: int
+    span: Span
+
+
+class Entry(NamedTuple):
+    """`full[slot]`."""
+
+    barrier: Barrier
+    index: Value
+    span: Span
+
+
+class Place(NamedTuple):
+    """`a[slot]`, and with `transposed` `a[slot].T`."""
+
+    tile: Tile
+    index: Value
+    transposed: bool
+    span: Span
+
+
+class Part(NamedTuple):
+    """`n.part(i, count)` of the block variable `block`."""
+
+    block: str
+    index: Value
+    count: int
+    size: int
+    extent: Size
+    span: Span
+
+
+# --- values ---
+
+
+class Number(NamedTuple):
+    """An integer expression as a register value."""
+
+    size: Size
+    span: Span
+    type: Scalar = I32
+
+
+class Identity(NamedTuple):
+    """`lane`, `warp`, `thread`, and the CTA's `rank`, `unit` and `units`."""
+
+    which: str
+    span: Span
+    type: Scalar = I32
+
+
+class BlockNumber(NamedTuple):
+    """`k.index`."""
+
+    block: str
+    span: Span
+    type: Scalar = I32
+
+
+class ReadPlace(NamedTuple):
+    """`read(d[i])`; `read(d[i], first, count)` for some columns; zero where a `nonzero` does not hold."""
+
+    place: Place
+    column: Value | None
+    nonzero: Value | None
+    type: Regs
+    span: Span
+
+
+class Spot(NamedTuple):
+    """`v[slot][i]`: an element of a shared vector."""
+
+    place: Place
+    index: Value
+    dtype: str
+    span: Span
+
+
+class Element(NamedTuple):
+    """`read(X[i, j], acquire, gpu)`, as a number."""
+
+    of: Spot | Slice
+    sem: str
+    scope: str
+    type: Scalar
+    span: Span
+
+
+class Atomic(NamedTuple):
+    """`atomic_add(X[i], 1)`: the value that was there."""
+
+    kind: str
+    of: Spot | Slice
+    given: tuple[Value, ...]
+    sem: str
+    scope: str
+    type: Scalar
+    span: Span
+
+
+class Choose(NamedTuple):
+    """`x if p else y` of numbers, where a side reads memory: it does so only where it is chosen."""
+
+    condition: Value
+    then: Value
+    otherwise: Value
+    type: Scalar
+    span: Span
+
+
+def accesses(x: object) -> bool:
+    """Whether a value reads memory, or updates it."""
+    if isinstance(x, Element | Atomic):
+        return True
+    return isinstance(x, tuple) and not isinstance(x, Span | Tile) and any(map(accesses, x))
+
+
+# --- statements ---
+
+
+class StoreElement(NamedTuple):
+    """`Y[i] <- x, release, gpu`."""
+
+    of: Spot | Slice
+    value: Value
+    sem: str
+    scope: str
+    span: Span
+
+
+class Do(NamedTuple):
+    """A value for what it does alone."""
+
+    value: Atomic
+    span: Span
+
+
+class Wait(NamedTuple):
+    entry: Entry
+    parity: Value
+    sem: str
+    scope: str
+    by: str
+    span: Span
+
+
+class Arrive(NamedTuple):
+    """`arrive full[slot], count, at = rank`; of a barrier of this CTA where there is no rank."""
+
+    entry: Entry
+    count: int
+    by: str
+    rank: Value | None
+    sem: str
+    scope: str
+    span: Span
+
+
+class Expect(NamedTuple):
+    entry: Entry
+    bytes: int
+    rank: Value | None
+    span: Span
+
+
+class Load(NamedTuple):
+    destination: Place
+    source: Slice
+    entry: Entry
+    hint: str
+    bulk: bool
+    mask: Value | None
+    rank: Value | None
+    span: Span
+
+
+class Store(NamedTuple):
+    destination: Slice
+    source: Place
+    reduce: str
+    hint: str
+    bulk: bool
+    span: Span
+
+
+class Prefetch(NamedTuple):
+    source: Slice
+    hint: str
+    span: Span
+
+
+class Fill(NamedTuple):
+    """`c[s] <- bf16(x)`."""
+
+    destination: Place
+    source: Value
+    span: Span
+
+
+class CommitEntry(NamedTuple):
+    """`commit full[slot]`, of every CTA of a mask where there is one."""
+
+    entry: Entry
+    mask: Value | None
+    span: Span
+
+
+class Group(NamedTuple):
+    """`commit stores`, `wait stores <= 1, read`, `commit products`, `wait products <= 0`, `fence products`."""
+
+    what: str
+    pending: int
+    read: bool
+    span: Span
+
+
+class Fence(NamedTuple):
+    """`kind` is proxy, tcgen05, or a semantic; `of` its space, side or scope as PTX spells it."""
+
+    kind: str
+    of: str
+    by: str
+    span: Span
+
+
+class Sync(NamedTuple):
+    """`sync role`, `sync warp`, `sync cta`, `sync 3, 128`, and, which `waits` for nobody, `arrive 3, 128`."""
+
+    what: str
+    number: int
+    threads: int
+    waits: bool
+    span: Span
+
+
+class ClusterBarrier(NamedTuple):
+    """`sync cluster`, `arrive cluster`, `wait cluster`, as `does` says."""
+
+    does: str
+    sem: str
+    span: Span
+
+
+class Grid(NamedTuple):
+    """`wait pdl` for the grids before this one, `arrive pdl` for those after it."""
+
+    does: str
+    by: str
+    span: Span
+
+
+class Product(NamedTuple):
+    """`mma d[i] += a[slot] @ b[slot].T, keep`; `scales` are those of block-scaled operands."""
+
+    d: Place
+    a: Place
+    b: Place
+    keep: Value | None
+    pair: bool
+    span: Span
+    scales: tuple[Place, Place] | None = None
+
+
+class CopyPlaces(NamedTuple):
+    """`copy sa[slot] <- a[slot].scales`."""
+
+    destination: Place
+    source: Place
+    pair: bool
+    span: Span
+
+
+class Registers(NamedTuple):
+    action: str
+    count: int
+    span: Span
+
+
+class Elect(NamedTuple):
+    scope: str
+    body: Body
+    span: Span
+
+
+class If(NamedTuple):
+    condition: Value
+    then: Body
+    otherwise: Body
+    span: Span
+
+
+class While(NamedTuple):
+    condition: Value
+    body: Body
+    span: Span
+
+
+class Range(NamedTuple):
+    """`for i in range(lower, upper, step)`."""
+
+    variable: str
+    lower: Value
+    upper: Value
+    step: Value
+    body: Body
+    span: Span

@@ -1,0 +1,179 @@
+"""Integers and conditions that are known only as a kernel runs: register scalars, identities, comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import tkc.frontend.conditions as C
+import tkc.frontend.explicit_program as X
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.conditions import Condition, Test
+from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import I1, I32, Number
+from tkc.frontend.scope import Block, Failed, Index, Int
+from tkc.frontend.sizes import NoValue, combine
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+SIGNS = {
+    "+": "add", "-": "sub", "*": "mul", "//": "div", "%": "mod", "^": "xor", "&": "and", "<<": "shl", ">>": "shr",
+}  # fmt: skip
+"""`//` and `%` are of non-negative integers, as `stage.arith` says."""
+
+COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+JOINS = ("and", "or")
+F32 = P.Scalar("f32")
+
+VALUES = (
+    P.Given, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber, X.Element, X.Atomic,
+    X.Choose,
+)  # fmt: skip
+
+
+def of_type(x: Any, type: P.Scalar) -> bool:
+    return isinstance(x, VALUES) and x.type == type
+
+
+def is_integer(x: Any) -> bool:
+    """An integer, whether known before the kernel runs or not."""
+    return isinstance(x, Int | Index) or of_type(x, I32)
+
+
+def as_integer(values: Values, x: Any, span: Span, what: str = "an integer") -> P.Value:
+    """The register value of an integer."""
+    if isinstance(x, Int):
+        return Number(x.size, span)
+    if isinstance(x, Index):
+        return P.Variable(x.name, I32, span)
+    if of_type(x, I32):
+        return x
+    _fail(values, x, span, what)
+
+
+def as_condition(values: Values, x: Any, span: Span) -> P.Value:
+    """A condition as a register value."""
+    if isinstance(x, Condition):
+        return _tested(x.test, span)
+    if of_type(x, I1):
+        return x
+    _fail(values, x, span, "a condition, such as `i < n`")
+
+
+def _tested(test: Test, span: Span) -> P.Value:
+    """What only the launch knows, told by the kernel from its sizes."""
+    if isinstance(test, bool):
+        return P.Apply("eq", (Number(0, span), Number(0 if test else 1, span)), I1, span)
+    kind, *parts = test
+    if kind in ("lt", "eq"):
+        return P.Apply(kind, (Number(parts[0], span), Number(parts[1], span)), I1, span)
+    of = tuple(_tested(part, span) for part in parts)
+    return _not(of[0], span) if kind == "not" else P.Apply(kind, of, I1, span)
+
+
+def _not(x: P.Value, span: Span) -> P.Value:
+    return P.Apply("xor", (x, _tested(True, span)), I1, span)
+
+
+def _fail(values: Values, x: Any, span: Span, wanted: str) -> NoReturn:
+    values.scope.error("TK106", f"expected {wanted}, not {describe(x)}", span)
+    raise Failed
+
+
+def operate(
+    values: Values, sign: str, left: Any, at_left: Span, right: Any, at_right: Span, span: Span
+) -> P.Value | Int | None:
+    """`left sign right` where it is of integers, one of which only the kernel knows; None where it is not."""
+    bits = sign in ("^", "&", "<<", ">>")
+    known = isinstance(left, Int) and isinstance(right, Int)
+    if not (bits or (not known and is_integer(left) and is_integer(right))):
+        return None
+    a, b = (
+        as_integer(values, x, at, f"integers beside `{sign}`")
+        for x, at in ((left, at_left), (right, at_right))
+    )
+    if sign not in SIGNS:
+        _fail(values, left, span, f"an operator of integers, not `{sign}`")
+    return P.Apply(SIGNS[sign], (a, b), I32, span)
+
+
+def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P.Value:
+    """`i < n`."""
+    if isinstance(left, Int) and isinstance(right, Int):
+        return Condition(C.compare(e.operator, left.size, right.size), e.span)
+    if is_integer(left) or is_integer(right):
+        both = (as_integer(values, left, e.left.span), as_integer(values, right, e.right.span))
+    else:
+        both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
+        if any(x.type != F32 for x in both):
+            values.later("a comparison of register tiles", e.span)
+        if all(isinstance(x, P.Constant) for x in both):
+            values.later("conditions on anything but integers", e.span)
+    return P.Apply(COMPARISONS[e.operator], both, I1, e.span)
+
+
+def join(values: Values, e: S.Binary) -> Condition | P.Value:
+    """`p and q`, `p or q`."""
+    left, right = values.both(e.left, e.right)
+    if isinstance(left, Condition) and isinstance(right, Condition):
+        return Condition(C.join(e.operator, left.test, right.test), e.span)
+    sides = (as_condition(values, left, e.left.span), as_condition(values, right, e.right.span))
+    if X.accesses(sides[1]):
+        known = _tested(e.operator == "or", e.span)
+        rest = (sides[1], known) if e.operator == "and" else (known, sides[1])
+        return X.Choose(sides[0], *rest, I1, e.span)
+    return P.Apply(e.operator, sides, I1, e.span)
+
+
+def negate(values: Values, e: S.Unary) -> Condition | P.Value:
+    """`not p`."""
+    x = values.evaluate(e.operand)
+    if isinstance(x, Condition):
+        return Condition(C.negate(x.test), e.span)
+    return _not(as_condition(values, x, e.operand.span), e.span)
+
+
+def choose(values: Values, e: S.Choice) -> Any:
+    """`x if p else y` of scalars, or of columns read from an accumulator and 0; None where it is of something else."""
+    known = values.evaluate(e.condition)
+    if isinstance(known, Condition) and isinstance(known.test, bool):
+        return values.evaluate(e.then if known.test else e.otherwise)
+    condition = as_condition(values, known, e.condition.span)
+    then, otherwise = values.both(e.then, e.otherwise)
+    if isinstance(then, X.ReadPlace) and isinstance(otherwise, Int) and otherwise.size == 0:
+        return then._replace(nonzero=condition)
+    if is_integer(then) and is_integer(otherwise):
+        a, b = (
+            as_integer(values, x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise))
+        )
+        return _either(condition, a, b, e.span)
+    a, b = (values.as_value(x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise)))
+    if a.type == b.type == F32:
+        return _either(condition, a, b, e.span)
+    return None
+
+
+def _either(condition: P.Value, then: P.Value, otherwise: P.Value, span: Span) -> P.Value:
+    """One of two numbers; both are made where that does nothing else."""
+    if X.accesses((then, otherwise)):
+        return X.Choose(condition, then, otherwise, then.type, span)
+    return P.Apply("select", (condition, then, otherwise), then.type, span)
+
+
+def of_block(values: Values, block: Block, name: str, span: Span) -> P.Value | None:
+    """`k.index`, `k.first`, `k.last`; None where a block has no such part."""
+    number = X.BlockNumber(block.name, span)
+    if name == "index":
+        return number
+    if name == "first":
+        return P.Apply("eq", (number, Number(0, span)), I1, span)
+    if name == "last":
+        try:
+            last = combine("sub", combine("cdiv", block.axis.extent, block.axis.size), 1)
+        except NoValue as e:
+            values.scope.error("TK117", str(e), span)
+            raise Failed from None
+        return P.Apply("eq", (number, Number(last, span)), I1, span)
+    return None

@@ -1,0 +1,128 @@
+"""Slots, parts of blocks and columns: what explicit code says of tiles, beside the names that values.py knows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import tkc.frontend.explicit_program as X
+import tkc.frontend.integers as N
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.describe import describe
+from tkc.frontend.program import Regs, Tile, Transposed
+from tkc.frontend.scope import Block, Int, plural
+from tkc.frontend.syntax import Span
+from tkc.ir.tile.types import DTYPES
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+
+def slot(values: Values, ring: Tile | X.Barrier, e: S.Index) -> X.Place | X.Entry:
+    """`a[slot]`, `full[slot]`."""
+    if len(e.arguments) != 1 or e.arguments[0].name is not None:
+        values.fail("TK116", f"{describe(ring)} takes one index, its slot", e.span)
+    value = e.arguments[0].value
+    return place(values, ring, values.evaluate(value), value.span, e.span)
+
+
+def alone(values: Values, x: Any, span: Span) -> Any:
+    """A tile of one slot that no pipe carries names the slot by itself."""
+    if isinstance(x, Tile) and x.depth == 1 and x.name not in values.scope.pipe_of:
+        return x if values.scope.broken else place(values, x, Int(0, span), span, span)
+    if isinstance(x, Transposed):
+        inner = alone(values, x.tile, span)
+        return inner._replace(transposed=True) if isinstance(inner, X.Place) else x
+    return x
+
+
+def place(
+    values: Values, ring: Tile | X.Barrier, index: Any, at: Span, span: Span
+) -> X.Place | X.Entry:
+    """A slot of a ring that no pipe carries, or one of several barriers."""
+    given = N.as_integer(values, index, at, "a slot's number")
+    if isinstance(index, Int) and isinstance(index.size, int):
+        if not 0 <= index.size < ring.depth:
+            slots = plural(ring.depth, "slot")
+            values.fail(
+                "TK104",
+                f"slot {index.size} lies outside {describe(ring)}, which has {slots}",
+                at,
+            )
+    if isinstance(ring, X.Barrier):
+        return X.Entry(ring, given, span)
+    if ring.name in values.scope.pipe_of:
+        pipe = values.scope.pipe_of[ring.name]
+        values.fail(
+            "TK108",
+            f"`{ring.name}` rides in pipe {pipe.name}, which numbers its slots: a put or get opens one",
+            span,
+            values.scope.note(f"pipe {pipe.name}: {values.scope.ends(pipe)}", pipe.span),
+        )
+    return X.Place(ring, given, False, span)
+
+
+def part(values: Values, e: S.Call, of: S.Attribute) -> Block | X.Part:
+    """`m.part(i, n)`: the i-th n-th of a block, whose number may be known only as the kernel runs."""
+    block = values.evaluate(of.base)
+    if not isinstance(block, Block):
+        values.fail("TK106", f"`.part` is of blocks, not of {describe(block)}", e.span)
+    if len(e.arguments) != 2 or any(a.name for a in e.arguments):
+        values.fail("TK116", "`.part` takes two numbers: which part, of how many", e.span)
+    which, of_many = (a.value for a in e.arguments)
+    found = values.evaluate(which)
+    count = values.number(of_many, "the count of parts")
+    size = block.axis.size
+    if size % count:
+        values.fail("TK117", f"block {block.name} of {size} has no {count} equal parts", e.span)
+    before, all_before = block.part or (0, 1)
+    if isinstance(found, Int):
+        index = values.number(which, "the number of a part", 0)
+        if index >= count:
+            told = f"block {block.name} of {size} has no part {index} of {count}"
+            values.fail("TK117", told, e.span)
+        axis = block.axis._replace(size=size // count)
+        return Block(block.name, axis, e.span, (before * count + index, all_before * count))
+    given = N.as_integer(values, found, which.span, "a part's number")
+    if before:
+        given = P.Apply("add", (given, X.Number(before * count, e.span)), X.I32, e.span)
+    return X.Part(block.name, given, all_before * count, size // count, block.axis.extent, e.span)
+
+
+def slot_bytes(values: Values, e: S.Call) -> Int:
+    """`bytes(a, b)`: of one slot of each."""
+    total = 0
+    for argument in e.arguments:
+        x = values.evaluate(argument.value)
+        tile = x.tile if isinstance(x, X.Place) else x
+        if not isinstance(tile, Tile) or tile.accumulator:
+            told = f"`bytes` is of shared tiles, not of {describe(x)}"
+            values.fail("TK106", told, argument.value.span)
+        total += math.prod(tile.shape) * DTYPES[tile.dtype].bits // 8
+        if tile.scale is not None:
+            dtype, block = tile.scale
+            total += math.prod(tile.shape) // block * DTYPES[dtype].bits // 8
+    return Int(total, e.span)
+
+
+def read_columns(values: Values, place: Any, e: S.Call) -> X.ReadPlace:
+    """`read(d[i], first, count)`."""
+    whole, first, many = (a.value for a in e.arguments)
+    if not isinstance(place, X.Place):
+        told = f"columns are read of a slot such as `d[i]`, not of {describe(place)}"
+        values.fail("TK106", told, whole.span)
+    if place.tile.scale is not None:
+        told = f"reading {describe(place)}, which is block-scaled, into registers"
+        values.later(told, e.span)
+    count = values.number(many, "the number of columns")
+    *rows, width = place.tile.shape
+    column = values.evaluate(first)
+    start = column.size if isinstance(column, Int) and isinstance(column.size, int) else 0
+    if start < 0 or start + count > width:
+        told = (
+            f"columns {start} to {start + count} lie outside {place.tile.name}, which has {width}"
+        )
+        values.fail("TK104", told, e.span)
+    at = N.as_integer(values, column, first.span, "a column's number")
+    return X.ReadPlace(place, at, None, Regs(place.tile.dtype, (*rows, count)), e.span)

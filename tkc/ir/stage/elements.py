@@ -1,0 +1,107 @@
+"""Accesses of single elements of tensors and shared vectors, by each thread that comes to them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xdsl.dialects.builtin import StringAttr, f32, i32
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    EqAttrConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from tkc.ir.effects import Effects
+from tkc.ir.isa.memory import Kind, Space, Touch
+from tkc.ir.stage.structure import By, StageOp
+from tkc.ir.stage.types import BufferType
+from tkc.ir.tile.types import SharedType, TensorType
+
+READ = Touch(Kind.READ, "place", Space.GENERIC)
+WRITE = Touch(Kind.WRITE, "place", Space.GENERIC)
+NUMBER = EqAttrConstraint(f32) | EqAttrConstraint(i32)
+PLACE = TensorType | BufferType | SharedType
+"""A tensor; a buffer, whose first index is the slot; at the tile level a slot."""
+
+
+class ElementOp(StageOp):
+    """`strong`: two such accesses of one place are no race (PTX 8.7, morally strong)."""
+
+    @property
+    def strong(self) -> bool:
+        return "sem" in self.properties
+
+
+@irdl_op_definition
+class LoadElementOp(ElementOp):
+    """The element at `indices`; `sem` and `scope` as PTX spells them, weak where there are none."""
+
+    name = "stage.load_element"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    place = operand_def(PLACE)
+    indices = var_operand_def(i32)
+    sem = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
+    value = result_def(NUMBER)
+    traits = traits_def(Effects(READ))
+
+
+@irdl_op_definition
+class StoreElementOp(ElementOp):
+    """`source` becomes the element at `indices`; `sem` and `scope` as in a load."""
+
+    name = "stage.store_element"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(NUMBER)
+    place = operand_def(PLACE)
+    indices = var_operand_def(i32)
+    sem = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
+    traits = traits_def(Effects(WRITE))
+
+
+@irdl_op_definition
+class AtomicOp(ElementOp):
+    """Updates the element at `indices` by `kind` in one step; its value is what was there.
+
+    `cas` takes the value that it compares with and the new one.
+    """
+
+    name = "stage.atomic"
+    KINDS: ClassVar[dict[str, int]] = {
+        "add": 1, "min": 1, "max": 1, "and": 1, "or": 1, "xor": 1, "exch": 1, "cas": 2,
+    }  # fmt: skip
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    place = operand_def(PLACE)
+    given = var_operand_def(NUMBER)
+    indices = var_operand_def(i32)
+    kind = prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
+    value = result_def(NUMBER)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Effects(READ, WRITE))
+
+    @property
+    def strong(self) -> bool:
+        return True
+
+    def verify_(self) -> None:
+        count = self.KINDS.get(self.kind.data)
+        if count is None:
+            raise VerifyException(f"no atomic {self.kind.data!r}; one of {', '.join(self.KINDS)}")
+        if count != len(self.given):
+            raise VerifyException(f"{self.kind.data} takes {count} values, not {len(self.given)}")
+
+
+ELEMENTS = (LoadElementOp, StoreElementOp, AtomicOp)

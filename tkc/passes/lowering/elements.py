@@ -1,0 +1,73 @@
+"""Single elements: their addresses, loads and stores in an order, atomic updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.ptx.emit import At
+from tkc.ir.stage import elements as el
+from tkc.ir.stage.types import BufferType
+from tkc.ir.tile.types import TensorType
+from tkc.passes.lowering.state import Kernel, lowers
+from tkc.passes.lowering.vectors import Line
+
+ATOMIC_TYPES = {"add": ".s32", "min": ".s32", "max": ".s32"}
+"""The type of an update of i32; of bits where it is not listed. An f32 is added as one."""
+
+
+def _where(k: Kernel, op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> tuple[str, At]:
+    """The space and the address of an element."""
+    if isinstance(op.place.type, TensorType):
+        indices = [k.register(i) for i in op.indices]
+        line = Line(k, op.place, len(indices) - 1, indices)
+        return ".global", At(line.at(indices[-1]), 0)
+    type = op.place.type
+    assert isinstance(type, BufferType)
+    slot, index = op.indices
+    start = k.slot_address(op.place, slot)
+    moved = k.mul(k.number(index), DTYPES[type.dtype.data].bits // 8)
+    return ".shared::cta", k.at(start.base, start.offset, moved)
+
+
+def _order(op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> list[str]:
+    return [f".{word.data}" for word in (op.sem, op.scope) if word is not None]
+
+
+def _type(value: SSAValue) -> str:
+    return ".f32" if value.type == f32 else ".b32"
+
+
+@lowers(el.LoadElementOp)
+def load(k: Kernel, op: el.LoadElementOp) -> None:
+    space, place = _where(k, op)
+    k.values[op.value] = k.emit("ld", *_order(op), space, _type(op.value), place)
+
+
+@lowers(el.StoreElementOp)
+def store(k: Kernel, op: el.StoreElementOp) -> None:
+    space, place = _where(k, op)
+    k.emit("st", *_order(op), space, _type(op.source), place, k.register(op.source))
+
+
+@lowers(el.AtomicOp)
+def atomic(k: Kernel, op: el.AtomicOp) -> None:
+    """An update whose answer nobody uses is `red`, where there is such a one."""
+    space, place = _where(k, op)
+    at: Any = At(k.emit("add", ".u32", place.base, place.offset), 0) if place.offset else place
+    kind, order = op.kind.data, _order(op)
+    given = [k.register(v) for v in op.given]
+    if kind in ("exch", "cas"):
+        k.values[op.value] = k.emit(f"atom.{kind}", *order, space, ".b32", at, *given)
+        return
+    type = ".f32" if op.value.type == f32 else ATOMIC_TYPES.get(kind, ".b32")
+    unused = not op.value.uses.get_length() and (
+        op.sem is None or op.sem.data in ("relaxed", "release")
+    )
+    if unused:
+        k.emit("red", *order, space, f".{kind}", type, at, *given)
+    else:
+        k.values[op.value] = k.emit("atom", *order, space, f".{kind}", type, at, *given)

@@ -1,0 +1,418 @@
+"""Split the work of a cluster over its CTAs, before anything asks how large a CTA's tiles are.
+
+Before: a kernel's launch says `cluster` or `pair`; a schedule's item is one CTA's (`cluster`) or both CTAs' (`pair`).
+After: an item is the whole cluster's, and each CTA's share of it is a `tile.share`. In a pair, tiles have the extents
+that one CTA holds (R15). Copies that are the same in all CTAs say `multicast`, products of a pair `pair`.
+Here because: layouts, depths and warps are chosen for the tiles of one CTA; afterwards a cluster differs from one CTA
+only in where its barriers are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    NoneAttr,
+    UnitAttr,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from tkc.analysis.roles import accumulator_home, slot_owner, slots_of
+from tkc.diagnostics import Note, TargetError, TkcError
+from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.locations import location_of
+from tkc.ir.stage.explicit import WhileOp
+from tkc.ir.stage.structure import ForOp, IfOp, YieldOp
+from tkc.ir.stage.types import Home
+from tkc.ir.target import target_of
+from tkc.ir.tile import ops as t
+from tkc.ir.tile.explicit import SlotOp
+from tkc.ir.tile.loops import ForPartsOp, ShareOp
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
+from tkc.ir.tile.vectors import LoadOp, ReduceOp, ReshapeOp, TransposeOp
+
+PAIR = 2
+"""CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
+
+PAIR_ROWS = 256
+"""Rows of a pair's product of which each CTA holds one in each lane of its tensor memory (PTX 9.7.18.10.5.1)."""
+
+
+@dataclass(frozen=True)
+class SplitOverClusterPass(ModulePass):
+    """`split-over-cluster`."""
+
+    name = "split-over-cluster"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in [k for k in op.body.block.ops if isinstance(k, t.KernelOp)]:
+            if "pair" in kernel.launch.data:
+                split_pair(kernel, target_of(op))
+            elif "cluster" in kernel.launch.data:
+                split_schedules(kernel, target_of(op))
+
+
+def _require_clusters(kernel: t.KernelOp, target: Target) -> None:
+    if not target.has({Feature.CLUSTER}):
+        raise TargetError.at(
+            "TK202",
+            f"a cluster needs {Feature.CLUSTER}; {target.name} has none",
+            location_of(kernel),
+        )
+
+
+# A cluster: each CTA has an item of its own --------------------------------------------------------------------------
+
+
+def split_schedules(kernel: t.KernelOp, target: Target) -> None:
+    """Items of a schedule become the cluster's: as many blocks of one axis as it has CTAs."""
+    _require_clusters(kernel, target)
+    count = kernel.launch.data["cluster"]
+    assert isinstance(count, IntegerAttr)
+    ctas = count.value.data
+    for schedule in [o for o in kernel.body.block.ops if isinstance(o, t.ScheduleOp)]:
+        _widen(schedule, ctas)
+    for copy in [o for o in kernel.walk() if isinstance(o, t.CopyOp) and o.multicast is not None]:
+        _check_equal(copy)
+    for loop in [o for o in kernel.walk() if isinstance(o, ForPartsOp)]:
+        if _by_rank(loop.within):
+            raise TkcError.at(
+                "TK110",
+                "a loop over the blocks of a block that differs between the CTAs of a cluster is not supported yet",
+                location_of(loop),
+            )
+
+
+def _widen(schedule: t.ScheduleOp, ctas: int) -> None:
+    """`ctas` blocks of the axis that the CTAs lie across make one item; in a loop each CTA takes its share of them."""
+    assert schedule.across is not None
+    axis = schedule.across.value.data
+    sizes = [n.value.data for n in schedule.sizes]
+    size = sizes[axis]
+    sizes[axis] *= ctas
+    schedule.properties["sizes"] = ArrayAttr([IntegerAttr(n, i32) for n in sizes])
+    if axis == len(sizes) - 2:  # bands of rows cover as much as they did
+        group = max(1, schedule.group.value.data // ctas)
+        schedule.properties["group"] = IntegerAttr(group, i32)
+    for loop in [u.operation for u in schedule.work.uses]:
+        assert isinstance(loop, t.ForTilesOp)
+        block = loop.body.block.args[axis]
+        assert isinstance(block.type, BlockType)
+        small, extent = block.type, block.type.extent.data
+        whole = Rewriter.replace_value_with_new_type(block, BlockType.of(size * ctas, extent))
+        share = ShareOp.create(operands=[whole], result_types=[small])
+        share.location = loop.location
+        share.part.name_hint, whole.name_hint = whole.name_hint, None
+        whole.replace_uses_with_if(share.part, lambda use, new=share: use.operation is not new)
+        first = loop.body.block.first_op
+        assert first is not None
+        loop.body.block.insert_op_before(share, first)
+
+
+def _by_rank(value: SSAValue) -> bool:
+    """Whether a value may differ between the CTAs of a cluster."""
+    if isinstance(value.owner, ShareOp):
+        return True
+    if isinstance(value.owner, Block):
+        loop = value.owner.parent_op()
+        return isinstance(loop, ForPartsOp) and _by_rank(loop.within)
+    return any(_by_rank(operand) for operand in value.owner.operands)
+
+
+def _check_equal(copy: t.CopyOp) -> None:
+    """A slice that is loaded for all CTAs has the same indices in all of them, and is loaded as often (R15)."""
+    slice = copy.source.owner
+    assert isinstance(slice, t.SliceOp)
+    for index in slice.indices:
+        if _by_rank(index):
+            name = f" {index.name_hint}" if index.name_hint else ""
+            raise TkcError.at(
+                "TK109",
+                f"block{name} differs between the CTAs of the cluster, so one copy cannot serve them all; "
+                "a copy without `multicast` fits",
+                location_of(copy),
+            )
+    around = copy.parent_op()
+    while around is not None and not isinstance(around, t.RoleOp):
+        tests = [v for v in around.operands if v.type in (i1, i32)]
+        if isinstance(around, IfOp | ForOp | ForPartsOp) and any(map(_by_rank, tests)):
+            raise TkcError.at(
+                "TK109",
+                "this copy is for the whole cluster, and not all of its CTAs come to it",
+                location_of(copy),
+                Note("this differs between the CTAs", location_of(around)),
+            )
+        around = around.parent_op()
+
+
+# A pair: both CTAs work on one item ----------------------------------------------------------------------------------
+
+
+def split_pair(kernel: t.KernelOp, target: Target) -> None:
+    """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
+    _require_clusters(kernel, target)
+    for op in kernel.walk():
+        if isinstance(op, SlotOp):
+            raise TkcError.at(
+                "TK110",
+                "slots by number in a pair, whose tiles are split over its CTAs, are not supported yet; "
+                "`launch cluster(2)` with tiles of one CTA, and `mma ..., pair`, fit",
+                location_of(op),
+            )
+    split = Split(kernel, accumulator_home(target) is Home.TENSOR)
+    for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp | ScaledMmaOp)]:
+        split.product(mma)
+    split.spread()
+    split.check()
+    split.apply()
+    launch = {**kernel.launch.data, "cluster": IntegerAttr(PAIR, i32)}
+    if not split.joint:
+        del launch["pair"]
+    kernel.launch = DictionaryAttr(launch)
+
+
+Shaped = AccumType | SharedType | RegsType | SliceType
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, Shaped)
+    return tuple(int(n) for n in value.type.shape)
+
+
+@dataclass
+class Split:
+    """Which axis of which value is split over the CTAs; `joint`: products take the operands of both CTAs."""
+
+    kernel: t.KernelOp
+    joint: bool
+    axes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    whole: list[SSAValue] = field(default_factory=list[SSAValue])
+    scaled_whole: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Tiles of which each CTA has half of the rows but all of the scales, where they have scales."""
+    scaled_half: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Tiles of which each CTA has half of both."""
+    todo: list[SSAValue] = field(default_factory=list[SSAValue])
+
+    def product(self, mma: t.MmaOp | ScaledMmaOp) -> None:
+        """Rows of d and a are split; columns of b where the product takes both CTAs' halves, else b is in both.
+
+        Scales lie along K, and each CTA has all of b's (PTX 9.7.18.10.7): so has its tile of b.
+        """
+        plain = isinstance(mma, t.MmaOp)
+        self.mark(mma.d, 0, mma)
+        self.mark(mma.a, mma.trans_a.value.data if plain else 0, mma)
+        if self.joint:
+            self.mark(mma.b, 1 - mma.trans_b.value.data if plain else 0, mma)
+            self.scaled_whole += slots_of(slot_owner(mma.b))
+            self.scaled_half.append(mma.a)
+            mma.pair = UnitAttr()
+        else:
+            self.whole += slots_of(slot_owner(mma.b))
+
+    def mark(self, value: SSAValue, axis: int, op: Operation) -> None:
+        """The value is split along an axis; TK110 where it already is along another."""
+        known = self.axes.setdefault(value, axis)
+        if known != axis:
+            raise TkcError.at(
+                "TK110",
+                "a tile that the two CTAs of a pair would split both by rows and by columns is not supported yet",
+                location_of(op),
+            )
+        if value not in self.todo:
+            self.todo.append(value)
+
+    def spread(self) -> None:
+        """What is joined to a value that is split is split, until nothing changes."""
+        done: dict[SSAValue, None] = {}
+        while self.todo:
+            value = self.todo.pop()
+            if value in done:
+                continue
+            done[value] = None
+            axis = self.axes[value]
+            if isinstance(value.type, SharedType | AccumType):
+                for slot in slots_of(slot_owner(value)):
+                    if slot not in self.axes:
+                        self.mark(slot, axis, self.kernel)
+            elif isinstance(value.owner, Operation):
+                self._through(value.owner, value, axis)
+            for joined in _carried_with(value):
+                self.mark(joined, axis, self.kernel)
+            for use in list(value.uses):
+                self._through(use.operation, value, axis)
+
+    def _through(self, op: Operation, value: SSAValue, axis: int) -> None:
+        """Marks what an operation joins to one of its operands or results."""
+        match op:
+            case t.CopyOp():
+                self.mark(op.destination if value is op.source else op.source, axis, op)
+            case CopyScalesOp():
+                self._scales(op, value)
+            case t.ReadOp():
+                self.mark(op.value if value is op.tile else op.tile, axis, op)
+            case LoadOp():
+                self.mark(op.value if value is op.slice else op.slice, axis, op)
+            case t.CastOp():
+                self.mark(op.value if value is op.source else op.source, axis, op)
+            case TransposeOp():
+                self.mark(op.value if value is op.source else op.source, 1 - axis, op)
+            case ReshapeOp():
+                other = op.value if value is op.source else op.source
+                place = [i for i, n in enumerate(_shape(value)) if n != 1].index(axis)
+                self.mark(other, [i for i, n in enumerate(_shape(other)) if n != 1][place], op)
+            case t.MapOp():
+                for x in (*op.operands_, op.value):
+                    if isinstance(x.type, RegsType) and _shape(x)[axis] != 1:
+                        self.mark(x, axis, op)
+            case ReduceOp():
+                if axis != 0:
+                    raise TkcError.at(
+                        "TK110",
+                        "a reduction along the axis that a pair splits is not supported yet",
+                        location_of(op),
+                    )
+                self.mark(op.value if value is op.source else op.source, 0, op)
+            case _:
+                pass
+
+    def _scales(self, copy: CopyScalesOp, value: SSAValue) -> None:
+        """Scales of a tile that is split by rows are split so, too, unless each CTA has all of them."""
+        copy.pair = UnitAttr() if self.joint else None
+        if value is copy.destination:
+            return
+        if value not in self.scaled_whole:
+            self.mark(copy.destination, 0, copy)
+
+    def check(self) -> None:
+        """Extents that two CTAs can share, and stores that only one of them makes."""
+        for accum in [o for o in self.kernel.body.block.ops if isinstance(o, t.AccumOp)]:
+            rows = _shape(accum.tile)[0]
+            if self.joint and accum.tile in self.axes and rows % PAIR_ROWS:
+                raise TkcError.at(
+                    "TK203",
+                    f"accumulator {accum.sym_name.data} has {rows} rows; a pair's product takes a multiple of "
+                    f"{PAIR_ROWS}",
+                    location_of(accum),
+                )
+        for value in self.scaled_half:
+            scale = value.type.scale if isinstance(value.type, SharedType) else NoneAttr()
+            if isinstance(scale, ScaleAttr) and value in self.scaled_whole:
+                raise TkcError.at(
+                    "TK110",
+                    "a block-scaled tile that is an operand of products on both sides, of whose scales a CTA of a pair "
+                    "has half for one side and all for the other, is not supported yet",
+                    location_of(slot_owner(value).owner),  # type: ignore[arg-type]
+                )
+        for value in self.whole:
+            if value in self.axes:
+                raise TkcError.at(
+                    "TK110",
+                    "a tile that is an operand of products on both sides, of which each CTA of a pair has half of the "
+                    "rows but all of the columns, is not supported yet",
+                    location_of(slot_owner(value).owner),  # type: ignore[arg-type]
+                )
+        for value, axis in self.axes.items():
+            if _shape(value)[axis] % PAIR:
+                raise TkcError.at(
+                    "TK104",
+                    f"{value.type} is split over a pair along an axis of {_shape(value)[axis]}, which is odd",
+                    location_of(self.kernel),
+                )
+        for copy in [o for o in self.kernel.walk() if isinstance(o, t.CopyOp)]:
+            if isinstance(copy.destination.type, SliceType) and copy.destination not in self.axes:
+                raise TkcError.at(
+                    "TK110",
+                    "both CTAs of a pair would store this: only what comes of an accumulator's rows is split over "
+                    "them; anything else is not supported yet",
+                    location_of(copy),
+                    Note("the kernel is launched in pairs", location_of(self.kernel)),
+                )
+
+    def apply(self) -> None:
+        for value, axis in self.axes.items():
+            if isinstance(value.owner, t.SliceOp):
+                _take_share(value.owner, axis)
+            half = _halved(value.type, axis, value in self.scaled_whole)
+            Rewriter.replace_value_with_new_type(value, half)
+        for slot in self.whole:
+            for use in slot.uses:
+                if isinstance(use.operation, t.CopyOp) and isinstance(
+                    use.operation.source.type, SliceType
+                ):
+                    use.operation.multicast = UnitAttr()
+
+
+def _carried_with(value: SSAValue) -> list[SSAValue]:
+    """The values that a loop or block makes of this one, or it of them: initial, carried, yielded, resulting."""
+    found: list[SSAValue] = []
+
+    def of(op: Operation, index: int) -> None:
+        """What value number `index` of an operation with regions is, in all its places."""
+        carried = len(op.results)
+        found.append(op.results[index])
+        for number, region in enumerate(op.regions):
+            args, last = region.block.args, region.block.last_op
+            assert last is not None
+            if not (isinstance(op, WhileOp) and number == 0):  # which yields its condition
+                found.append(last.operands[index])
+            if not isinstance(op, t.PutOp | t.GetOp | IfOp):
+                found.append(args[len(args) - carried + index])
+        if not isinstance(op, t.PutOp | t.GetOp | IfOp):
+            found.append(op.operands[len(op.operands) - carried + index])
+
+    if not isinstance(value.type, RegsType):
+        return found
+    if isinstance(value.owner, Operation):
+        if value.owner.regions:
+            of(value.owner, value.index)  # type: ignore[attr-defined]
+    elif (op := value.owner.parent_op()) is not None:
+        of(op, value.index - len(value.owner.args) + len(op.results))  # type: ignore[attr-defined]
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, t.YieldOp | YieldOp) and (outer := op.parent_op()) is not None:
+            of(outer, use.index)
+        elif op.regions:
+            of(op, use.index - len(op.operands) + len(op.results))
+    return found
+
+
+def _take_share(slice: t.SliceOp, axis: int) -> None:
+    """The CTA's share of the block that indexes a slice's axis."""
+    blocks = [i for i, index in enumerate(slice.indices) if isinstance(index.type, BlockType)]
+    index = slice.indices[blocks[axis]]
+    assert isinstance(index.type, BlockType)
+    half = BlockType.of(index.type.size.data // PAIR, index.type.extent.data)
+    share = ShareOp.create(operands=[index], result_types=[half])
+    share.location = slice.location
+    share.part.name_hint = index.name_hint
+    block = slice.parent_block()
+    assert block is not None
+    block.insert_op_before(share, slice)
+    slice.operands[1 + blocks[axis]] = share.part
+
+
+def _halved(type: Attribute, axis: int, all_scales: bool) -> Attribute:
+    assert isinstance(type, Shaped)
+    shape = [int(n) // PAIR if i == axis else int(n) for i, n in enumerate(type.shape)]
+    scale = type.scale if isinstance(type, SharedType | SliceType) else NoneAttr()
+    if all_scales and isinstance(scale, ScaleAttr):
+        scale = ScaleAttr.of(*scale.kind, int(type.shape[0]))
+    match type:
+        case SharedType():
+            return SharedType.of(type.dtype.data, shape, type.depth.data, type.swizzle.data, scale)
+        case AccumType():
+            return AccumType.of(type.dtype.data, shape, type.depth.data)
+        case RegsType():
+            return RegsType.of(type.dtype.data, shape)
+        case SliceType():
+            return SliceType.of(type.dtype.data, shape, scale)
