@@ -312,7 +312,9 @@ class Operations:
     def _proxy_fence(self, op: Operation) -> ProxyFence:
         word = _word(op, "space")
         where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(where, word == "shared::cluster", word if word in ("acquire", "release") else "")
+        return ProxyFence(
+            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
+        )
 
     # Items -----------------------------------------------------------------------------------------------------------
 
