@@ -154,6 +154,9 @@ class Writes:
         if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
+        if isinstance(target, Place) and scaling.holds_scales(target.tile):
+            told = f"`{text}` holds block scales: `copy {text} <- a[slot].scales`, in an election, writes it"
+            self.values.fail("TK106", told, s.span)
         if isinstance(target, Tile | Place):
             self.values.fail(
                 "TK106",

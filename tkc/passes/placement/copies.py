@@ -153,8 +153,11 @@ def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, A
 
 
 def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
+    _load(p, slot, p.scales[slot.tile], box_of_scales(p, slot, source, op), _hinted(op))
+
+
+def box_of_scales(p: Placement, slot: Slot, source: SSAValue, op: Operation) -> Box:
     """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
-    buffer = p.scales[slot.tile]
     tile = slot.tile.type
     assert isinstance(tile, SharedType)
     assert isinstance(tile.scale, ScaleAttr)
@@ -169,7 +172,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), _hinted(op))
+    return box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import AccumType, SharedType, SliceType
 from tkc.passes.placement import vectors
-from tkc.passes.placement.copies import box_of, check_box
+from tkc.passes.placement.copies import Box, box_of, box_of_scales, check_box
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
 
@@ -173,7 +173,13 @@ def _slot(p: Placement, op: x.SlotOp) -> None:
 def _load(p: Placement, op: x.TmaLoadOp) -> None:
     slot = p.role.slots[op.destination]
     check_box(slot.type, op)
-    box = box_of(p, op.source, slot.type.shape)
+    _signalling(p, op, slot, slot.buffer, box_of(p, op.source, slot.type.shape))
+    if slot.tile in p.scales:
+        _signalling(p, op, slot, p.scales[slot.tile], box_of_scales(p, slot, op.source, op))
+
+
+def _signalling(p: Placement, op: x.TmaLoadOp, slot: Slot, buffer: SSAValue, box: Box) -> None:
+    """The load of a box that completes on the barrier that the program names."""
     mask, rank = ([p.values[v] for v in (x,) if v is not None] for x in (op.mask, op.rank))
     properties = {
         "box": box.extents,
@@ -183,7 +189,7 @@ def _load(p: Placement, op: x.TmaLoadOp) -> None:
     p.emit.add(
         e.TmaLoadToOp.create(
             operands=[
-                box.tensor, slot.buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
+                box.tensor, buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
                 *mask, *rank,
             ],
             properties=properties,
