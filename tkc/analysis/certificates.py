@@ -18,7 +18,19 @@ from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.instances import Copy, Event, Opened, Unknown, Word, number, owners, runs
 from tkc.ir.certificates import Certificate, End, Link, Order
 from tkc.ir.isa.fences import form
-from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Proxy, Scope, Sem, Signal, Space, Touch
+from tkc.ir.isa.memory import (
+    Await,
+    Close,
+    Done,
+    Kind,
+    Meet,
+    Proxy,
+    Scope,
+    Sem,
+    Signal,
+    Space,
+    Touch,
+)
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.types import Home
@@ -507,7 +519,7 @@ class Run:
         relaxed_wait = _text(wait, "sem") == Sem.RELAXED
         if copy.cta != known.copy.cta:
             wide = Scope.CTA not in (_text(event, "scope") or Scope.CTA, _text(wait, "scope") or Scope.CTA)
-            if not wide and (not x.tensor and x.touch.proxy is Proxy.GENERIC or "A2" not in self.assumed):
+            if not wide and ((not x.tensor and x.touch.proxy is Proxy.GENERIC) or "A2" not in self.assumed):
                 raise Broken("CTA scope does not reach another CTA")
         state = _over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor else 0
