@@ -64,6 +64,8 @@ def described(seed: int, program: Program, target: str, difference: Difference) 
 def test_agrees_on_2000_programs() -> None:
     verdicts: Counter[str] = Counter()
     for seed, program, target, difference in asked(range(2000), brief=True):
+        if difference and difference.kind == "false":  # few turns may hide what more of them show
+            difference = compare(program, target, profile_of(seed))
         verdicts[difference.kind if difference else "agree"] += 1
         if difference and serious(program, difference):
             pytest.fail(described(seed, program, target, difference), pytrace=False)
