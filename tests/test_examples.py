@@ -21,7 +21,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 EXACT = (
-    "gemm_2cta", "gemm_bf16", "gemm_bf16_level2", "gemm_bf16_level2_sm90", "gemm_cluster", "gemm_nvfp4", "silu_mul",
+    "gemm_2cta", "gemm_bf16", "gemm_bf16_level2", "gemm_bf16_level2_sm90", "gemm_cluster", "gemm_nvfp4",
+    "gemm_nvfp4_2cta", "silu_mul",
     "tma_copy",
 )  # fmt: skip
 """Examples whose whole text is kept: every change of it is looked at."""
@@ -32,9 +33,12 @@ NEEDS = {
     "gemm_2cta_level2": ("sm_90a", False),
     "gemm_bf16_level2": ("sm_90a", False),
     "gemm_bf16_level2_sm90": ("sm_90a", True),
+    "gemm_cluster_level2_sm90": ("sm_90a", True),
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),
+    "gemm_nvfp4_2cta": ("sm_90a", False),
+    "gemm_nvfp4_level2": ("sm_90a", False),
     "gemm_nvfp4_slow": ("sm_90a", False),
 }
 """Examples that spell out what one kind of matrix unit takes: a target, and whether it is theirs or not."""

@@ -61,6 +61,7 @@ CODES: Mapping[str, str] = {
     "TK119": "pass pipeline cannot be read",
     "TK120": "option has no such value",
     "TK121": "threads that do not all reach what they do together",
+    "TK122": "condition that no thread meets",
     # TK2xx resources and targets
     "TK201": "unknown target",
     "TK202": "target lacks a feature",
@@ -130,6 +131,7 @@ CODES: Mapping[str, str] = {
     "TK501": "value does not fit the dtype",
     # TK9xx ours
     "TK901": "internal error",
+    "TK902": "proof that does not hold",
 }
 
 

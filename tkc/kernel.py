@@ -15,6 +15,7 @@ from tkc.diagnostics import TkcError, nearest
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from tkc.backend.arrays import View
     from tkc.backend.assemble import Assembly
     from tkc.backend.bind import Bound
     from tkc.backend.launch import Launcher
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 EMULATED_SMS = 132
 """`sm_count` of an emulated launch that does not say otherwise: an H200's."""
+
+
+DEVICE_ALIGN = 256
+"""What cudaMalloc aligns memory to, at least."""
 
 
 class Kernel:
@@ -162,7 +167,8 @@ class Kernel:
         """Runs on the CPU, on NumPy arrays, and returns the emulator's Report.
 
         An array wrapped in `tkc.emulator.Poisoned` counts as never written. `sm_count` is what the launch grid is made
-        for. Without `races` no happens-before record is kept. `runs` launches with as many seeds. Raises TkcError TK401..TK407, TK414.
+        for. Without `races` no happens-before record is kept. `runs` launches with as many seeds. Raises TkcError
+        TK401..TK407, TK414.
         """
         launch = self.emulation(*arrays, sm_count=sm_count, **symbols)
         if launch is None:
@@ -195,7 +201,9 @@ class Kernel:
         arguments = self.contract["arguments"]
         plain = [v.array if isinstance(v, Poisoned) else v for v in values]
         views = [
-            number(a["dtype"], v, a["name"]) if a.get("scalar") else view(v, a["name"])
+            number(a["dtype"], v, a["name"])
+            if a.get("scalar")
+            else _on_device(view(v, a["name"]), v)
             for a, v in zip(arguments, plain, strict=True)
         ]
         x, y, z = self.contract["cluster"]["size"]
@@ -219,6 +227,15 @@ class Kernel:
         }
 
 
+def _on_device(seen: View, array: Any) -> View:
+    """A view as if a device had allocated the memory that the array is a part of: a host aligns memory less."""
+    whole = array
+    while hasattr(getattr(whole, "base", None), "__array_interface__"):
+        whole = whole.base
+    start = getattr(whole, "__array_interface__", {"data": (0, False)})["data"][0]
+    return seen._replace(address=DEVICE_ALIGN + seen.address - start if start else seen.address)
+
+
 def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
     """The kernel's parameters as `tkc.emulate` takes them: TensorMaps over the arrays, arrays for pointers, numbers."""
     from tkc.backend.bind import PointerValue, ScalarValue
@@ -240,7 +257,7 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
             args.append(
                 tensor_map(
                     given[value.argument],
-                    dtype=value.spec["dtype"],
+                    dtype=value.spec.get("type", value.spec["dtype"]),
                     sizes=tiled.sizes,
                     strides=tiled.strides,
                     box=tiled.box,

@@ -55,16 +55,16 @@ builtin.module attributes {tkc.target = "sm_90a"} {
   tile.kernel {sym_name = "k", arg_names = ["C"], params = {}, launch = {persistent}} do {
   ^bb0(%C : !tile.tensor<f32, [M, N]>):
     %M = stage.size {symbol = "M"} : () -> (i32)
-    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [512, 32], 2, "128B">)
-    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [512, 32], 2, "128B">) -> (!tile.pipe_ring)
-    %w = tile.schedule %M, %M {sym_name = "work", sizes = [512 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
+    %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [514, 32], 2, "128B">)
+    %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [514, 32], 2, "128B">) -> (!tile.pipe_ring)
+    %w = tile.schedule %M, %M {sym_name = "work", sizes = [514 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
     tile.role {sym_name = "store"} do {
       tile.for_tiles %w : (!tile.work) do {
-      ^bb0(%m : !tile.block<512, M>, %n : !tile.block<32, N>):
+      ^bb0(%m : !tile.block<514, M>, %n : !tile.block<32, N>):
         tile.get %p : (!tile.pipe_ring) do {
-        ^bb0(%s : !tile.shared<f32, [512, 32], 2, "128B">):
-          %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<512, M>, !tile.block<32, N>) -> (!tile.slice<f32, [512, 32]>)
-          tile.copy %s, %c : (!tile.shared<f32, [512, 32], 2, "128B">, !tile.slice<f32, [512, 32]>) // error: a tile of shape [512, 32] has an extent of 512; the tensor copy engine takes boxes of at most 256 on each axis but the last [TK207]
+        ^bb0(%s : !tile.shared<f32, [514, 32], 2, "128B">):
+          %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<514, M>, !tile.block<32, N>) -> (!tile.slice<f32, [514, 32]>)
+          tile.copy %s, %c : (!tile.shared<f32, [514, 32], 2, "128B">, !tile.slice<f32, [514, 32]>) // error: a tile of shape [514, 32] has an extent of 514; the tensor copy engine takes boxes of at most 256 on each axis but the last, into which only the first is cut, in parts of a multiple of 8 [TK207]
           tile.yield ()
         }
         tile.yield ()

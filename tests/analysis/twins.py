@@ -110,7 +110,7 @@ kernel handed(X: global[bf16, M, N], Y: global[bf16, M, N]):
         for m, n in work:
             wait empty, phase ^ 1
             elect:
-                fence proxy shared              # what the other role has read may be overwritten by the copy
+                fence proxy shared              # the other role has read what is overwritten
                 expect full, bytes(x)
                 load x <- X[m, n], full
             phase = phase ^ 1
@@ -193,14 +193,16 @@ SLIPS = {
         "TK302", "store C",
     ),
     "a fence by one thread before the barrier": Slip(
-        L2_90, "fence proxy shared\n                sync role\n", "elect: fence proxy shared\n                sync role\n",
+        L2_90, "fence proxy shared\n                sync role\n",
+        "elect: fence proxy shared\n                sync role\n",
         "TK302", "store C",
     ),
     "no fence before a slot is handed to the copy engine": Slip(
-        "handed", "            fence proxy shared\n            sync warp\n", "            sync warp\n", "TK302", "store Y"
+        "handed", "            fence proxy shared\n            sync warp\n", "            sync warp\n",
+            "TK302", "store Y"
     ),
     "a slot is read, then filled by a copy, without a fence (RW3)": Slip(
-        "handed", "                fence proxy shared              # what the other role has read may be overwritten by the copy\n",
+        "handed", "                fence proxy shared              # the other role has read what is overwritten\n",
         "", "TK302", "load x",
     ),
     # buffers
@@ -212,7 +214,8 @@ SLIPS = {
     ),
     "no wait for stores": Slip("through", "                wait stores <= 1, read\n", "", "TK309", "load x"),
     "the wait comes after the write (PIP-3)": Slip(
-        "staged", "                elect: wait stores <= 1, read\n                sync role\n                c[i] <- bf16(v)\n",
+        "staged",
+        "                elect: wait stores <= 1, read\n                sync role\n                c[i] <- bf16(v)\n",
         "                c[i] <- bf16(v)\n                elect: wait stores <= 1, read\n                sync role\n",
         "TK308", "c[i] <-",
     ),
@@ -258,7 +261,8 @@ SLIPS = {
         "TK306", "wait empty", "sm_100a",
     ),
     "a phase that never flips": Slip(
-        "ring", "            phase = phase ^ i\n            i = 1 - i\n    role math", "            i = 1 - i\n    role math",
+        "ring", "            phase = phase ^ i\n            i = 1 - i\n    role math",
+        "            i = 1 - i\n    role math",
         "TK306", "wait empty",
     ),
     "the first wait of a producer is for a phase to come": Slip(
@@ -274,7 +278,8 @@ SLIPS = {
     ),
     # convergence
     "a barrier that some threads do not reach (CVG-5)": Slip(
-        "staged", "read\n                sync role\n", "read\n                if lane < 16: sync role\n", "TK316", "sync role"
+        "staged", "read\n                sync role\n", "read\n                if lane < 16: sync role\n",
+            "TK316", "sync role"
     ),
 }  # fmt: skip
 """By what is wrong."""

@@ -27,8 +27,8 @@ import tkc.emulator
 from tkc import arguments
 from tkc.diagnostics import Severity
 from tkc.emulator import Finding
-from tkc.emulator.machine import SCHEDULES
-from tkc.ir.isa.assumptions import MODELS, Machine
+from tkc.emulator.machine import SCHEDULES, Machine
+from tkc.ir.isa.assumptions import MODELS
 
 
 @pytest.fixture(autouse=True)

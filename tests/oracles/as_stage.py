@@ -1,35 +1,57 @@
 """Says a role program in the stage dialect, so that the compiler's own analysis can be asked about it.
 
-Every counter becomes what `lower-pipes` makes of it: a slot and a phase for each depth of ring that it runs over, carried
-round the loops. Trip counts are sizes of an argument, unknown to the analysis. What the stage level cannot say is refused.
+Every counter becomes what `lower-pipes` makes of it: a slot and a phase for each depth of ring that it runs over,
+carried round the loops. Trip counts are sizes of an argument, unknown to the analysis. What the stage level cannot say
+is refused.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
-from xdsl.parser import Parser
 
 from oracles.roles import Entry, For, If, Op, Program, Role, Statement, nested, walk
-from tkc.ir import context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-TILE = "128, 64"
-BYTES = 128 * 64 * 2
-TYPES = {
-    "shared": f'!stage.buffer<bf16, [{TILE}], %d, shared, "128B">',
-    "tensor": '!stage.buffer<f32, [128, 128], %d, tensor, "none">',
-    "register": '!stage.buffer<f32, [128, 128], %d, register, "none">',
-}
-TENSOR = "!tile.tensor<bf16, [M, N]>"
-ACCUMULATOR = "!stage.accumulator<f32, [128, 128]>"
-FRAGMENT = f"!stage.fragment<bf16, [{TILE}], rows>"
-WIDE = f"!stage.fragment<f32, [{TILE}], rows>"
+from tkc.ir.contract import to_attribute
+from tkc.ir.emit import Emitter
+from tkc.ir.stage import explicit as x
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import LoadElementOp, StoreElementOp
+from tkc.ir.stage.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.stage.types import (
+    AccumulatorType,
+    BarriersType,
+    BufferType,
+    FragmentLayout,
+    FragmentType,
+    Home,
+)
+from tkc.ir.stage.vectors import FillOp
+from tkc.ir.syntax import SEGMENTS, construct
+from tkc.ir.tile.types import TensorType
+
+ROWS, COLUMNS = 128, 64
+BYTES = ROWS * COLUMNS * 2
+NARROW = FragmentType.of("bf16", (ROWS, COLUMNS), FragmentLayout.ROWS)
+WIDE = FragmentType.of("f32", (ROWS, COLUMNS), FragmentLayout.ROWS)
+ACCUMULATOR = AccumulatorType.of("f32", (ROWS, ROWS))
+BOX = ArrayAttr([IntegerAttr(ROWS, i32), IntegerAttr(COLUMNS, i32)])
+ZERO, ONE = IntegerAttr(0, i32), IntegerAttr(1, i32)
+State = dict[str, SSAValue]
 
 
 class NotInStage(Exception):
@@ -39,381 +61,496 @@ class NotInStage(Exception):
 def as_stage(program: Program, target: str = "sm_100a") -> tuple[ModuleOp, dict[Operation, int]]:
     """The module, and the site of each of its operations that comes from one."""
     said = _Said(program, target)
-    text = said.text()
-    module = Parser(_context(), text).parse_module()
-    module.verify()
-    marked = [op for op in module.walk() if op.name in MARKED]
-    if len(marked) != len(said.sites):
-        raise AssertionError("a site without its operation")
-    return module, dict(zip(marked, said.sites, strict=True))
-
-
-MARKED = {
-    "stage.tma_load", "stage.tma_store", "stage.mma", "stage.mma_wait", "stage.read_accumulator",
-    "stage.load_shared", "stage.store_shared", "stage.mbarrier_wait", "stage.mbarrier_expect",
-    "stage.mbarrier_arrive", "stage.tcgen05_commit", "stage.proxy_fence", "stage.tcgen05_fence",
-    "stage.role_barrier", "stage.warp_sync", "stage.bulk_commit", "stage.bulk_wait",
-}  # fmt: skip
-
-
-@cache
-def _context() -> Context:
-    return context()
+    return said.module(), said.sites
 
 
 @dataclass
 class _Said:
     program: Program
     target: str
-    lines: list[str] = field(default_factory=list)
-    sites: list[int] = field(default_factory=list)
-    names: Iterator[int] = field(default_factory=lambda: iter(range(10**6)))
-    indent: str = "    "
+    sites: dict[Operation, int] = field(default_factory=dict)
+    values: dict[str, SSAValue] = field(default_factory=dict)
+    emit: Emitter = field(init=False)
 
-    def text(self) -> str:
-        p = self.program
-        if p.ctas() > 1:
-            raise NotInStage("several CTAs")
-        self.lines = [f'builtin.module attributes {{tkc.target = "{self.target}"}} {{']
-        self.lines.append('  stage.kernel {sym_name = "program", arg_names = ["X", "Y"], contract = {}} do {')
-        self.lines.append(f"  ^bb0(%X: {TENSOR}, %Y: {TENSOR}):")
-        for name in p.symbols():
-            self.say(f'%trips_{name} = stage.size {{symbol = "{name}"}} : () -> (i32)')
-        for b in p.buffers.values():
-            self.say(f'%{b.name} = stage.alloc {{sym_name = "{b.name}"}} : () -> ({self.type(b.name)})')
-        for m in p.barriers.values():
-            self.say(
-                f'%{m.name} = stage.barriers {{sym_name = "{m.name}", depth = {m.depth} : i32, '
-                f"count = {m.count} : i32}} : () -> (!stage.mbarriers)"
+    def module(self) -> ModuleOp:
+        self.ctas = self.program.ctas()
+        stores = [op.site for _, op in self.program.ops() if op.name == "store"]
+        symbols = self.program.symbols()
+        in_global = [b.name for b in self.program.buffers.values() if b.home == "global"]
+        tensors: list[Attribute] = [TensorType.of("bf16", ("M", "N"))] * (
+            1 + len(stores) + len(in_global)
+        )
+        if symbols:
+            tensors.append(TensorType.of("bf16", symbols))
+        body = Block(arg_types=tensors)
+        self.emit, self.body_of_kernel = Emitter(body), body
+        self.loaded = body.args[0]
+        self.stored = dict(zip(stores, body.args[1:], strict=False))
+        self.values.update(zip(in_global, body.args[1 + len(stores) :], strict=False))
+        for name in self.program.symbols():
+            self.values[name] = self.value(s.SizeOp, (), i32, symbol=StringAttr(name))
+        for b in self.program.buffers.values():
+            if b.home == "global":
+                continue
+            self.values[b.name] = self.value(
+                s.BufferOp, (), self.buffer_type(b.name), sym_name=StringAttr(b.name)
             )
+        for m in self.program.barriers.values():
+            self.values[m.name] = self.value(
+                s.BarriersOp, (), BarriersType(), sym_name=StringAttr(m.name), depth=number(m.depth),
+                count=number(m.count),
+            )  # fmt: skip
         first = 0
-        for role in p.roles:
-            self.role(role, first)
+        places: dict[str, int] = {}
+        for role in sorted(
+            self.program.roles, key=lambda r: -r.warps
+        ):  # warpgroups begin at multiples of 4
+            places[role.name] = first
             first += role.warps
-        return "\n".join([*self.lines, "  }", "}", ""])
+        for role in self.program.roles:
+            self.role(role, places[role.name])
+        kernel = construct(
+            s.KernelOp,
+            properties={
+                **({"cluster": number(self.ctas), "pair": UnitAttr()} if self.ctas > 1 else {}),
+                "sym_name": StringAttr("program"),
+                "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
+                "contract": self.contract(len(body.args)),
+            },
+            regions=[Region(body)],
+        )
+        return ModuleOp([kernel], {"tkc.target": StringAttr(self.target)})
 
-    def say(self, line: str) -> None:
-        self.lines.append(self.indent + line)
+    def contract(self, tensors: int) -> Attribute:
+        """Enough for a launch of one CTA: tensors of M by N, and a last one whose dimensions are the trip counts."""
+        symbols = self.program.symbols()
+        names = [f"X{n}" for n in range(tensors)]
+        trips = names.pop() if symbols else ""
+        at = {"M": ("X0", 0), "N": ("X0", 1), **{s: (trips, n) for n, s in enumerate(symbols)}}
+        arguments = [
+            {"name": n, "dtype": "bf16", "dims": ["M", "N"], "access": "write" if k else "read"}
+            for k, n in enumerate(names)
+        ]
+        if symbols:
+            arguments.append({"name": trips, "dtype": "bf16", "dims": symbols, "access": "read"})
+        return to_attribute(
+            {
+                "params": {}, "arguments": arguments, "requires": [], "outputs": names[1:], "empty": [],
+                "symbols": {s: [{"argument": a, "dimension": d}] for s, (a, d) in at.items()},
+                "grid": [1, 1, 1],
+            }
+        )  # fmt: skip
 
-    def name(self) -> str:
-        return f"%v{next(self.names)}"
+    def buffer_type(self, name: str) -> BufferType:
+        b = self.program.buffers[name]
+        if b.home == "shared":
+            return BufferType.of("bf16", (ROWS, COLUMNS), b.depth, Home.SHARED, "128B")
+        if b.home == "tensor":
+            home = Home.REGISTER if self.target == "sm_90a" else Home.TENSOR
+            return BufferType.of("f32", (ROWS, ROWS), b.depth, home)
+        raise NotInStage(f"a buffer in {b.home} memory")
 
-    def type(self, buffer: str) -> str:
-        b = self.program.buffers[buffer]
-        if b.home not in TYPES:
-            raise NotInStage(f"a buffer in {b.home} memory")
-        home = "register" if b.home == "tensor" and self.target == "sm_90a" else b.home
-        return TYPES[home] % b.depth
+    def value(
+        self,
+        kind: type[Operation],
+        operands: tuple[SSAValue, ...],
+        result: Attribute,
+        **properties: Attribute,
+    ) -> SSAValue:
+        made = self.emit.add(construct(kind, operands, (result,), dict(properties)))  # type: ignore[type-var]
+        return made.results[0]
 
-    def const(self, number: int) -> str:
-        name = self.name()
-        self.say(f"{name} = stage.const {{constant = {number} : i32}} : () -> (i32)")
-        return name
+    def act(
+        self, op: Op, kind: type[Operation], operands: tuple[SSAValue, ...] = (), results: tuple[Attribute, ...] = (),
+        segments: tuple[int, ...] = (), **properties: Attribute,
+    ) -> None:  # fmt: skip
+        """Appends the operation of a site; `segments`: how many operands each of its groups has."""
+        if segments:
+            properties[SEGMENTS] = DenseArrayBase.from_list(i32, list(segments))
+        made = self.emit.add(construct(kind, operands, results, dict(properties)))  # type: ignore[type-var]
+        self.sites[made] = op.site
 
-    def arith(self, kind: str, *inputs: str, types: str = "i32, i32", result: str = "i32") -> str:
-        name = self.name()
-        self.say(f'{name} = stage.arith {", ".join(inputs)} {{kind = "{kind}"}} : ({types}) -> ({result})')
-        return name
-
-    # Roles and loops: `state` maps what a role carries to the value's name -------------------------------------------
+    # Roles, loops, conditions: `state` is what a role carries, by name -----------------------------------------------
 
     def role(self, role: Role, first: int) -> None:
-        self.say(
-            f'stage.role {{sym_name = "{role.name}", warps = {role.warps} : i32, '
-            f"first_warp = {first} : i32, groups = 1 : i32}} do {{"
-        )
-        self.indent += "  "
-        zero = self.const(0)
-        state = dict.fromkeys(carried(self.program, role), zero)
-        self.body(role, role.body, state)
-        self.indent = self.indent[:-2]
-        self.say("}")
+        body = Block()
+        with self.emit.inside(body), self.in_cta(role.cta):
+            zero = self.emit.const(0)
+            self.body(role, role.body, dict.fromkeys(carried(self.program, role), zero))
+        self.emit.add(
+            construct(
+                s.RoleOp,
+                properties={
+                    "sym_name": StringAttr(role.name), "warps": number(role.warps), "first_warp": number(first),
+                    "groups": ONE,
+                },
+                regions=[Region(body)],
+            )
+        )  # fmt: skip
 
-    def body(self, role: Role, body: list[Statement], state: dict[str, str]) -> None:
-        self.check_implied(body)
-        for s in body:
-            match s:
+    @contextmanager
+    def in_cta(self, rank: int) -> Generator[None]:
+        """In a cluster every CTA runs every role; what follows is for one of them."""
+        if self.ctas == 1:
+            yield
+            return
+        mine = self.value(s.UnitOp, (), i32, which=StringAttr("rank"))
+        here = self.emit.arith("eq", mine, self.emit.const(rank))
+        body = Block()
+        with self.emit.inside(body):
+            yield
+            self.emit.add(construct(s.YieldOp))
+        self.emit.add(construct(s.IfOp, (here,), regions=[Region(body)]))
+
+    def body(self, role: Role, body: list[Statement], state: State) -> None:
+        for n, one in enumerate(body):
+            match one:
                 case For():
-                    self.loop(role, s, state)
+                    self.loop(role, one, state)
                 case If():
-                    self.condition(role, s, state)
+                    self.condition(role, one, state)
                 case Op(name="step"):
-                    self.step(s.counter, state)
+                    self.step(one.counter, state)
                 case Op(name="reset"):
-                    zero = self.const(0)
-                    state.update({k: zero for k in state if k.split(".")[0] == s.counter})
+                    zero = self.emit.const(0)
+                    state.update({k: zero for k in state if k.split(".")[0] == one.counter})
                 case _:
-                    self.op(role, s, state)
+                    self.op(role, one, state, body[n + 1] if n + 1 < len(body) else None)
 
-    def check_implied(self, body: list[Statement]) -> None:
-        """What an operation of the stage level does in one, the program has to say in one."""
-        names = [s.name if isinstance(s, Op) else "" for s in body]
-        for before, after in (("wgmma", "wgmma_commit"), ("tld", "wait_ld")):
-            if [n for n, x in enumerate(names) if x == before] != [n - 1 for n, x in enumerate(names) if x == after]:
-                raise NotInStage(f"{before} apart from its {after}")
+    def loop(self, role: Role, loop: For, state: State) -> None:
+        if loop.by_counter:
+            counter, modulus, more = loop.by_counter
+            rest = self.emit.arith("mod", state[f"{counter}.count"], self.emit.const(modulus))
+            trips = self.emit.arith("add", rest, self.emit.const(more))
+        else:
+            trips = self.values.get(loop.trips) or self.emit.const(int(loop.trips))
+        bounds = (self.emit.const(0), trips, self.emit.const(1))
+        names = changing(loop.body, state)
+        inner = Block(arg_types=[i32] * (1 + len(names)))
+        with self.emit.inside(inner):
+            inside = {**state, **dict(zip(names, inner.args[1:], strict=True))}
+            self.body(role, loop.body, inside)
+            self.emit.add(construct(s.YieldOp, tuple(inside[n] for n in names)))
+        carried = tuple(state[n] for n in names)
+        made = construct(s.ForOp, (*bounds, *carried), [i32] * len(names), regions=[Region(inner)])
+        state.update(zip(names, self.emit.add(made).results, strict=True))
 
-    def loop(self, role: Role, s: For, state: dict[str, str]) -> None:
-        trips = f"%trips_{s.trips}"
-        if s.by_counter:
-            counter, modulus, more = s.by_counter
-            rest = self.arith("mod", state[f"{counter}.count"], self.const(modulus))
-            trips = self.arith("add", rest, self.const(more))
-        elif s.trips.isdigit():
-            trips = self.const(int(s.trips))
-        lower, step, names = self.const(0), self.const(1), list(state)
-        inside = {k: self.name() for k in names}
-        outside = [self.name() for _ in names]
-        types = ", ".join(["i32"] * len(names))
-        operands = ", ".join([lower, trips, step, *state.values()])
-        results = f"{', '.join(outside)} = " if names else ""
-        self.say(
-            f"{results}stage.for {operands} : ({', '.join(['i32'] * (3 + len(names)))}) -> ({types}) do {{"
-        )
-        arguments = [f"{self.name()}: i32", *(f"{inside[k]}: i32" for k in names)]
-        self.say(f"^bb0({', '.join(arguments)}):")
-        self.indent += "  "
-        self.body(role, s.body, inside)
-        self.give(inside)
-        self.indent = self.indent[:-2]
-        self.say("}")
-        state.update(zip(names, outside, strict=True))
+    def condition(self, role: Role, test: If, state: State) -> None:
+        rest = self.emit.arith("mod", state[f"{test.counter}.count"], self.emit.const(test.modulus))
+        yes = self.emit.arith("eq", rest, self.emit.const(test.remainder))
+        names = changing([*test.then, *test.otherwise], state)
+        regions: list[Region] = []
+        for body in (test.then, test.otherwise):
+            block, here = Block(), dict(state)
+            with self.emit.inside(block):
+                self.body(role, body, here)
+                self.emit.add(construct(s.YieldOp, tuple(here[n] for n in names)))
+            regions.append(Region(block))
+        made = self.emit.add(construct(s.IfOp, (yes,), [i32] * len(names), regions=regions))
+        state.update(zip(names, made.results, strict=True))
 
-    def give(self, state: dict[str, str]) -> None:
-        values = f" {', '.join(state.values())} : ({', '.join(['i32'] * len(state))})" if state else ""
-        self.say(f"stage.yield{values}")
-
-    def condition(self, role: Role, s: If, state: dict[str, str]) -> None:
-        modulus, remainder = self.const(s.modulus), self.const(s.remainder)
-        rest = self.arith("mod", state[f"{s.counter}.count"], modulus)
-        yes = self.arith("eq", rest, remainder, result="i1")
-        names = list(state)
-        outside = [self.name() for _ in names]
-        results = f"{', '.join(outside)} = " if names else ""
-        self.say(f"{results}stage.if {yes} : (i1) -> ({', '.join(['i32'] * len(names))}) do {{")
-        for n, block in enumerate((s.then, s.otherwise)):
-            self.indent += "  "
-            here = dict(state)
-            self.body(role, block, here)
-            self.give(here)
-            self.indent = self.indent[:-2]
-            self.say("}, {" if n == 0 else "}")
-        state.update(zip(names, outside, strict=True))
-
-    def step(self, counter: str, state: dict[str, str]) -> None:
-        one = self.const(1)
+    def step(self, counter: str, state: State) -> None:
+        emit = self.emit
+        zero, one = emit.const(0), emit.const(1)
         for key in state:
             owner, what, *depth = key.split(".")
             if owner != counter:
                 continue
             if what == "count":
-                state[key] = self.arith("add", state[key], one)
+                state[key] = emit.arith("add", state[key], one)
             elif what == "slot":
-                zero = self.const(0)
-                more, end = self.arith("add", state[key], one), self.const(int(depth[0]))
-                wraps = self.arith("eq", more, end, result="i1")
-                state[key] = self.arith("select", wraps, zero, more, types="i1, i32, i32")
-                turned = self.arith("select", wraps, one, zero, types="i1, i32, i32")
+                more = emit.arith("add", state[key], one)
+                wraps = emit.arith("eq", more, emit.const(int(depth[0])))
+                state[key] = emit.arith("select", wraps, zero, more)
+                turned = emit.arith("select", wraps, one, zero)
                 phase = f"{owner}.phase.{depth[0]}"
-                state[phase] = self.arith("xor", state[phase], turned)
+                state[phase] = emit.arith("xor", state[phase], turned)
 
-    def slot(self, e: Entry, state: dict[str, str]) -> str:
+    def slot(self, e: Entry, state: State) -> SSAValue:
         if e.index.isdigit():
-            return self.const(int(e.index))
+            return self.emit.const(int(e.index))
         return state[f"{e.index}.slot.{depth_of(self.program, e)}"]
 
-    def parity(self, e: Entry, state: dict[str, str], lag: bool) -> str:
+    def parity(self, e: Entry, state: State, lag: bool) -> SSAValue:
         if e.index.isdigit():
-            return self.const(int(lag))
+            return self.emit.const(int(lag))
         phase = state[f"{e.index}.phase.{depth_of(self.program, e)}"]
-        return self.arith("xor", phase, self.const(1)) if lag else phase
+        return self.emit.arith("xor", phase, self.emit.const(1)) if lag else phase
 
-    # Operations -------------------------------------------------------------------------------------------------------
+    # Operations ------------------------------------------------------------------------------------------------------
 
-    def op(self, role: Role, op: Op, state: dict[str, str]) -> None:
-        if op.words & {"relaxed", "cluster", "gpu"}:
-            raise NotInStage(f"{op.name} with {' '.join(sorted(op.words))}")
-        say = getattr(self, f"say_{op.name}", None)
+    def op(self, role: Role, op: Op, state: State, following: Statement | None) -> None:
+        self.here = role.cta
+        for e in op.entries:
+            away = (
+                self.program.buffers.get(e.name) or self.program.barriers[e.name]
+            ).cta != role.cta
+            if away and op.name not in ("mma", "arrive", "expect", "commit", "tma"):
+                raise NotInStage(f"{op.name} in another CTA")
+        if op.name in ("tld", "sync", "warp_sync", "wgmma", "wgmma_wait") and op.by != "all":
+            raise NotInStage(f"{op.name} by {op.by}")
+        say: Callable[..., None] | None = getattr(self, f"say_{op.name}", None)
         if say is None:
             raise NotInStage(op.name)
-        say(op, state, f'id = "{role.name}.{op.site}"')
-        if op.name not in IMPLIED:
-            self.sites.append(op.site)
+        self.following = following.name if isinstance(following, Op) else ""
+        self.state = state
+        entries = [(self.values[e.name], self.slot(e, state)) for e in op.entries]
+        self.parity_of = lambda: self.parity(op.entries[0], state, "lag" in op.words)
+        self.id = StringAttr(f"{role.name}.{op.site}")
+        say(op, *entries)
 
-    def only(self, op: Op, *by: str) -> None:
-        if op.by not in by:
-            raise NotInStage(f"{op.name} by {op.by}")
+    def synchronises(self, op: Op) -> Mapping[str, Attribute]:
+        sem = {"sem": StringAttr("relaxed")} if "relaxed" in op.words else {}
+        scope = {"scope": StringAttr(op.scope)} if op.scope != "cta" else {}
+        return {"by": StringAttr(op.by), "id": self.id, **sem, **scope}
 
-    def say_ld(self, op: Op, state: dict[str, str], _: str) -> None:
-        self.only(op, "all")
-        e = op.entries[0]
-        self.say(
-            f"{self.name()} = stage.load_shared %{e.name}, {self.slot(e, state)}, {self.const(0)} "
-            f": ({self.type(e.name)}, i32, i32) -> ({FRAGMENT})"
+    def elsewhere(self, e: Entry) -> tuple[SSAValue, ...]:
+        """The rank of a barrier's CTA where it is not the role's own."""
+        owner = self.program.barriers[e.name].cta
+        return () if owner == self.here else (self.emit.const(owner),)
+
+    @contextmanager
+    def elected(self, op: Op) -> Generator[None]:
+        """What follows is done by those threads alone that the operation says."""
+        if op.by == "all":
+            yield
+            return
+        chosen = self.value(s.ElectedOp, (), i1, scope=StringAttr(op.by))
+        body = Block()
+        with self.emit.inside(body):
+            yield
+            self.emit.add(construct(s.YieldOp))
+        self.emit.add(construct(s.IfOp, (chosen,), regions=[Region(body)]))
+
+    def element(self, a: tuple[SSAValue, SSAValue]) -> tuple[SSAValue, ...]:
+        """The first element of an entry, or of a tensor."""
+        zero = self.emit.const(0)
+        return (a[0], zero, zero) if isinstance(a[0].type, TensorType) else (*a, zero, zero)
+
+    def say_ld(self, op: Op, a: tuple[SSAValue, SSAValue]) -> None:
+        if op.by == "all" and isinstance(a[0].type, BufferType):
+            self.act(op, s.LoadSharedOp, (*a, self.emit.const(0)), (NARROW,))
+            return
+        with self.elected(op):
+            self.act(op, LoadElementOp, self.element(a), (f32,))
+
+    def say_st(self, op: Op, a: tuple[SSAValue, SSAValue]) -> None:
+        one = self.value(s.ConstOp, (), f32, constant=FloatAttr(1.0, f32))
+        if op.by != "all" or not isinstance(a[0].type, BufferType):
+            with self.elected(op):
+                self.act(op, StoreElementOp, (one, *self.element(a)))
+            return
+        narrow = self.value(s.CastOp, (self.value(FillOp, (one,), WIDE),), NARROW)
+        self.act(op, s.StoreSharedOp, (narrow, *a, self.emit.const(0)))
+
+    def say_tma(
+        self, op: Op, a: tuple[SSAValue, SSAValue], m: tuple[SSAValue, SSAValue],
+        g: tuple[SSAValue, SSAValue] | None = None,
+    ) -> None:  # fmt: skip
+        zero = self.emit.const(0)
+        tensor = g[0] if g else self.loaded
+        rank = self.elsewhere(op.entries[1])
+        if self.program.buffers[op.entries[0].name].cta != self.here:
+            raise NotInStage("a copy into another CTA")
+        if a[1] is m[1] and not rank:
+            self.act(op, s.TmaLoadOp, (tensor, *a, zero, zero, m[0]), (), (1, 1, 1, 2, 1), box=BOX)
+        else:
+            sizes = (1, 1, 1, 1, 1, 2, 0, len(rank))
+            self.act(op, x.TmaLoadToOp, (tensor, *a, *m, zero, zero, *rank), (), sizes, box=BOX)
+
+    def say_store(self, op: Op, *a: tuple[SSAValue, SSAValue]) -> None:
+        # Every store goes elsewhere: what the copy engine writes to global memory is not asked about.
+        key, zero = f"store{op.site}.count", self.emit.const(0)
+        row = self.emit.arith("mul", self.state[key], self.emit.const(ROWS))
+        self.act(
+            op,
+            s.TmaStoreOp,
+            (*a[0], a[1][0] if a[1:] else self.stored[op.site], row, zero),
+            box=BOX,
+        )
+        self.state[key] = self.emit.arith("add", self.state[key], self.emit.const(1))
+
+    def say_bulk_commit(self, op: Op) -> None:
+        self.act(op, s.BulkCommitOp, id=self.id)
+
+    def say_bulk_wait(self, op: Op) -> None:
+        read = {"read": UnitAttr()} if "read" in op.words else {}
+        self.act(op, s.BulkWaitOp, pending=number(op.number), id=self.id, **read)
+
+    def accumulator(self, d: tuple[SSAValue, SSAValue]) -> SSAValue:
+        return self.value(s.OpenOp, d, ACCUMULATOR)
+
+    def any_accumulator(self) -> SSAValue:
+        name = next((b.name for b in self.program.buffers.values() if b.home == "tensor"), None)
+        if name is None:
+            raise NotInStage("products without an accumulator")
+        return self.accumulator((self.values[name], self.emit.const(0)))
+
+    def product(
+        self, op: Op, d: SSAValue, *operands: tuple[SSAValue, SSAValue], **more: Attribute
+    ) -> None:
+        shared = [o for o in operands if self.in_shared(o)]
+        scales = [o for o in operands if not self.in_shared(o)]
+        a, b = (shared[0], shared[-1]) if shared else (self.unused(), self.unused())
+        if scales:
+            self.act(op, ScaledMmaOp, (d, *a, *b, *scales[0], *scales[-1]), (ACCUMULATOR,), **more)
+            return
+        self.act(op, s.MmaOp, (d, *a, *b), (ACCUMULATOR,), trans_a=ZERO, trans_b=ONE, **more)
+
+    def check_scales(self, op: Op) -> None:
+        """Operands in tensor memory are said as scales, which no product writes."""
+        written = {o.entries[0].name for _, o in self.program.ops() if o.name == "mma"}
+        if any(e.name in written for e in op.entries[1:]):
+            raise NotInStage("an operand in tensor memory that a product writes")
+
+    def say_mma(
+        self, op: Op, d: tuple[SSAValue, SSAValue], *operands: tuple[SSAValue, SSAValue]
+    ) -> None:
+        self.check_scales(op)
+        away = any(self.program.buffers[e.name].cta != self.here for e in op.entries)
+        self.product(op, self.accumulator(d), *operands, **({"pair": UnitAttr()} if away else {}))
+
+    @staticmethod
+    def in_shared(operand: tuple[SSAValue, SSAValue]) -> bool:
+        kind = operand[0].type
+        return isinstance(kind, BufferType) and kind.home.data == Home.SHARED
+
+    def unused(self) -> tuple[SSAValue, SSAValue]:
+        """An operand in shared memory that nobody else touches."""
+        kind = BufferType.of("bf16", (ROWS, COLUMNS), 1, Home.SHARED, "128B")
+        if self.spare is None:
+            self.spare = construct(s.BufferOp, (), (kind,), {"sym_name": StringAttr("unused")})
+            self.body_of_kernel.insert_op_before(self.spare, self.body_of_kernel.first_op)
+        return self.spare.results[0], self.emit.const(0)
+
+    spare: s.BufferOp | None = None
+
+    def say_cp(
+        self, op: Op, scales: tuple[SSAValue, SSAValue], a: tuple[SSAValue, SSAValue]
+    ) -> None:
+        self.act(op, CopyScalesOp, (*a, *scales))
+
+    def say_commit(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
+        owner = self.program.barriers[op.entries[0].name].cta
+        mask = () if owner == self.here else (self.emit.const(1 << owner),)
+        self.act(op, s.Tcgen05CommitOp, (*m, *mask), id=self.id)
+
+    def say_wgmma(self, op: Op, *operands: tuple[SSAValue, SSAValue]) -> None:
+        alone = {} if self.following == "wgmma_commit" else {"alone": UnitAttr()}
+        self.implied = not alone
+        self.product(op, self.any_accumulator(), *operands, by=StringAttr("all"), **alone)
+
+    implied = False
+    """Whether the last operation says the next one, too."""
+
+    def say_wgmma_commit(self, op: Op) -> None:
+        if not self.implied:
+            self.act(op, x.MmaCommitOp, id=self.id)
+        self.implied = False
+
+    def say_wgmma_wait(self, op: Op) -> None:
+        self.act(
+            op,
+            s.MmaWaitOp,
+            (self.any_accumulator(),),
+            (ACCUMULATOR,),
+            pending=number(op.number),
+            id=self.id,
         )
 
-    def say_st(self, op: Op, state: dict[str, str], _: str) -> None:
-        self.only(op, "all")
-        e, number, wide, narrow = op.entries[0], self.name(), self.name(), self.name()
-        self.say(f"{number} = stage.const {{constant = 1.0 : f32}} : () -> (f32)")
-        self.say(f"{wide} = stage.fill {number} : (f32) -> ({WIDE})")
-        self.say(f"{narrow} = stage.cast {wide} : ({WIDE}) -> ({FRAGMENT})")
-        self.say(
-            f"stage.store_shared {narrow}, %{e.name}, {self.slot(e, state)}, {self.const(0)} "
-            f": ({FRAGMENT}, {self.type(e.name)}, i32, i32)"
+    def say_tld(self, op: Op, d: tuple[SSAValue, SSAValue]) -> None:
+        if self.following != "wait_ld":
+            raise NotInStage("tld apart from its wait_ld")
+        self.implied = True
+        self.act(
+            op,
+            s.ReadAccumulatorOp,
+            (self.accumulator(d), self.emit.const(0)),
+            (WIDE,),
+            row_block=ZERO,
         )
 
-    def say_tma(self, op: Op, state: dict[str, str], _: str) -> None:
-        a, m = op.entries
-        if a.index != m.index or depth_of(self.program, a) != depth_of(self.program, m):
-            raise NotInStage("a copy into one entry that signals another")
-        zero = self.const(0)
-        self.say(
-            f"stage.tma_load %X, %{a.name}, {self.slot(a, state)}, {zero}, {zero}, %{m.name} "
-            f"{{box = [128 : i32, 64 : i32], operandSegmentSizes = array<i32: 1, 1, 1, 2, 1>}} : "
-            f"({TENSOR}, {self.type(a.name)}, i32, i32, i32, !stage.mbarriers)"
-        )
+    def say_wait_ld(self, op: Op) -> None:
+        if not self.implied:
+            raise NotInStage("wait_ld apart from its tld")
+        self.implied = False
 
-    def say_store(self, op: Op, state: dict[str, str], _: str) -> None:
-        if len(op.entries) != 1:
-            raise NotInStage("a store to a buffer in global memory")
-        (a,) = op.entries
-        zero = self.const(0)
-        self.say(
-            f"stage.tma_store %{a.name}, {self.slot(a, state)}, %Y, {zero}, {zero} "
-            f"{{box = [128 : i32, 64 : i32]}} : ({self.type(a.name)}, i32, {TENSOR}, i32, i32)"
-        )
-
-    def say_bulk_commit(self, op: Op, state: dict[str, str], label: str) -> None:
-        self.say(f"stage.bulk_commit {{{label}}}")
-
-    def say_bulk_wait(self, op: Op, state: dict[str, str], label: str) -> None:
-        self.only(op, "one")
-        read = "read, " if "read" in op.words else ""
-        self.say(f"stage.bulk_wait {{pending = {op.number} : i32, {read}{label}}}")
-
-    def accumulator(self, e: Entry, state: dict[str, str]) -> str:
-        name = self.name()
-        self.say(
-            f"{name} = stage.open %{e.name}, {self.slot(e, state)} : ({self.type(e.name)}, i32) -> ({ACCUMULATOR})"
-        )
-        return name
-
-    def product(self, d: Entry, a: Entry, b: Entry, by: str, state: dict[str, str]) -> None:
-        acc = self.accumulator(d, state)
-        for e in (a, b):
-            if self.program.buffers[e.name].home != "shared":
-                raise NotInStage("an operand in tensor memory")
-        self.say(
-            f"{self.name()} = stage.mma {acc}, %{a.name}, {self.slot(a, state)}, %{b.name}, {self.slot(b, state)} "
-            f"{{trans_a = 0 : i32, trans_b = 1 : i32{by}}} : ({ACCUMULATOR}, {self.type(a.name)}, i32, "
-            f"{self.type(b.name)}, i32) -> ({ACCUMULATOR})"
-        )
-
-    def say_mma(self, op: Op, state: dict[str, str], _: str) -> None:
-        d, a, *rest = op.entries
-        self.product(d, a, rest[0] if rest else a, "", state)
-
-    def say_commit(self, op: Op, state: dict[str, str], label: str) -> None:
-        m = op.entries[0]
-        self.say(
-            f"stage.tcgen05_commit %{m.name}, {self.slot(m, state)} {{{label}}} : (!stage.mbarriers, i32)"
-        )
-
-    def say_wgmma(self, op: Op, state: dict[str, str], _: str) -> None:
-        a, *rest = op.entries
-        d = next(b.name for b in self.program.buffers.values() if b.home == "tensor")
-        self.product(Entry(d, "0"), a, rest[0] if rest else a, ', by = "all"', state)
-
-    def say_wgmma_commit(self, op: Op, state: dict[str, str], _: str) -> None:
-        """Every product is a group of its own at the stage level."""
-
-    def say_wgmma_wait(self, op: Op, state: dict[str, str], label: str) -> None:
-        d = next(b.name for b in self.program.buffers.values() if b.home == "tensor")
-        acc = self.accumulator(Entry(d, "0"), state)
-        self.say(
-            f"{self.name()} = stage.mma_wait {acc} {{pending = {op.number} : i32, {label}}} : ({ACCUMULATOR}) -> ({ACCUMULATOR})"
-        )
-
-    def say_tld(self, op: Op, state: dict[str, str], _: str) -> None:
-        self.only(op, "all")
-        acc = self.accumulator(op.entries[0], state)
-        self.say(
-            f"{self.name()} = stage.read_accumulator {acc}, {self.const(0)} {{row_block = 0 : i32}} "
-            f": ({ACCUMULATOR}, i32) -> ({WIDE})"
-        )
-
-    def say_wait_ld(self, op: Op, state: dict[str, str], _: str) -> None:
-        """`stage.read_accumulator` waits for what it read."""
-
-    def say_before(self, op: Op, state: dict[str, str], label: str) -> None:
-        self.say(
-            f'stage.tcgen05_fence {{side = "{op.name}_thread_sync", {label}, by = "{op.by}"}}'
-        )
+    def say_before(self, op: Op) -> None:
+        side = StringAttr(f"{op.name}_thread_sync")
+        self.act(op, s.Tcgen05FenceOp, side=side, id=self.id, by=StringAttr(op.by))
 
     say_after = say_before
 
-    def say_wait(self, op: Op, state: dict[str, str], label: str) -> None:
-        m = op.entries[0]
-        parity = self.parity(m, state, "lag" in op.words)
-        self.say(
-            f'stage.mbarrier_wait %{m.name}, {self.slot(m, state)}, {parity} {{by = "{op.by}", {label}}} '
-            ": (!stage.mbarriers, i32, i32)"
+    def say_wait(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
+        self.act(op, s.MbarrierWaitOp, (*m, self.parity_of()), **self.synchronises(op))
+
+    def say_arrive(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
+        self.act(
+            op, s.MbarrierArriveOp, (*m, *self.elsewhere(op.entries[0])), **self.synchronises(op)
         )
 
-    def say_arrive(self, op: Op, state: dict[str, str], label: str) -> None:
-        m = op.entries[0]
-        self.say(
-            f'stage.mbarrier_arrive %{m.name}, {self.slot(m, state)} {{by = "{op.by}", {label}}} '
-            ": (!stage.mbarriers, i32)"
+    def say_expect(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
+        said = self.synchronises(op)
+        if "scope" in said:
+            raise NotInStage("expect of cluster scope")
+        at = (*m, *self.elsewhere(op.entries[0]))
+        self.act(op, s.MbarrierExpectOp, at, bytes=number(op.number * BYTES), **said)
+
+    def say_fence(self, op: Op) -> None:
+        space = {"any": "all"}.get(op.space, op.space)
+        self.act(
+            op,
+            s.ProxyFenceOp,
+            space=StringAttr(space),
+            guards=ArrayAttr([]),
+            id=self.id,
+            by=StringAttr(op.by),
         )
 
-    def say_expect(self, op: Op, state: dict[str, str], label: str) -> None:
-        m = op.entries[0]
-        self.say(
-            f"stage.mbarrier_expect %{m.name}, {self.slot(m, state)} "
-            f'{{bytes = {op.number * BYTES} : i32, by = "one", {label}}} : (!stage.mbarriers, i32)'
+    def say_thread_fence(self, op: Op) -> None:
+        self.act(op, x.FenceOp, sem=StringAttr("acq_rel"), scope=StringAttr(op.scope), id=self.id)
+
+    def say_sync(self, op: Op) -> None:
+        if not op.number:
+            self.act(op, s.RoleBarrierOp, id=self.id)
+            return
+        meets = [r for r, o in self.program.ops() if o.name == "sync" and o.number == op.number]
+        threads = sum(32 * r.warps for r in {r.name: r for r in meets}.values())
+        self.act(
+            op, x.NamedBarrierOp, number=number(op.number), threads=number(threads), id=self.id
         )
 
-    def say_fence(self, op: Op, state: dict[str, str], label: str) -> None:
-        if op.space != "shared::cta":
-            raise NotInStage(f"a fence of {op.space}")
-        self.say(
-            f'stage.proxy_fence {{space = "shared::cta", guards = [], {label}, by = "{op.by}"}}'
-        )
-
-    def say_sync(self, op: Op, state: dict[str, str], label: str) -> None:
-        if op.number:
-            raise NotInStage("a barrier of several roles")
-        self.say(f"stage.role_barrier {{{label}}}")
-
-    def say_warp_sync(self, op: Op, state: dict[str, str], label: str) -> None:
-        self.say(f"stage.warp_sync {{{label}}}")
+    def say_warp_sync(self, op: Op) -> None:
+        self.act(op, s.WarpSyncOp, id=self.id)
 
 
-IMPLIED = {"wgmma_commit", "wait_ld"}
-"""Operations that are part of the one before them."""
+def number(n: int) -> IntegerAttr:
+    return IntegerAttr(n, i32)
 
 
 def depth_of(program: Program, e: Entry) -> int:
     return (program.buffers.get(e.name) or program.barriers[e.name]).depth
 
 
+def changing(body: list[Statement], state: State) -> list[str]:
+    """What of a state the body changes."""
+    counters = {op.counter or f"{op.name}{op.site}" for op in walk(body)}
+    return [name for name in state if name.split(".")[0] in counters]
+
+
 def carried(program: Program, role: Role) -> list[str]:
     """What a role counts: a slot and a phase for each counter and depth, and a count where a condition or loop asks."""
     keys: dict[str, None] = {}
     for op in walk(role.body):
+        if op.name == "store":
+            keys[f"store{op.site}.count"] = None
         for e in op.entries:
             if not e.index.isdigit():
                 depth = depth_of(program, e)
                 keys[f"{e.index}.slot.{depth}"] = keys[f"{e.index}.phase.{depth}"] = None
-    for s in nested(role.body):
-        if isinstance(s, If):
-            keys[f"{s.counter}.count"] = None
-        if isinstance(s, For) and s.by_counter:
-            keys[f"{s.by_counter[0]}.count"] = None
+    for one in nested(role.body):
+        if isinstance(one, If):
+            keys[f"{one.counter}.count"] = None
+        if isinstance(one, For) and one.by_counter:
+            keys[f"{one.by_counter[0]}.count"] = None
     return list(keys)
-
-
-def without_numbers(text: str) -> str:
-    """The text with every value's number gone, to compare shapes of programs."""
-    return re.sub(r"%v\d+", "%v", text)

@@ -18,13 +18,15 @@ from oracles.unroll import Access, Arrival, Run, Stuck, Thread, Waited, Word, un
 PROFILES = {"strict": STRICT, "home": HOME, "implicit": HOME | {"A6", "A7"}, "practice": PRACTICE}
 
 PIPELINED = {("mma", "mma", True), ("cp", "mma", True), ("cp", "mma", False)}
-"""tcgen05 operations of one thread that stay in order (9.7.18.6.2): first, then, and whether the first one's access writes."""
+"""tcgen05 operations of one thread that stay in order (9.7.18.6.2): first, then, and whether the first one's access
+writes."""
 
 
 @dataclass(frozen=True, order=True)
 class Finding:
     """`kind`: unordered, proxy (ordered, but for the proxies), deadlock, phase (arrivals of two phases can mix), lap
-    (a wait can miss its phase, or pass on an older one), overrun (more arrivals than the count)."""
+    (a wait can miss its phase, or pass on an older one), overrun (more arrivals than the count), unfinished (a
+    phase that lacks arrivals or copies at the end)."""
 
     kind: str
     sites: tuple[int, ...]
@@ -55,20 +57,21 @@ class Graph:
         self.fences: dict[str, list[tuple[int, frozenset[str], str]]] = defaultdict(list)
         for e, op in run.fences:
             self.fences[op.name].append((e, op.words, op.space))
-        every = [(a, b) for a, b, _ in run.edges]
-        every += [
+        waited = [
             (a.event, w.event) for w in run.waits for p in range(w.seen + 1)
             for a in self.word(w).arrivals[p]
         ]  # fmt: skip
-        self.time = self.reach(every)
+        self.time = self.reach([(a, b) for a, b, kind in run.edges if kind != "converge"] + waited)
+        self.converged = self.reach([(a, b) for a, b, _ in run.edges] + waited)
         edges = [(a, b) for a, b, kind in run.edges if self.counts(kind)]
+        lanes = [(a, b) for a, b, kind in run.edges if kind == "warp"]
         strong, waived = self.synchronised()
-        self.generic = self.reach(edges + strong)
-        waived = waived if "A2" in assume else []
-        self.other = self.reach(edges + strong + waived) if waived else self.generic
-        self.same_bytes = self.other
+        self.generic = self.reach(edges + lanes + strong)
+        # What an asynchronous access may use besides, or may not.
+        edges += strong + (waived if "A2" in assume else []) + (lanes if "A13" in assume else [])
+        self.other = self.same_bytes = self.reach(edges)
         if "A5" in assume:
-            self.same_bytes = self.reach(edges + strong + waived + list(run.completions.items()))
+            self.same_bytes = self.reach(edges + list(run.completions.items()))
 
     def counts(self, kind: str) -> bool:
         return kind in ("po", "sync", "done") or (
@@ -89,7 +92,7 @@ class Graph:
             reach[e] = row
         return reach
 
-    # Synchronisation through mbarriers (8.8, 8.9.4, 9.7.15.16) -----------------------------------------------------------
+    # Synchronisation through mbarriers (8.8, 8.9.4, 9.7.15.16) -------------------------------------------------------
 
     def word(self, w: Waited) -> Word:
         return self.run.words[w.cell.name, w.cell.slot]
@@ -133,6 +136,10 @@ class Graph:
     def time_before(self, a: int, b: int) -> bool:
         return bool(self.time[a] >> b & 1)
 
+    def must_precede(self, a: int, b: int) -> bool:
+        """As `time_before`, where a warp's convergence counts, too."""
+        return bool(self.converged[a] >> b & 1)
+
     def thread_fence(self, t: Thread, at: int, later: bool) -> list[tuple[int, str]]:
         """The thread's own fence.acq_rel nearest to an event, on the side asked for, with its scope."""
         mine = [
@@ -142,7 +149,7 @@ class Graph:
         side = [f for f in mine if (f[0] > at if later else f[0] < at)]
         return [min(side) if later else max(side)] if side else []
 
-    # Proxies (8.9.5, ISCA'22, E1–E4) -------------------------------------------------------------------------------------
+    # Proxies (8.9.5, ISCA'22, E1–E4) ---------------------------------------------------------------------------------
 
     def place(self, a: Access) -> int:
         """The CTA that performs an access."""
@@ -243,7 +250,7 @@ class Graph:
     def joined(self, starts: list[int], ends: list[int]) -> bool:
         return any(self.time_before(a, b) for a in starts for b in ends)
 
-    # Verdicts --------------------------------------------------------------------------------------------------------------
+    # Verdicts --------------------------------------------------------------------------------------------------------
 
     def findings(self) -> Iterator[Finding]:
         yield from self.protocol()
@@ -256,10 +263,15 @@ class Graph:
 
     @staticmethod
     def conflict(x: Access, y: Access) -> bool:
-        """Whether two accesses of an entry touch the same bytes: the threads of a role share out what all of them access."""
+        """Whether two accesses of an entry touch the same bytes: the threads of a role share out what all of them
+        access."""
         if x.instance == y.instance or not (x.write or y.write):
             return False
-        shared_out = x.shared_out and y.shared_out and (x.thread.role, x.thread.cta) == (y.thread.role, y.thread.cta)
+        shared_out = (
+            x.shared_out
+            and y.shared_out
+            and (x.thread.role, x.thread.cta) == (y.thread.role, y.thread.cta)
+        )
         return not shared_out or x.thread == y.thread
 
     def races(self, accesses: list[Access]) -> Iterator[Finding]:
@@ -299,19 +311,21 @@ class Graph:
         for (name, _), word in self.run.words.items():
             if word.overrun:
                 yield Finding("overrun", (), name)
+            if word.unfinished:
+                yield Finding("unfinished", (), name)
             for n in range(word.phase):
                 for a in word.arrivals[n]:
                     for b in word.arrivals[n + 1]:
-                        if not self.time_before(a.event, b.event):
+                        if not self.must_precede(a.event, b.event):
                             sites = sorted((self.run.site[a.event], self.run.site[b.event]))
                             yield Finding("phase", tuple(sites), name)
         for w in self.run.waits:
             word, n = self.word(w), w.seen
             may_miss = word.phase > n + 1 and not any(
-                self.time_before(w.event, b.event) for b in word.arrivals[n + 1]
+                self.must_precede(w.event, b.event) for b in word.arrivals[n + 1]
             )
             too_early = n >= 1 and not all(
-                self.time_before(a.event, w.event) for a in word.arrivals[n - 1]
+                self.must_precede(a.event, w.event) for a in word.arrivals[n - 1]
             )
             if may_miss or too_early:
                 yield Finding("lap", (w.site,), w.cell.name)

@@ -1,12 +1,12 @@
-"""Random role programs: pipelines as people write them, with up to three roles and two rings, and up to two faults in them."""
+"""Random role programs: pipelines as people write them, with up to three roles and two rings, and up to two faults
+in them."""
 
 from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
 
 from oracles.roles import For, If, Op, Program, Role, Statement, blocks, nested, parse
 
@@ -18,7 +18,11 @@ def generate(seed: int, faults: int | None = None) -> tuple[Program, str]:
     """A program and its target, the same for the same seed; with so many faults, or a few at random."""
     rng = random.Random(seed)
     target = rng.choice(["sm_100a", "sm_100a", "sm_90a"])
-    shapes = [ring, ring, chain, tiles, tiles, epilogue] if target == "sm_100a" else [ring, ring, chain, epilogue]
+    shapes = (
+        [ring, ring, chain, tiles, tiles, epilogue, pair]
+        if target == "sm_100a"
+        else [ring, ring, chain, epilogue]
+    )
     text = Text(rng, target)
     rng.choice(shapes)(text)
     program = parse(text.whole())
@@ -27,20 +31,22 @@ def generate(seed: int, faults: int | None = None) -> tuple[Program, str]:
     return parse(str(program)), target
 
 
-def trips(program: Program) -> list[dict[str, int]]:
-    """Trip counts to try: round the depths of the rings, and far enough to come round twice."""
+def trips(program: Program, brief: bool = False) -> list[dict[str, int]]:
+    """Trip counts to try: round the depths of the rings, and far enough to come round twice (S1: of nests, depth +
+    2 tiles).
+
+    `brief`: only none, one ring's depth, and twice round.
+    """
     symbols = program.symbols()
-    depths = {b.depth for b in (*program.buffers.values(), *program.barriers.values())}
-    most = max(depths)
-    inner = sorted({0, 1, 2 * most + 2} | {d + e for d in depths for e in (-1, 0, 1)})
-    outer = [1, most + 2] if len(symbols) > 1 else inner
-    choices = {s: outer if s == "T" and len(symbols) > 1 else inner for s in symbols}
-    if len(symbols) > 1:
-        choices = {s: c if s == "T" else sorted({0, 1, most - 1, most, most + 1}) for s, c in choices.items()}
-    return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
+    most = max(b.depth for b in (*program.buffers.values(), *program.barriers.values()))
+    if symbols == ["K", "T"]:
+        inner = (0, most, most + 1) if brief else range(most + 2)
+        return [{"T": t, "K": k} for t in ((most + 2,) if brief else (1, most + 2)) for k in inner]
+    counts = (0, 1, 2 * most + 2) if brief else (*range(most + 2), 2 * most + 2)
+    return [{symbol: n} for symbol in symbols for n in counts] or [{}]
 
 
-# Correct programs ------------------------------------------------------------------------------------------------------
+# Correct programs ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -52,11 +58,12 @@ class Text:
     declared: list[str] = field(default_factory=list)
     roles: dict[str, list[str]] = field(default_factory=dict)
     warps: dict[str, int] = field(default_factory=dict)
+    ctas: dict[str, str] = field(default_factory=dict)
 
     def whole(self) -> str:
         lines = list(self.declared)
         for name, body in self.roles.items():
-            lines += [f"role {name} {self.warps[name]}", *body]
+            lines += [f"role {name} {self.warps[name]} {self.ctas.get(name, '')}", *body]
         return "\n".join(lines)
 
     def role(self, name: str, warps: int) -> None:
@@ -95,7 +102,9 @@ class Text:
         lines += [line % (f"{ring}f", index) if "%s" in line else line for line in arrive]
         return [line for line in lines if line], int(count)
 
-    def drain(self, role: str, kind: str, ring: str, index: str, filled: str) -> tuple[list[str], int]:
+    def drain(
+        self, role: str, kind: str, ring: str, index: str, filled: str
+    ) -> tuple[list[str], int]:
         by = "one" if kind in ("mma", "store") else "all"
         wait = f"wait {ring}f[{index}] {by}"
         late = filled == "st" and kind != "ld" and self.rng.random() < 0.4
@@ -105,7 +114,12 @@ class Text:
                 lines += [f"mma d[0] {ring}[{index}]", f"commit {ring}e[{index}]"]
                 return [line for line in lines if line], 1
             case "store":
-                lines += [f"store {ring}[{index}]", "bulk_commit", "bulk_wait 0 read", f"arrive {ring}e[{index}] one"]
+                lines += [
+                    f"store {ring}[{index}]",
+                    "bulk_commit",
+                    "bulk_wait 0 read",
+                    f"arrive {ring}e[{index}] one",
+                ]
                 return [line for line in lines if line], 1
             case "wgmma":
                 lines += [f"wgmma {ring}[{index}]", "wgmma_commit", "wgmma_wait 0"]
@@ -139,7 +153,9 @@ def ring(t: Text) -> None:
     t.role("load", t.warps_of(filled))
     t.role("use", t.warps_of(drained))
     fill, drain = t.pipe("a", "load", "use", filled, drained, "i")
-    nest = t.rng.choice([["for K"], ["for K"], ["for T", "for K"], ["for T", "for t%3+0"], ["for 3"]])
+    nest = t.rng.choice(
+        [["for K"], ["for K"], ["for T", "for K"], ["for T", "for t%3+0"], ["for 3"]]
+    )
     for role, lines in (("load", fill), ("use", drain)):
         for n, head in enumerate(nest):
             t.add(role, n, head)
@@ -210,6 +226,38 @@ def tiles(t: Text) -> None:
     t.add("read", 1, "step t")
 
 
+def pair(t: Text) -> None:
+    """Two CTAs fill their halves, one multiplies both: by copies, or by stores of the other CTA."""
+    depth = t.rng.choice([1, 2, 2])
+    filled = t.rng.choice(["tma", "tma", "st"])
+    wide = "cluster" if filled == "st" or t.rng.random() < 0.5 else ""
+    for name in ("a", "r"):
+        t.declared.append(f"buffer {name} shared {depth}{' @1' * (name == 'r')}")
+    t.buffer("d", "tensor", 1)
+    t.barrier("f", depth, 2)
+    t.barrier("e", depth, 1)
+    t.declared.append(f"barrier n {depth} 1 @1")
+    for name in ("load", "peer", "math"):
+        t.role(name, 1)
+        t.add(name, 0, "for K")
+    t.ctas["peer"] = "@1"
+    t.add("load", 1, "wait e[i] lag one", "expect f[i] 1", "tma a[i] f[i]", "step i")
+    if filled == "tma":
+        t.add("peer", 1, f"wait n[i] lag one {wide}", "expect f[i] 1", "tma r[i] f[i]", "step i")
+    else:
+        t.add("peer", 1, f"wait n[i] lag all {wide}", "st r[i]", "fence", "warp_sync")
+        t.add("peer", 1, f"arrive f[i] one {wide}", "step i")
+    t.add(
+        "math",
+        1,
+        f"wait f[i] one {wide}",
+        "mma d[0] a[i] r[i]",
+        "commit e[i]",
+        "commit n[i]",
+        "step i",
+    )
+
+
 def staging(t: Text, entry: str, pending: int) -> list[str]:
     """A buffer that the role fills and the copy engine drains."""
     return [
@@ -235,7 +283,7 @@ def epilogue(t: Text) -> None:
     t.add("use", 0, "bulk_wait 0")
 
 
-# Faults ------------------------------------------------------------------------------------------------------------------
+# Faults --------------------------------------------------------------------------------------------------------------
 
 
 def lists(program: Program) -> list[tuple[Role, list[Statement]]]:
@@ -252,7 +300,9 @@ def lists(program: Program) -> list[tuple[Role, list[Statement]]]:
     return [(r, b) for r, b in found if b]
 
 
-def pick(rng: random.Random, program: Program, wanted: Callable[[Op], bool]) -> tuple[list[Statement], int] | None:
+def pick(
+    rng: random.Random, program: Program, wanted: Callable[[Op], bool]
+) -> tuple[list[Statement], int] | None:
     places = [
         (body, n) for _, body in lists(program) for n, s in enumerate(body) if isinstance(s, Op) and wanted(s)
     ]  # fmt: skip
@@ -281,7 +331,9 @@ def swap(rng: random.Random, program: Program) -> None:
 
 def repeat(rng: random.Random, program: Program) -> None:
     """An access or fence stands twice."""
-    if place := pick(rng, program, lambda op: op.name in ("ld", "st", "fence", "store", "mma", "wgmma", "sync")):
+    if place := pick(
+        rng, program, lambda op: op.name in ("ld", "st", "fence", "store", "mma", "wgmma", "sync")
+    ):
         place[0].insert(rng.randrange(len(place[0]) + 1), copy.deepcopy(place[0][place[1]]))
 
 
@@ -292,6 +344,15 @@ def change_by(rng: random.Random, program: Program) -> None:
         assert isinstance(op, Op)
         ways = ("one", "lane", "all") if op.name == "arrive" else ("one", "all")
         op.words = op.words - {"one", "lane", "all"} | {rng.choice(ways)}
+
+
+def change_scope(rng: random.Random, program: Program) -> None:
+    if program.ctas() > 1 and (
+        place := pick(rng, program, lambda op: op.name in ("wait", "arrive"))
+    ):
+        op = place[0][place[1]]
+        assert isinstance(op, Op)
+        op.words = op.words ^ {"cluster"}
 
 
 def change_lag(rng: random.Random, program: Program) -> None:
@@ -325,29 +386,31 @@ def change_depth(rng: random.Random, program: Program) -> None:
 
 def make_conditional(rng: random.Random, program: Program) -> None:
     """The same condition round the inner body of every role."""
-    counters = {s.counter for r in program.roles for s in nested(r.body) if isinstance(s, Op) and s.counter}
+    counters = {
+        s.counter for r in program.roles for s in nested(r.body) if isinstance(s, Op) and s.counter
+    }
     if not counters:
         return
     chosen = rng.choice(sorted(counters))
     every = rng.random() < 0.7
     for role in program.roles:
         for s in list(nested(role.body)):
-            if isinstance(s, For) and any(isinstance(o, Op) and o.counter == chosen for o in s.body):
+            if isinstance(s, For) and any(
+                isinstance(o, Op) and o.counter == chosen for o in s.body
+            ):
                 body = [o for o in s.body if isinstance(o, Op) and not o.counter]
                 rest = [o for o in s.body if o not in body]
-                if body and len(body) + len(rest) == len(s.body) and all(isinstance(o, Op) for o in rest):
+                if (
+                    body
+                    and len(body) + len(rest) == len(s.body)
+                    and all(isinstance(o, Op) for o in rest)
+                ):
                     s.body[:] = [If("n", 2, 0, [*s.body]), Op("step", counter="n")]
         if not every:
             return
 
 
 FAULTS: tuple[Callable[[random.Random, Program], None], ...] = (
-    drop, drop, drop, drop_fence, drop_fence, swap, swap, repeat, change_by, change_by, change_lag, change_group,
-    change_count, change_depth, make_conditional,
+    drop, drop, drop, drop_fence, drop_fence, swap, swap, repeat, change_by, change_by, change_scope, change_lag,
+    change_group, change_count, change_depth, make_conditional,
 )  # fmt: skip
-
-
-def several(seeds: Iterable[int]) -> Iterable[tuple[int, Program, str, list[Mapping[str, int]]]]:
-    for seed in seeds:
-        program, target = generate(seed)
-        yield seed, program, target, list(trips(program))

@@ -5,26 +5,37 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 
-from oracles.roles import For, If, Program, Statement, blocks, parse
+from oracles.roles import For, If, Op, Program, Statement, blocks, parse
 
 
 def reduce(program: Program, shows: Callable[[Program], bool]) -> Program:
-    """The smallest program found by leaving things out, one after the other."""
+    """The smallest program found by leaving things out, one after the other, until nothing more can go."""
     smaller = True
     while smaller:
-        smaller = False
-        for candidate in smaller_programs(program):
+        smaller, n = False, 0
+        while (candidate := next(islice(smaller_programs(program), n, None), None)) is not None:
             if shows(candidate):
                 program, smaller = candidate, True
-                break
+            else:
+                n += 1
     return program
 
 
 def smaller_programs(program: Program) -> Iterator[Program]:
     """The program without one role, declaration or statement, or with a loop's or condition's body in its place."""
     for n in range(len(program.roles)):
-        yield changed(program, lambda p, n=n: p.roles.pop(n))
+        other = copy.deepcopy(program)
+        other.roles.pop(n)
+        yield tidy(other)
+    for name in (*program.buffers, *program.barriers):
+        other = copy.deepcopy(program)
+        for body, _ in positions(other):
+            body[:] = [
+                s for s in body if not isinstance(s, Op) or all(e.name != name for e in s.entries)
+            ]
+        yield tidy(other)
     for n in range(sum(1 for _ in positions(program))):
         for change in (leave_out, unwrap):
             other = copy.deepcopy(program)
@@ -37,12 +48,6 @@ def smaller_programs(program: Program) -> Iterator[Program]:
                 other = copy.deepcopy(program)
                 getattr(other, declared)[name] = replace(one, depth=one.depth - 1)
                 yield tidy(other)
-
-
-def changed(program: Program, change: Callable[[Program], object]) -> Program:
-    other = copy.deepcopy(program)
-    change(other)
-    return tidy(other)
 
 
 def tidy(program: Program) -> Program:

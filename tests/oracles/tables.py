@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from oracles.roles import Program, parse
@@ -38,3 +39,38 @@ def chains() -> Iterator[tuple[str, Program, dict[str, bool]]]:
             name, left, right, verdicts = line.split("\t")
             ordered = {p: v == "o" for p, v in zip(PROFILE_ORDER, verdicts, strict=True)}
             yield name, chain(left, right), ordered
+
+
+@dataclass(frozen=True)
+class Row:
+    """A program of `programs.txt`: its trip counts, and what each profile finds in it, as (kind, where)."""
+
+    name: str
+    program: Program
+    trips: tuple[dict[str, int], ...]
+    findings: dict[str, frozenset[tuple[str, str]]]
+
+
+def programs() -> Iterator[Row]:
+    text = (HERE / "programs.txt").read_text(encoding="utf-8")
+    for block in text.split("\n== ")[1:]:
+        name, *lines = block.splitlines()
+        trips: list[dict[str, int]] = [{}]
+        findings: dict[str, frozenset[tuple[str, str]]] = {}
+        code: list[str] = []
+        for line in lines:
+            head, *words = line.split() or [""]
+            if head == "trips":
+                trips = [dict(pairs(word)) for word in words]
+            elif head in PROFILE_ORDER:
+                kinds = (word.partition(":") for word in words if word != "-")
+                findings[head] = frozenset((kind, where) for kind, _, where in kinds)
+            else:
+                code.append(line)
+        yield Row(name, parse("\n".join(code)), tuple(trips), findings)
+
+
+def pairs(word: str) -> Iterator[tuple[str, int]]:
+    for one in word.split(","):
+        symbol, _, count = one.partition("=")
+        yield symbol, int(count)

@@ -1,9 +1,9 @@
 """Runs a small instance of a role program to the end and writes down what happened, as a graph of events.
 
-Every loop is unrolled. A warp is two threads: lane 0, and one that stands for the other 31. Asynchronous operations are an
-issue in program order, accesses of their own, and a completion. Events are numbered in the order of one run, so that every
-edge goes from a lower number to a higher one. Whether other runs pair arrivals and waits the same way is asked afterwards
-(`protocol`): then the graph is that of every run.
+Every loop is unrolled. A warp is two threads: lane 0, and one that stands for the other 31. Asynchronous operations
+are an issue in program order, accesses of their own, and a completion. Events are numbered in the order of one run,
+so that every edge goes from a lower number to a higher one. Whether other runs pair arrivals and waits the same way
+is asked afterwards (`protocol`): then the graph is that of every run.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from oracles.roles import For, If, Op, Program, Role, Statement
 
 OTHERS = 31
 """Lanes that the second thread of a warp stands for."""
+
+
+CONVERGING = {"wgmma", "wgmma_commit", "wgmma_wait", "tld", "tst", "wait_ld", "wait_st"}
+"""`.sync.aligned`: a warp's threads wait for one another, which orders no memory."""
 
 
 class Thread(NamedTuple):
@@ -38,8 +42,8 @@ class Cell(NamedTuple):
 class Access:
     """What an operation does to one entry. `issue`: the event of the thread that starts it (itself where synchronous).
 
-    `done`: events at which it is known to be complete, with the assumption that the implicit fence there rests on ("" where
-    there is none, "E3" where PTX states it) and the assumption that the completion itself rests on.
+    `done`: events at which it is known to be complete, with the assumption that the implicit fence there rests on
+    ("" where there is none, "E3" where PTX states it) and the assumption that the completion itself rests on.
     """
 
     event: int
@@ -94,6 +98,10 @@ class Word:
     def __post_init__(self) -> None:
         self.missing = self.count
 
+    @property
+    def unfinished(self) -> bool:
+        return self.missing != self.count or self.copies != 0
+
     def arrive(self, a: Arrival | None, weight: int, copies: int) -> None:
         if a is not None:
             self.arrivals[self.phase].append(a)
@@ -111,7 +119,8 @@ class Stuck(Exception):
 
 @dataclass
 class Run:
-    """The graph: `after[e]` lists (event, class) with class po, done (completion), issue (ends a path), sync or exec."""
+    """The graph: `after[e]` lists (event, class) with class po, done (completion), issue (ends a path), sync, warp,
+    exec (order in time only) or converge (the same, by a warp's convergence)."""
 
     program: Program
     trips: Mapping[str, int]
@@ -184,6 +193,7 @@ class _Local:
 
     steps: list[Step]
     at: int = 0
+    met: int = -1
     last: int | None = None
     groups: dict[str, list[list[Access]]] = field(default_factory=lambda: defaultdict(lambda: [[]]))
     tracked: list[Access] = field(default_factory=list)
@@ -208,15 +218,19 @@ class _Machine:
                 self.r.words[b.name, slot] = Word(b.count)
         self.meeting: dict[object, dict[Thread, int]] = defaultdict(dict)
         self.relaxed: set[int] = set()
+        self.members: dict[object, list[Thread]] = {}
 
     def run(self) -> Run:
+        idle = 0
         while any(mine.at < len(mine.steps) for mine in self.local.values()):
             moved = False
             for t, mine in self.local.items():
                 while mine.at < len(mine.steps) and self.do(t, mine, mine.steps[mine.at]):
                     mine.at += 1
                     moved = True
-            if not moved:
+            # To arrive somewhere is no step yet, and one operation may have two places to arrive at.
+            idle = 0 if moved else idle + 1
+            if idle > 2:
                 raise Stuck
         return self.r
 
@@ -224,6 +238,12 @@ class _Machine:
 
     def do(self, t: Thread, mine: _Local, s: Step) -> bool:
         name = s.op.name
+        if name in CONVERGING and mine.met != mine.at:
+            whole = [u for u in self.team(t) if u.warp == t.warp and does(u, s.op.by)]
+            key = ("converge", t.role, t.cta, t.warp, s.op.by)
+            if not self.join(key, t, mine, s, whole, "converge"):
+                return False
+            mine.met = mine.at
         if name in ("wait", "sync", "warp_sync", "cluster_wait", "wgmma", "wgmma_wait"):
             return getattr(self, name)(t, mine, s)
         getattr(self, name, self.plain)(t, mine, s)
@@ -254,6 +274,11 @@ class _Machine:
         a.done.append((event, bridge, rests))
         self.r.edges.append((a.event, event, "done" + rests))
 
+    def complete(self, issue: int, done: int) -> None:
+        """An operation completes after it was issued, though that hands nothing on."""
+        self.r.completions[issue] = done
+        self.r.edges.append((issue, done, "exec"))
+
     # Plain accesses and fences
 
     def ld(self, t: Thread, mine: _Local, s: Step) -> None:
@@ -273,10 +298,12 @@ class _Machine:
 
     def tma(self, t: Thread, mine: _Local, s: Step) -> None:
         issue = self.plain(t, mine, s)
-        a = self.start(t, s, issue, s.cells[0], True, "async")
+        accesses = [self.start(t, s, issue, s.cells[0], True, "async")]
+        accesses += [self.start(t, s, issue, c, False, "async") for c in s.cells[2:]]
         done = self.r.event(t, s.op.site)
-        self.finish(a, done, "E3")
-        self.r.completions[issue] = done
+        for a in accesses:
+            self.finish(a, done, "E3")
+        self.complete(issue, done)
         self.arrive_at(s.cells[1], Arrival(done, t, True, "cluster", True), 0, -1)
 
     def store(self, t: Thread, mine: _Local, s: Step) -> None:
@@ -307,8 +334,8 @@ class _Machine:
             self.finish(a, e)
 
     def cpasync_arrive(self, t: Thread, mine: _Local, s: Step) -> None:
-        self.plain(t, mine, s)
-        done = self.r.event(t, s.op.site)
+        issue = self.plain(t, mine, s)
+        done = self.r.event(t, s.op.site, issue, "exec")
         for a in mine.pending["cp"]:
             self.finish(a, done)
         self.arrive_at(s.cells[0], Arrival(done, t, True, "cta", False), weight(t), 0)
@@ -329,7 +356,7 @@ class _Machine:
         done = self.r.event(t, s.op.site)
         for a in mine.tracked:
             self.finish(a, done, "A6" if a.proxy == "async" else "")
-        self.r.completions[issue] = done
+        self.complete(issue, done)
         self.arrive_at(s.cells[0], Arrival(done, t, True, "cluster", True), 1, 0)
 
     def wgmma(self, t: Thread, mine: _Local, s: Step) -> bool:
@@ -402,7 +429,10 @@ class _Machine:
         return True
 
     def team(self, t: Thread) -> list[Thread]:
-        return [u for u in self.local if (u.role, u.cta) == (t.role, t.cta)]
+        key = ("team", t.role, t.cta)
+        if key not in self.members:
+            self.members[key] = [u for u in self.local if (u.role, u.cta) == (t.role, t.cta)]
+        return self.members[key]
 
     def meet(self, t: Thread, s: Step) -> bool:
         """Whether the whole role has come to this operation."""
@@ -412,18 +442,24 @@ class _Machine:
 
     def sync(self, t: Thread, mine: _Local, s: Step) -> bool:
         number = s.op.number
+        key = ("sync", t.cta, number or t.role)
         whole = self.users(
-            lambda u, o: u.cta == t.cta and o.name == "sync" and o.number == number
+            key, lambda u, o: u.cta == t.cta and o.name == "sync" and o.number == number
             and (number or u.role == t.role)
         )  # fmt: skip
-        return self.join(("sync", t.cta, number or t.role), t, mine, s, whole, True)
+        return self.join(key, t, mine, s, whole, "sync")
 
     def warp_sync(self, t: Thread, mine: _Local, s: Step) -> bool:
-        whole = [u for u in self.team(t) if u.warp == t.warp]
-        return self.join(("warp", t.role, t.cta, t.warp), t, mine, s, whole, True)
+        key = ("warp", t.role, t.cta, t.warp)
+        whole = self.members.setdefault(key, [u for u in self.team(t) if u.warp == t.warp])
+        return self.join(key, t, mine, s, whole, "warp")
 
-    def users(self, uses: Callable[[Thread, Op], object]) -> list[Thread]:
-        return [u for u, mine in self.local.items() if any(uses(u, s.op) for s in mine.steps)]
+    def users(self, key: object, uses: Callable[[Thread, Op], object]) -> list[Thread]:
+        if key not in self.members:
+            self.members[key] = [
+                u for u, mine in self.local.items() if any(uses(u, s.op) for s in mine.steps)
+            ]
+        return self.members[key]
 
     def join(
         self,
@@ -432,7 +468,7 @@ class _Machine:
         mine: _Local,
         s: Step,
         whole: list[Thread],
-        strong: bool,
+        kind: str,
     ) -> bool:
         """Arrives at a barrier the first time it is asked, and leaves it once all have arrived."""
         turn = (*key, mine.turns[key])
@@ -443,7 +479,7 @@ class _Machine:
             return False
         mine.turns[key] += 1
         left = self.plain(t, mine, s)
-        self.r.edges += [(e, left, "sync" if strong else "exec") for e in arrived.values()]
+        self.r.edges += [(e, left, kind) for e in arrived.values()]
         return True
 
     def cluster_arrive(self, t: Thread, mine: _Local, s: Step) -> None:
@@ -455,7 +491,7 @@ class _Machine:
 
     def cluster_wait(self, t: Thread, mine: _Local, s: Step) -> bool:
         turn = ("cluster", mine.turns["wait"])
-        whole = self.users(lambda u, o: o.name == "cluster_arrive")
+        whole = self.users("cluster", lambda u, o: o.name == "cluster_arrive")
         arrived = self.meeting[turn]
         if len(arrived) < len(whole):
             return False

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from passes.programs import operations, parse, run
-from passes.scaled_programs import COLUMNS, COPY, MATH, MOVE, PRODUCT, SUM, program
+from passes.scaled_programs import COLUMNS, COPY, MATH, MOVE, PRODUCT, program
 from xdsl.dialects.builtin import ModuleOp
 
 import tkc
+from tkc.analysis.happens_before import check
 from tkc.diagnostics import listening
 from tkc.ir.stage import ops as s
 from tkc.passes import pipeline
@@ -225,3 +226,16 @@ def test_what_the_pass_takes_away() -> None:
         "tcgen05.mma": 0,
     }
     assert gone["tcgen05.fence"] > 0
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize(("clause", "rows"), [("persistent", 128), ("persistent, pair", 256)])
+def test_every_access_is_in_order_before_and_after(apart: bool, clause: str, rows: int) -> None:
+    """What the analysis of happens-before proves of the barriers between, and then of cp and mma in one thread."""
+    passes = pipeline("sm_100a")
+    if apart:
+        passes = passes.replace("cothread-copies,", "")
+    text = (EXAMPLES / "gemm_nvfp4_slow.tk").read_text(encoding="utf-8")
+    text = text.replace("launch persistent", f"launch {clause}")
+    kernel = tkc.compile(text, passes=passes, params={"STAGES": 3, "BM": rows})
+    assert [f.message for f in check(kernel.module(after="insert-fences"))] == []

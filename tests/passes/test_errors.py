@@ -48,7 +48,6 @@ ACCUM = "accum  d: tile[f32, BM, BN] * 2"
         ("sm_90a", {"BN": 20, "BM": 64}, "TK207", "", "rows of 20 bf16 are no multiple of 16 bytes"),
         ("sm_100a", {"BN": 300}, "TK207", "b <- B[n, k]",
          "an extent of 300; the tensor copy engine takes boxes of at most 256"),
-        ("sm_90a", {"BM": 512}, "TK207", "a <- A[m, k]", "a tile of shape [512, 64] has an extent of 512"),
         ("sm_100a", {"BK": 8}, "TK207", "shared a: tile[bf16, BM, BK] * STAGES",
          "rows of tile a are 16 bytes (8 bf16); an operand of products has rows of a multiple of 32 "
          "bytes (16 bf16)"),

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.analysis.roles import rows_of, slot_owner
 from tkc.analysis.tensor_memory import columns_given, columns_of, depths_beside_scales
 from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
-from tkc.ir.isa.dtypes import SCALES
+from tkc.ir.isa.dtypes import DTYPES, SCALES
 from tkc.ir.isa.layouts import SCALE_ATOMS
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
@@ -162,6 +162,12 @@ def _reason(accum: AccumOp, type: BufferType, target: Target, home: Home) -> str
 def registers_held(role: s.RoleOp) -> int:
     """The most registers a thread that accumulators in registers take at once; 0 where there are none."""
     return _most_held(role.body.block, role.threads)
+
+
+def registers_of_product(op: s.MmaOp) -> int:
+    """Registers a thread of the accumulator of one wgmma of a product: 64 rows over a warpgroup (PTX: wgmma)."""
+    type = _accumulator(op.value)
+    return type.shape[-1] * DTYPES[type.dtype.data].bits // 64
 
 
 def _most_held(block: Block, threads: int) -> int:

@@ -27,12 +27,14 @@ class Varies(IntEnum):
 @dataclass(frozen=True)
 class Guard:
     """What a condition tests: that a thread is one `lane` of its warp, that its warp is number `warp` of the role, and
-    `rest`, conditions that are the same in all threads. `elected` is the scope where an election chooses the lane."""
+    `rest`, conditions that are the same in all threads. `elected` is the scope where an election chooses the lane.
+    `never`: no warp has such a lane."""
 
     lane: bool = False
     warp: int | None = None
     elected: str = ""
     rest: tuple[SSAValue, ...] = ()
+    never: bool = False
 
     @property
     def narrows(self) -> bool:
@@ -147,8 +149,8 @@ def _tested(op: ArithOp) -> Guard | None:
         number = 0 if number == 1 else None  # below 1 is 0
     if number is None or number < 0:
         return None
-    if what == "lane" and number < LANES:
-        return Guard(lane=True)
+    if what == "lane":
+        return Guard(lane=True, never=number >= LANES)
     if what == "warp":
         return Guard(warp=number)
     if what == "thread":
@@ -162,4 +164,5 @@ def _both(a: Guard | None, b: Guard | None) -> Guard | None:
     if a.warp is not None and b.warp is not None:
         return None
     warp = a.warp if a.warp is not None else b.warp
-    return Guard(a.lane or b.lane, warp, a.elected or b.elected, (*a.rest, *b.rest))
+    elected, rest = a.elected or b.elected, (*a.rest, *b.rest)
+    return Guard(a.lane or b.lane, warp, elected, rest, a.never or b.never)

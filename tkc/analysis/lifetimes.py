@@ -1,4 +1,4 @@
-"""Is what a kernel's memory is used for over before the memory goes: are asynchronous operations complete when roles end?
+"""Whether a kernel is done with its memory before the memory goes: what is asynchronous is complete when roles end.
 
 Shared memory is another CTA's as soon as this one ends, so a copy that still reads or writes it must have been awaited.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tkc.analysis.happens_before.automaton import PENDING
+from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.verdicts import Judge, Place, places
 from tkc.ir.isa.memory import Done, Space
@@ -48,10 +49,17 @@ def _over(judge: Judge, place: Place) -> bool:
     Roles of a ring handle the same items, so that the one that awaits an item ends after it.
     """
     reach = judge.reach(place)
+    while not _ends(judge, place, reach):
+        if not reach.advance():
+            return False
+    return True
+
+
+def _ends(judge: Judge, place: Place, reach: Reach) -> bool:
     own = place.node.path
     return any(
         state.name not in PENDING
-        and (node.event is None or position[-1][0] in own and position[-1][1] <= 0)
+        and (node.event is None or (position[-1][0] in own and position[-1][1] <= 0))
         for node in (*judge.graph.end_of.values(), *judge.graph.waiting)
         for (state, _), labels in reach.labels.get(node, {}).items()
         for position in (x.position for x in labels)

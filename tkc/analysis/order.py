@@ -34,8 +34,26 @@ def _diagnostic(finding: Finding) -> Diagnostic:
     if finding.second is not None and finding.second is not finding.first:
         notes.append(Note(f"the other access: {finding.other}", _place(finding.first)))
     if finding.remedy:
-        notes.append(Note(f"what would order them: {finding.remedy}" if finding.second is not None else finding.remedy))
-    return Diagnostic(finding.code, finding.message, _place(here), notes=tuple(notes))
+        notes.append(
+            Note(
+                f"what would order them: {finding.remedy}"
+                if finding.second is not None
+                else finding.remedy
+            )
+        )
+    return Diagnostic(
+        finding.code, finding.message, _place(here), finding.severity, tuple(notes), _fix(finding)
+    )
+
+
+def _fix(finding: Finding) -> str | None:
+    """The statement that is missing, and where."""
+    if finding.fence is None:
+        return None
+    op, word, follows = finding.fence
+    place = _place(op)
+    where = f" {'below' if follows else 'above'} line {place.line}" if place is not None else ""
+    return f"`fence proxy {word}`{where}"
 
 
 def _place(op: Any) -> Location | None:

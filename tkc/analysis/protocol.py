@@ -1,5 +1,4 @@
-"""Do a kernel's barriers keep their protocol: can every phase complete, does each wait mean one phase, may all roles wait
-for one another for ever?
+"""Whether a kernel's barriers keep their protocol: every phase can complete, and each wait means one phase.
 
 The order of accesses (`happens_before`) takes for granted that the wait for an item returns when that item is complete;
 here that is proved.
@@ -8,12 +7,11 @@ here that is proved.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tkc.analysis.happens_before.automaton import Part, Source, within
-from tkc.analysis.happens_before.clocks import bound
+from tkc.analysis.happens_before.automaton import Part, within
+from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
-    Access,
     Arrive,
     Complete,
     Event,
@@ -22,11 +20,11 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Wait,
 )
-from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site
+from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_all, items_of
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
-from tkc.analysis.happens_before.rules import PRACTICE
-from tkc.ir.isa.memory import Space
+from tkc.analysis.moments import after, finding_at, known_at
+from tkc.diagnostics import Severity
 
 
 def check_barriers(graph: Graph) -> list[Finding]:
@@ -49,27 +47,30 @@ def check_meetings(graph: Graph) -> list[Finding]:
             continue
         if node.threads is not Threads.ALL and node.role.warps * 32 > _threads(node):
             found.append(
-                _finding(
-                    "TK316", node,
+                finding_at(
+                    "TK316",
+                    node,
                     f"{event.name} is a barrier of all threads of role {node.role.name}"
                     f"{' or its warps' * (event.act.among == 'warp')}, but stands under a condition that only some of "
                     "them meet",
-                )  # fmt: skip
+                )
             )
         if event.act.barrier is not None:
             met.setdefault(event.act.barrier, {}).setdefault(node.role, node)
     for roles in met.values():
         first = next(iter(roles.values()))
-        assert first.event is not None and isinstance(first.event.act, Meet)
+        assert first.event is not None
+        assert isinstance(first.event.act, Meet)
         expected = first.event.act.count or 32 * sum(r.warps for r in graph.program.roles)
         present = sum(32 * r.warps for r in roles)
         if present != expected:
             found.append(
-                _finding(
-                    "TK305", first,
+                finding_at(
+                    "TK305",
+                    first,
                     f"{first.event.name} waits for {expected} threads, but {present} of the roles "
                     f"{', '.join(r.name for r in roles)} come to it",
-                )  # fmt: skip
+                )
             )
     return found
 
@@ -88,7 +89,9 @@ class RingProtocol:
             yield from self._unknown()
             return
         apart = list(self._clocks())
-        yield from apart or self._arrivals()
+        yield from apart
+        if all(f.severity is Severity.WARNING for f in apart):
+            yield from self._arrivals()
 
     @property
     def _name(self) -> str:
@@ -99,13 +102,13 @@ class RingProtocol:
             event = node.event
             assert event is not None
             if isinstance(event.act, Wait):
-                yield _finding(
+                yield finding_at(
                     "TK306", node,
                     f"the phase that {event.name} waits for on {self._name} cannot be followed in role "
                     f"{node.role.name}: slot and parity have to go on from item to item, for the kernel's whole life",
                 )  # fmt: skip
             else:
-                yield _finding(
+                yield finding_at(
                     "TK305", node,
                     f"which item of {self._name} {event.name} arrives at cannot be followed in role {node.role.name}: "
                     "its slot has to go on from item to item, for the kernel's whole life",
@@ -122,12 +125,22 @@ class RingProtocol:
         counted = [s for s in self._sites() if s.clock is not self.graph.kernel]
         for site in counted[1:]:
             if (site.clock, site.rate) != (counted[0].clock, counted[0].rate):
-                yield _finding(
+                yield finding_at(
                     "TK305", site.node,
                     f"roles {counted[0].node.role.name} and {site.node.role.name} go through the items of {self._name} "
                     "in loops of which nothing says that they turn equally often",
                 )  # fmt: skip
                 return
+        if counted and not counted[0].clock.agreed:
+            roles = list(dict.fromkeys(s.node.role.name for s in counted))
+            yield replace(
+                finding_at(
+                    "TK314", counted[0].node,
+                    f"roles {' and '.join(roles)} go through the items of {self._name} in loops of which nothing says "
+                    "that they turn equally often; if they do not, one of them waits for ever",
+                ),
+                severity=Severity.WARNING,
+            )  # fmt: skip
 
     # Arrivals and bytes ----------------------------------------------------------------------------------------------
 
@@ -139,15 +152,26 @@ class RingProtocol:
             yield from self._prologue(kernel)
             return
         if kernel:
-            items = sorted({s.offset for s in kernel if not isinstance(_act(s), Wait)} | {s.offset for s in self.ring.waits if s.offset >= 0})
+            items = sorted(
+                {s.offset for s in kernel if not isinstance(_act(s), Wait)}
+                | {s.offset for s in self.ring.waits if s.offset >= 0}
+            )
         else:
             items = list(range(rate))
+        for site in (s for sites in self.ring.arrivals.values() for s in sites):
+            if site.every and site.offset >= rate:
+                yield finding_at(
+                    "TK305", site.node,
+                    f"the first items of {self._name} get no arrival: {_event(site).name} in role "
+                    f"{site.node.role.name} begins with item {site.offset}",
+                )  # fmt: skip
+                return
         for item in items:
             total, announced, names = 0, 0, list[str]()
             for role, sites in self.ring.arrivals.items():
                 given = self._of_role(role, sites, item, rate)
                 if given is None:
-                    yield _finding(
+                    yield finding_at(
                         "TK305", sites[0].node,
                         f"role {role.name} does not arrive at every item of {self._name} equally often: the condition "
                         f"round {_event(sites[0]).name} cannot be followed",
@@ -159,7 +183,7 @@ class RingProtocol:
             count = self.ring.barrier.count
             if total != count:
                 node = self._first()
-                yield _finding(
+                yield finding_at(
                     "TK305", node,
                     f"a phase of {self._name} needs {count} arrival{'s' * (count != 1)}, but an item gets {total}"
                     + (f" ({', '.join(names)})" if names else ""),
@@ -178,7 +202,9 @@ class RingProtocol:
             return site.offset == item
         return (site.offset - item) % rate == 0
 
-    def _of_role(self, role: Role, sites: list[Site], item: int, rate: int) -> tuple[int, int] | None:
+    def _of_role(
+        self, role: Role, sites: list[Site], item: int, rate: int
+    ) -> tuple[int, int] | None:
         """Arrivals and bytes that a role gives an item; None where that depends."""
         mine = [s for s in sites if self._matches(s, item, rate)]
         always = [s for s in mine if s.every]
@@ -225,17 +251,19 @@ class RingProtocol:
         if received != {announced}:
             told = " or ".join(f"{b:,}" for b in sorted(received))
             node = copies[-1].node if copies else self._first()
-            yield _finding(
+            yield finding_at(
                 "TK305", node,
-                f"an item of {self._name} announces {announced:,} bytes, but its copies bring {told}: its phase cannot complete",
+                f"an item of {self._name} announces {announced:,} bytes, but its copies bring {told}: "
+                "its phase cannot complete",
             )  # fmt: skip
 
     def _prologue(self, kernel: list[Site]) -> Iterator[Finding]:
         """Items that the kernel handles before its loop: the loop has to go on where they end."""
         node = kernel[0].node
-        yield _finding(
+        yield finding_at(
             "TK305", node,
-            f"{_event(kernel[0]).name} uses {self._name} outside the loop that goes through its items; that is not followed",
+            f"{_event(kernel[0]).name} uses {self._name} outside the loop that goes through its items; "
+            "that is not followed",
         )  # fmt: skip
 
     # Laps ------------------------------------------------------------------------------------------------------------
@@ -243,49 +271,103 @@ class RingProtocol:
     def laps(self) -> Iterator[Finding]:
         """A wait tells one phase from the next but one only where it can be neither two behind nor two ahead."""
         depth = self.ring.barrier.depth
+        yield from self._early()
         for wait in self.ring.waits:
             if wait.clock is self.graph.kernel or wait.node.role.copy:
                 continue
             if not self._waited_before(wait, depth):
-                yield _finding(
+                yield finding_at(
                     "TK306", wait.node,
                     f"{_event(wait).name} in role {wait.node.role.name} does not wait for every phase of {self._name}: "
                     "parity tells a phase only from the one before",
                 )  # fmt: skip
                 continue
             if not self._awaited(wait, depth):
-                yield _finding(
+                yield finding_at(
                     "TK306", wait.node,
-                    f"{self._name} may complete its next phase before {_event(wait).name} in role {wait.node.role.name} "
-                    "has seen this one: no arrival at the next round waits for it",
+                    f"{self._name} may complete its next phase before {_event(wait).name} in role "
+                    f"{wait.node.role.name} has seen this one: no arrival at the next round waits for it",
                 )  # fmt: skip
+
+    def _early(self) -> Iterator[Finding]:
+        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it."""
+        depth = self.ring.barrier.depth
+        for sites in self.ring.arrivals.values():
+            for site in sites:
+                if site.clock is self.graph.kernel or site.node.role.copy or not site.every:
+                    continue
+                if not any(
+                    self._follows(site, wait, depth) for wait in self.ring.waits
+                ) and not self._alone(site):
+                    yield finding_at(
+                        "TK306", site.node,
+                        f"{_event(site).name} in role {site.node.role.name} may arrive at {self._name} for the "
+                        "next round while this one is not complete: nothing before it waits for this one",
+                    )  # fmt: skip
+
+    def _follows(self, site: Site, wait: Site, depth: int) -> bool:
+        """Whether an arrival comes after the wait, by some thread, for the round before."""
+        if wait.clock is self.graph.kernel or (site.offset - wait.offset - depth) % site.rate:
+            return False
+        reach = after(self.graph, wait.node, any_thread=True)
+        while not self._later(reach, site, wait, depth):
+            if not reach.advance():
+                return False
+        return True
+
+    def _later(self, reach: Reach, site: Site, wait: Site, depth: int) -> bool:
+        return any(
+            bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset
+            <= wait.offset + depth
+            for _, position in known_at(reach, site.node)
+        )
+
+    def _alone(self, site: Site) -> bool:
+        """Whether one thread makes all arrivals of a barrier without bytes, so that each completes its phase."""
+        return not self.ring.copies and self.ring.barrier.count == 1 and _threads(site.node) == 1
 
     def _waited_before(self, wait: Site, depth: int) -> bool:
         """Whether the same threads have waited for the round before."""
         for other in self.ring.waits:
             same = other.node.role is wait.node.role and other.every
-            if same and within(wait.node.threads, other.node.threads) and (other.offset - wait.offset + depth) % wait.rate == 0:
+            if (
+                same
+                and within(wait.node.threads, other.node.threads)
+                and (other.offset - wait.offset + depth) % wait.rate == 0
+            ):
                 return True
         if wait.every:
             return False
-        peers = [o for o in self.ring.waits if o.node.role is wait.node.role and not o.every and o.offset == wait.offset]
-        from tkc.analysis.happens_before.graph import covers_all
-
-        return covers_all(peers) is not None and all(within(wait.node.threads, o.node.threads) for o in peers)
+        peers = [
+            o
+            for o in self.ring.waits
+            if o.node.role is wait.node.role and not o.every and o.offset == wait.offset
+        ]
+        return covers_all(peers) is not None and all(
+            within(wait.node.threads, o.node.threads) for o in peers
+        )
 
     def _awaited(self, wait: Site, depth: int) -> bool:
         """Whether some arrival that the next round of the slot needs comes after the wait."""
         reach = after(self.graph, wait.node)
+        while not self._told(wait, depth, reach):
+            if not reach.advance():
+                return False
+        return True
+
+    def _told(self, wait: Site, depth: int, reach: Reach) -> bool:
         for sites in self.ring.arrivals.values():
             for site in sites:
                 if not site.every or (site.offset - wait.offset - depth) % site.rate:
                     continue
-                for state, position in _labels(reach, site.node):
+                for state, position in known_at(reach, site.node):
                     if state.part == Part.FULL and site.node.threads is not Threads.SOME:
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
-                    elif within(reach.source.threads, state.who) and within(reach.source.threads, site.node.threads):
+                    elif within(reach.source.threads, state.who) and within(
+                        reach.source.threads, site.node.threads
+                    ):
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
@@ -299,11 +381,8 @@ class RingProtocol:
         return False
 
     def _comes_after(self, reach: Reach, wait: Site, case: list[Site], depth: int) -> bool:
-        from tkc.analysis.happens_before.clocks import shift
-        from tkc.analysis.happens_before.graph import items_of
-
         for site in case:
-            for _, position in _labels(reach, site.node):
+            for _, position in known_at(reach, site.node):
                 items = items_of(position, site, site.clock in wait.node.path)
                 if items is None:
                     continue
@@ -328,72 +407,3 @@ def _threads(node: Node) -> int:
         Threads.ONE: 1, Threads.WARP: 32, Threads.LANE: node.role.warps,
         Threads.ALL: 32 * node.role.warps, Threads.SOME: 0,
     }[node.threads]  # fmt: skip
-
-
-# Moments -------------------------------------------------------------------------------------------------------------
-
-
-def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
-    """What comes after a node's event: as an access through the generic proxy that every later one would have to see.
-
-    `any_thread`: after the event of any of its threads, and by any of several arrivals.
-    """
-    key = (node, any_thread)
-    if key not in graph.moments:
-        event = node.event
-        assert event is not None
-        threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
-        access = Access(Space.BARRIER, "moment", True)
-        source = Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
-        graph.moments[key] = Reach(graph, source, node, any_site=any_thread, moment=True).run()
-    return graph.moments[key]
-
-
-def _by_warps(node: Node) -> Threads:
-    """The lanes of a warp go through waits together, so that one stands for them."""
-    threads = {Threads.ALL: Threads.LANE, Threads.WARP: Threads.ONE}.get(node.threads, node.threads)
-    return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
-
-
-def _labels(reach: Reach, node: Node):  # noqa: ANN202
-    for kept in reach.labels.get(node, {}).values():
-        for label in kept:
-            yield label.state, label.position
-
-
-# Deadlock ------------------------------------------------------------------------------------------------------------
-
-
-def deadlocks(graph: Graph) -> list[Finding]:
-    """Waits that come after themselves: a cycle of waits in which no slot is left over."""
-    found: list[Finding] = []
-    seen: set[Node] = set()
-    for ring in graph.rings.values():
-        for wait in ring.waits:
-            if wait.node in seen or wait.clock is graph.kernel or wait.node.role.copy:
-                continue
-            reach = after(graph, wait.node, any_thread=True)
-            labels = [
-                x for kept in reach.labels.get(wait.node, {}).values() for x in kept
-                if bound(x.position, wait.clock, wait.clock in wait.node.path) <= 0
-            ]  # fmt: skip
-            if not labels:
-                continue
-            nodes = [n for _, n, rule in labels[0].chain() if rule not in ("po", "loop", "leave", "choice")]
-            seen |= set(nodes)
-            roles = list(dict.fromkeys(n.role.name for n in [wait.node, *nodes]))
-            awaited = list(dict.fromkeys(n.event.name for n in [wait.node, *nodes] if n.event is not None and isinstance(n.event.act, Wait)))
-            found.append(
-                _finding(
-                    "TK314", wait.node,
-                    f"roles {' and '.join(roles)} wait for one another for ever: {', '.join(awaited)} "
-                    "each come before what completes the other, with no slot left over",
-                )  # fmt: skip
-            )
-    return found
-
-
-def _finding(code: str, node: Node, message: str) -> Finding:
-    event = node.event
-    assert event is not None
-    return Finding(code, message, "protocol", event.op if event.op is not None else event, roles=(node.role.name,))

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SWIZZLES
+from tkc.ir.isa.layouts import PADDED, SWIZZLES
 
 SPANS: dict[str, int] = {s: SWIZZLES[s].span for s in ("128B", "64B", "32B", "none")}
 """Bytes of a row that one span holds, widest first; `none` is a box of 16-byte rows."""
 
 ATOMS_32 = "128B_atom_32B"
 """What a 32-bit operand that is M- or N-major must have, and nothing else may (PTX: tcgen05 canonical layouts)."""
+
+
+PADDED_ROW = 128
+"""Elements of a row that one box of the copy engine holds where it pads them (PTX: tensor sub-byte types)."""
 
 
 class Use(StrEnum):
@@ -34,12 +38,18 @@ class Choice:
     why: str
 
 
-def choose(dtype: str, shape: tuple[int, ...], uses: frozenset[Use]) -> Choice | None:
+def choose(
+    dtype: str, shape: tuple[int, ...], uses: frozenset[Use], padded: bool = False
+) -> Choice | None:
     """The widest swizzle whose span divides a row: fewest boxes for the copy engine, fewest steps for a thread.
 
     With each of them eight threads on neighbouring rows touch every bank once.
-    None where no span divides the row's bytes: no copy of the tile by boxes exists then.
+    None where no span divides the row's bytes: no copy of the tile by boxes exists then. Elements that are `padded` to
+    a byte have one layout.
     """
+    if padded:
+        told = f"rows of {shape[-1]} elements, each padded to a byte"
+        return None if shape[-1] % PADDED_ROW else Choice(PADDED, SWIZZLES["128B"].span, told)
     row = shape[-1] * DTYPES[dtype].bits
     if row % 8:
         return None

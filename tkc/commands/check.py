@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import Exit
 
-from tkc.commands.options import compile_options, session
+from tkc.commands.options import Session, compile_options, model_option, session
 from tkc.commands.report import Reporter
 from tkc.diagnostics import Diagnostic, TkcError
 from tkc.driver import run
 from tkc.dump import Watcher
-from tkc.job import MODELS, Compiled, Job, Step
+from tkc.job import Compiled, Job, Step
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -36,15 +36,11 @@ if TYPE_CHECKING:
     help="With --verify-diagnostics: take each piece between `# -----` lines by itself.",
 )
 @compile_options
-@click.option(
-    "--model",
-    type=click.Choice(MODELS),
-    default="practice",
-    show_default=True,
-    help="What proofs of order may rest on: what shipped kernels rely on, or documents only.",
-)
+@model_option
 @click.option("--fix", is_flag=True, help="Write missing proxy fences into the source.")
-@click.option("--explain", metavar="CODE", help="Show what a code means, with a bad and a good program.")
+@click.option(
+    "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
+)
 def command(
     source: str | None,
     format: str,
@@ -59,7 +55,8 @@ def command(
 ) -> None:
     """Report what is wrong with a program, and what it uses of its target.
 
-    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the output: text, JSON or SARIF on standard output, exit 1 if there is an error.
+    Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error.
     """
     if explain is not None:
         from tkc.commands.explanations import page
@@ -73,18 +70,15 @@ def command(
         raise click.UsageError("--split-input-file takes --verify-diagnostics")
     with reporter.failing():
         if verify_diagnostics:
-            verify(session(source, reporter=reporter, **options).job, split_input_file, model)
+            verify(session(source, reporter=reporter, model=model, **options).job, split_input_file, model)
             return
-        made = session(source, reporter=reporter, **options)
-        order = Order(model)
-        made.observers.append(order)
-        with order.beside_errors():
-            compiled = made.run()
+        made, order, compiled = ordered(source, reporter, model, options)
         if fix and order.found:
             from tkc.commands.fixes import mend
 
             for line in mend(source, order.found):
                 click.echo(line, err=format != "text")
+            made, order, compiled = ordered(source, reporter, model, options)
         reporter.check((*compiled.diagnostics, *order.diagnostics))
         reporter.show(compiled.diagnostics)
         if format == "text":
@@ -93,12 +87,25 @@ def command(
         made.finish()
 
 
+def ordered(
+    source: str, reporter: Reporter, model: str, options: Mapping[str, Any]
+) -> tuple[Session, Order, Compiled]:
+    """Compiles, looking at the order of accesses on the way."""
+    made = session(source, reporter=reporter, model=model, **options)
+    order = Order(model)
+    made.observers.append(order)
+    with order.beside_errors():
+        return made, order, made.run()
+
+
 @dataclass
 class Order(Watcher):
     """Looks at the stage level on its way, and keeps what is wrong with the order of accesses."""
 
     model: str
-    found: list[tuple[Diagnostic, Finding]] = field(default_factory=list["tuple[Diagnostic, Finding]"])
+    found: list[tuple[Diagnostic, Finding]] = field(
+        default_factory=list["tuple[Diagnostic, Finding]"]
+    )
 
     def after(self, module: ModuleOp, step: Step, seconds: float) -> None:
         from tkc.analysis.order import AFTER, diagnose

@@ -19,7 +19,7 @@ SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "gl": 3, "sys": 4}
 
 
 class Part:
-    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what fences released."""
+    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what a fence did."""
 
     __slots__ = ("clock", "mask", "ready", "seen")
 
@@ -105,6 +105,7 @@ class Op:
         "kind",
         "lane",
         "name",
+        "passed",
         "pending",
         "place",
         "rank",
@@ -128,6 +129,8 @@ class Op:
         self.issue = (0, 0)
         self.place: Any = None
         self.waited = ""
+        self.passed = False
+        """Which wait of its thread has covered it, and whether one has left it out."""
 
     def describe(self) -> str:
         lane = f" lane {self.lane}" if self.lane >= 0 else ""
@@ -140,7 +143,7 @@ class BarrierClock:
     `wide` is for waits of cluster scope only: what threads of other CTAs released.
     """
 
-    __slots__ = ("component", "current", "done", "done_wide", "init", "waits", "wide")
+    __slots__ = ("arrivers", "component", "current", "done", "done_wide", "init", "waits", "wide")
 
     def __init__(self, components: Components, component: int, init: tuple[int, int]) -> None:
         self.component = component
@@ -149,4 +152,6 @@ class BarrierClock:
         self.done: Clock | None = None
         self.done_wide: Clock | None = None
         self.init = init
+        self.arrivers: dict[Any, int] = {}
+        """Who has arrived, and at which line, for a hang."""
         self.waits: dict[Warp, tuple[int, int, Instruction]] = {}

@@ -106,6 +106,9 @@ def _wait_group(reads: bool) -> Builder:
                         token.awaited = True
                         if record is not None:
                             record.stored(w, lane, token.operation, reads)
+                if record is not None:
+                    for group in (*groups.committed[max(kept, 0) :], groups.open):
+                        record.left_out(group)
                 if not reads and kept > 0:
                     del groups.committed[:kept]
             return None

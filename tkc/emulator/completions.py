@@ -63,6 +63,7 @@ class Completions(Fences):
         """Threads arrive on an mbarrier: a release, of the scope that the instruction says."""
         bar: BarrierClock = barrier.clock
         self._check_init(w, mask, barrier, ins)
+        bar.arrivers[w] = ins.line
         release = ins.mod("sem", "release") != "relaxed"
         if barrier.cta is w.cta:
             self.publish(w, mask, bar.current, release)
@@ -112,6 +113,7 @@ class Completions(Fences):
     def _completed(self, op: Op, barrier: MBarrier, component: int, time: int) -> None:
         bar: BarrierClock = barrier.clock
         local = barrier.cta.rank == op.rank
+        bar.arrivers[op.warp] = op.ins.line
         if not local:
             self.remote(barrier.cta, component, time, op.ins, op)
         bar.current.join_row(RUN, op.clock.fit()[RUN])
@@ -171,9 +173,8 @@ class Completions(Fences):
         """An operation that one lane, or with None the active lanes together, have issued."""
         mine = self.of(w)
         mask = w.mask if lane is None else 1 << lane
-        clock = Clock(mine.components)
         time = mine.time
-        self.publish(w, mask, clock)
+        clock = self.snapshot(w, mask)
         op = Op(name, w, -1 if lane is None else lane, ins, clock)
         op.issue = (mine.base + int(SELECT[mask][0]), time)
         op.component = mine.components.named("never", asynchronous=False)
@@ -256,6 +257,12 @@ class Completions(Fences):
         op.component, op.time, op.kind = (
             (mine.base + lane, mine.time, kind) if not reads else (op.component, op.time, op.kind)
         )
+
+    def left_out(self, group: list[Any]) -> None:
+        """A wait of the thread for its bulk groups has let this one be."""
+        for token in group:
+            if token.operation is not None:
+                token.operation.passed = True
 
     def copied(self, w: Warp, number: int) -> None:
         """cp.async up to a number have been awaited by the active lanes."""

@@ -26,6 +26,8 @@ class Findings(Words):
 
     def __init__(self, machine: Machine, model: str) -> None:
         super().__init__(machine, model)
+        self.issues: dict[int, int] = {}
+        """When the loads and stores of tensor memory were issued."""
         self.pairs: set[tuple[Any, ...]] = set()
         self.reported: dict[tuple[str, int], tuple[Who, Who]] = {}
         self._uses: Uses | None = None
@@ -64,6 +66,8 @@ class Findings(Words):
 
     def rests_on(self, finding: Finding) -> tuple[str, ...]:
         """The assumptions without which a pair is one: those of practice that its accesses call for."""
+        if finding.code == "TK312" and (finding.code, finding.ptx_line) not in self.reported:
+            return ("A21",)
         found = self.reported.get((finding.code, finding.ptx_line))
         return assumptions_of(*found) if found is not None else ("A1", "A2")
 

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.diagnostics import Severity
+from tkc.emulator import registers
 from tkc.emulator.blas import one_thread
 from tkc.emulator.cta import Cluster, Cta
 from tkc.emulator.events import Who
 from tkc.emulator.follow import spread
+from tkc.emulator.hangs import hang
 from tkc.emulator.instruction import PARKED, Instruction
 from tkc.emulator.lanes import constant
 from tkc.emulator.program import Program
@@ -78,6 +80,7 @@ class Operation:
     pipe: Any
     ins: Instruction
     cluster: Cluster
+    priority: float = 0.0
 
 
 class Machine:
@@ -130,7 +133,8 @@ class Machine:
         self._next: tuple[int, int, int] | None = None
         self._changed = (-1, 0)
         self._live: list[Cluster] = []
-        self._priorities: dict[Any, float] = {}
+        self._places: dict[int, int] | None = None
+        self._priorities: dict[Warp, float] = {}
         self.lay_out_shared()
 
     # Variables
@@ -222,8 +226,7 @@ class Machine:
 
     def waits_of(self, op: Any) -> str:
         """How the bulk groups of an operation's thread were awaited: "short" of it, by an "other" thread, or ""."""
-        own = op.warp.groups.get(("bulk", op.lane))
-        if own is not None and own.waited:
+        if op.passed:
             return "short"
         for warp in op.warp.cta.warps:
             for key, groups in warp.groups.items():
@@ -238,6 +241,16 @@ class Machine:
                 if ins is not None and ins.line == line:
                     return ins
         return None
+
+    def ran(self, ins: Instruction) -> bool:
+        """Whether an instruction has been executed, by anybody."""
+        if self._places is None:
+            self._places = {}
+            for here, segment in enumerate(self.program.segments):
+                last = [segment.last] if segment.last is not None and not segment.guards else []
+                for one in (*segment.instructions, *last):
+                    self._places[id(one)] = here
+        return self._hits[self._places[id(ins)]] > 0
 
     # Scheduling
 
@@ -299,7 +312,10 @@ class Machine:
             self.activity += 1
             return
         cluster.pending += 1
-        self.operations.append(Operation(name, steps, pipe, ins, cluster))
+        made = Operation(name, steps, pipe, ins, cluster)
+        if self.schedule == "pct":
+            made.priority = self.random.random()
+        self.operations.append(made)
 
     def _heads(self) -> list[Operation]:
         """The operations in flight that may step: of those in one pipe, the oldest."""
@@ -358,6 +374,8 @@ class Machine:
             else:
                 self.report.faults.append(finding)
         self.report.steps = self.steps
+        if self.record is not None:
+            registers.report(self, self.record.strict)
         count_instructions(self.report, self.program.segments, self._hits)
         if self.watch is not None:
             self.watch.end(self)
@@ -368,7 +386,7 @@ class Machine:
         while True:
             if self.ready:
                 if not self._turn():
-                    self._hang()
+                    self.report.hang = hang(self)
                     return
                 continue
             if self.operations:
@@ -392,7 +410,7 @@ class Machine:
                 tried = -1
                 continue
             if self._live:
-                self._hang()
+                self.report.hang = hang(self)
             return
 
     def _turn(self) -> bool:
@@ -421,25 +439,21 @@ class Machine:
     def _highest(self) -> None:
         """Steps what has the highest priority, which is sometimes lowered below all others."""
         draw, given = self.random.random, self._priorities
-
-        def priority(of: Any) -> float:
-            found = given.get(of)
-            if found is None:
-                found = given[of] = draw()
-            return found
-
-        path = max(self.ready, key=lambda p: priority(p.warp))
-        best: Any = path.warp
+        for path in self.ready:
+            if path.warp not in given:
+                given[path.warp] = draw()
+        path = max(self.ready, key=lambda p: given[p.warp])
+        lower = draw() < PCT_CHANGE
         if self.operations:
-            operation = max(self._heads(), key=lambda o: priority(id(o)))
-            if priority(id(operation)) > priority(best):
-                best = id(operation)
+            operation = max(self._heads(), key=lambda o: o.priority)
+            if operation.priority > given[path.warp]:
+                operation.priority = -float(self.steps) if lower else operation.priority
                 self._advance(operation)
-        if best is path.warp:
-            self.ready.remove(path)
-            self._run(path, 1 + int(64 * draw()))
-        if draw() < PCT_CHANGE:
-            given[best] = -float(self.steps)
+                return
+        if lower:
+            given[path.warp] = -float(self.steps)
+        self.ready.remove(path)
+        self._run(path, 1 + int(64 * draw()))
 
     def _unstick(self) -> bool:
         """Lets lanes go on that wait for their siblings at a join, or else starts another cluster."""
@@ -533,65 +547,3 @@ class Machine:
     def live_clusters(self) -> list[Cluster]:
         """The clusters that have started and not ended."""
         return self._live
-
-    def _hang(self) -> None:
-        blocked: list[str] = []
-        notes: list[str] = []
-        for cluster in self._live:
-            for cta in cluster.ctas:
-                for path, why in blocked_paths(cta):
-                    blocked.append(f"{path.warp.describe(path.mask)} waits for {why}")
-                for offset, barrier in sorted(cta.barriers.items()):
-                    notes.append(f"{cta.name} mbarrier at {offset | cta.window:#x}: {barrier}")
-        polls = {id(p): p for p in self.polling}
-        for path in polls.values():
-            blocked.append(f"{path.warp.describe(path.mask)} waits for {path.waits}")
-        for path in self.ready:
-            blocked.append(f"{path.warp.describe(path.mask)} turns round a value that it polls")
-        blocked = list(dict.fromkeys(blocked))
-        first = next(iter(polls.values()), None)
-        ins = self.program.segments[first.pc].last if first is not None else None
-        for cluster in self._live:
-            for cta in cluster.ctas:
-                for warp in cta.warps:
-                    for here in warp.parked:
-                        ins = ins or self.program.segments[here].last
-        finding = self.finding(
-            "TK314",
-            f"nothing can go on: {len(blocked)} waits that nobody can end",
-            ins,
-            None,
-            False,
-            (),
-            tuple(notes[:64]),
-        )
-        self.report.hang = Finding(
-            finding.code,
-            finding.message,
-            finding.ptx_line,
-            finding.location,
-            tuple(blocked[:64]),
-            (),
-            finding.notes,
-        )
-
-
-def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
-    """The paths of a CTA that wait, and for what."""
-    for number, barrier in enumerate(cta.named):
-        expected = barrier.expected or cta.live
-        for path, _ in barrier.waiting:
-            yield path, f"barrier {number} ({barrier.arrived} of {expected} threads there)"
-    for warp in cta.warps:
-        for group in warp.parked.values():
-            for path, *_ in group:
-                yield path, path.waits
-    for path in cta.tensor.waiting if cta.tensor is not None else ():
-        if path.warp.cta is cta:
-            yield path, path.waits
-    for path, _, _ in cta.cluster.waiting:
-        if path.warp.cta is cta:
-            yield (
-                path,
-                f"the cluster barrier ({cta.cluster.arrived} of {cta.cluster.live} threads there)",
-            )

@@ -28,6 +28,9 @@ class Ordering:
         self.grants_home = "A1" in self.grants
         self.events = Events()
         self.acting: Op | None = None
+        self.mapped: tuple[Any, int] | None = None
+        """(region, offset) of the tensor map that the operation to be issued next reads."""
+        self.map_reads: set[int] = set()
         self._who: dict[tuple[int, int, int, str], Who] = {}
         self._clusters = 0
 
@@ -75,6 +78,19 @@ class Ordering:
             if part.ready is not None:
                 to.join(part.ready)
         mine.time += 1
+
+    def snapshot(self, w: Warp, mask: int) -> Clock:
+        """What some lanes know now, with their own accesses."""
+        mine = self.of(w)
+        parts = [p for p in mine.parts if p.mask & mask]
+        if len(parts) == 1:
+            made = parts[0].clock.copy()
+            made.fit()[: len(OWN), mine.lanes(mask)] = mine.time
+            mine.time += 1
+            return made
+        made = Clock(mine.components)
+        self.publish(w, mask, made)
+        return made
 
     def learn(
         self, w: Warp, mask: int, source: Clock, acquire: bool = True, tensor: bool = True

@@ -78,6 +78,8 @@ class Program:
         self._constants: dict[tuple[Any, ...], int] = {}
         self._named: dict[tuple[Any, ...], int] = {}
         self._predicates: set[int] = set()
+        self.touches: Any = None
+        """What `registers.py` has found, once it was asked."""
         self.codes: dict[str, Code] = {}
         self.decoding = function
         _Decoder(self).decode()

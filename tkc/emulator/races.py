@@ -63,6 +63,21 @@ def describe(record: Record, pair: Pair) -> tuple[str, str, tuple[str, ...]]:
     if pair.swapped:
         return _reuse(record, pair, True)
     runs, ordered = _known(record, pair)
+    if pair.number in record.map_reads and pair.now is Kind.WRITE:
+        return (
+            "TK317",
+            f"{_what(pair.new)} edits a tensor map that {_what(pair.old)} may still use",
+            (f"cheapest order: {_cheapest(record, pair, True)}",),
+        )
+    if pair.view.event in record.map_reads:
+        return (
+            "TK302" if ordered else "TK301",
+            f"{_what(pair.old)} edits the tensor map of {_what(pair.new)}, and no tensormap fence lies between",
+            (
+                "cheapest order: fence.proxy.tensormap::generic.release (or tensormap.cp_fenceproxy) after the edit, a"
+                " barrier, and fence.proxy.tensormap::generic.acquire of the map by the thread that copies",
+            ),
+        )
     hazard = f"{_verb(pair.before)} and {_verb(pair.now)}"
     old, new = pair.old, pair.new
     pending = record.events.time[pair.number] == PENDING

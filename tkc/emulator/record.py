@@ -20,6 +20,7 @@ from tkc.emulator.shadow import Shadow
 from tkc.emulator.tensor_order import lifetime, tensor_access
 from tkc.emulator.view import View
 from tkc.ir.isa.memory import Done, Kind, Proxy
+from tkc.ir.isa.tensormap import MAP_BYTES
 
 if TYPE_CHECKING:
     from tkc.emulator.instruction import Instruction
@@ -45,15 +46,18 @@ class Record(Findings):
         if int(offsets.max()) + size > region.size:
             # Outside of the region: the access itself stops the launch.
             return
-        cells = region.cells
-        if cells is None:
-            cells = region.cells = Shadow(region.size)
-            if region.space == "global":
-                cells.log = []
+        cells = region.cells or self._cells(region)
         if self.acting is not None:
             self._operation(self.acting, origin, kind, region, cells, offsets, size)
         else:
             self._threads(agent, origin, kind, region, cells, offsets, size, where)
+
+    def _cells(self, region: Region) -> Shadow:
+        if region.cells is None:
+            region.cells = Shadow(region.size)
+            if region.space == "global":
+                region.cells.log = []
+        return region.cells
 
     def _operation(
         self,
@@ -69,13 +73,41 @@ class Record(Findings):
         strong = _strength(origin.ins.row.name)
         event = self._event(op, origin.ins, kind, GENERIC if not is_async else op.kind, strong)
         home = region.owner.rank if region.space == "shared" else None
-        view = View(self, op.clock, event, is_async, home, op.rank, strong, op.events)
+        tensor = op.name.startswith("tcgen05")
+        view = View(
+            self,
+            op.clock,
+            event,
+            is_async,
+            home,
+            op.rank,
+            strong,
+            op.events,
+            in_tensor_core=tensor,
+        )
         view.place = region
         if home is not None and home != op.rank:
             self._remote_event(region.owner, event, op)
         several = self.strict and origin.done is Done.WGMMA_GROUP
         cells.touch(
             view, kind, offsets, size, event << LANE_BITS | (SEVERAL if several else 0), None
+        )
+
+    def issued(self, name: str, w: Warp, lane: int | None, ins: Instruction, done: Done) -> Op:
+        op = super().issued(name, w, lane, ins, done)
+        mapped, self.mapped = self.mapped, None
+        if mapped is not None and mapped[0].space == "global":
+            self._map_read(op, *mapped)
+        return op
+
+    def _map_read(self, op: Op, region: Region, offset: int) -> None:
+        """A copy reads its tensor map, through a proxy of its own."""
+        event = self._event(op, op.ins, Kind.READ, op.kind)
+        self.map_reads.add(event)
+        view = View(self, op.clock, event, True, None, op.rank, 0, op.events, through_map=True)
+        view.place = region
+        self._cells(region).touch(
+            view, Kind.READ, np.array([offset]), MAP_BYTES, event << LANE_BITS, None
         )
 
     def _event(self, op: Op, ins: Instruction, kind: Kind, proxy: int, strong: int = 0) -> int:

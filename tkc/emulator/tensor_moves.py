@@ -74,10 +74,6 @@ def _alloc(i: Instruction) -> Semantic:
             address -= SHARED_WINDOW
         for region, offsets, _ in shared_parts(w, origin, np.array([address], U32), False):
             w.machine.memory.write(w, origin, region, offsets, np.array([start], U32), 32)
-        if w.machine.record is not None:
-            tensor = tensor_of(w.cta)
-            count = w.uniform(columns)
-            w.machine.record.lifetime(w, origin, tensor, start, count, [])
 
     def make(following: int) -> Ending:
         def run(w: Any, path: Any) -> int:
@@ -97,6 +93,8 @@ def _alloc(i: Instruction) -> Semantic:
                     if start is None:
                         return _wait_for_room(w, path, following, tensor, count)
                     started[w.cta.rank] = start
+                    if w.machine.record is not None:
+                        w.machine.record.lifetime(w, origin, tensor, start, count, [])
                     w.machine.activity += 1
                 peer = ctas[1] if ctas[0] is w.cta else ctas[0]
                 if peer.rank not in started:
@@ -112,6 +110,8 @@ def _alloc(i: Instruction) -> Semantic:
             start = tensor.allocate(count, 1, i, w, exclusive)
             if start is None:
                 return _wait_for_room(w, path, following, tensor, count)
+            if w.machine.record is not None:
+                w.machine.record.lifetime(w, origin, tensor, start, count, [])
             finish(w, start)
             return following
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tkc.emulator.clocks import ORDER, PENDING, TENSOR, Clock
+from tkc.emulator.clocks import ORDER, PENDING, RUN, TENSOR, Clock
 from tkc.emulator.events import BRIDGED, GENERIC, LANE_BITS, SEVERAL, Who
 from tkc.emulator.lanes import LANES, Vec
 from tkc.emulator.races import name_of
@@ -89,6 +89,7 @@ class TensorAccess:
         )
         if op is None and what in ("ld", "st"):
             record.of(agent).moves[what].append(self.event)
+            record.issues[self.event] = mine.time
 
     def touch(self, cells: TensorCells, rows: Any, start: int, stop: int) -> None:
         """Judges the access against what stands there, and puts it there."""
@@ -141,10 +142,7 @@ class TensorAccess:
         times = self.clock.fit()
         old = what_of(who)
         lifetime = self.what in LIFETIME or old in LIFETIME
-        row = times[ORDER] if lifetime else times[TENSOR]
-        if self.op is not None and not lifetime:
-            # What the issuer knew to be complete stands in both rows.
-            row = times[TENSOR]
+        row = np.maximum(times[ORDER], times[TENSOR]) if lifetime else times[TENSOR]
         earlier: Any = who.agent
         if old in ("ld", "st") or old in LIFETIME:
             if earlier is self.thread:
@@ -174,10 +172,21 @@ class TensorAccess:
                 return True
         return False
 
+    def _handed_on(self, number: int, who: Who, old: str) -> bool:
+        """Whether a load or store had been issued, as this access knows, and was not awaited before it was told so."""
+        record = self.record
+        if old not in ("ld", "st"):
+            return False
+        if record.events.time[number] == PENDING:
+            return True
+        issued = record.issues.get(number, PENDING)
+        component = int(record.events.component[number])
+        return bool(self.clock.fit()[RUN, component : component + LANES].max() >= issued)
+
     def _report(self, number: int, who: Who, before: Kind) -> None:
         record = self.record
         old = what_of(who)
-        pending = record.events.time[number] == PENDING
+        pending = self._handed_on(number, who, old)
         new = record.events.who[self.event]
         assert new is not None
         if self.what in LIFETIME or old in LIFETIME:
@@ -260,12 +269,8 @@ def lifetime(
         return
     access.touch(cells, rows, start, start + columns)
     for peer in peers:
-        if peer is memory or peer.cells is None:
-            continue
-        found = peer.cells.last[rows, start : start + columns]
-        access._judge(peer.cells, found, Kind.WRITE)
-        for slot in peer.cells.reads:
-            access._judge(peer.cells, slot[rows, start : start + columns], Kind.READ)
+        if peer is not memory:
+            access.touch(cells_of(peer), rows, start, start + columns)
 
 
 __all__ = ["SEVERAL", "TensorCells", "lifetime", "tensor_access"]

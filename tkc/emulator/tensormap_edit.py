@@ -63,6 +63,8 @@ def _publish(i: Instruction) -> Semantic:
         region, at = global_place(w, dst(w, lane), i, MAP_BYTES)
         raw, _ = memory.read_box(w, origin, cta.shared, offset, (MAP_BYTES,), (1,))
         memory.write_box(w, origin, region, at, (1,), raw)
+        if w.machine.record is not None:
+            w.machine.record.fence_map(w, False)
 
     return Collective(run)
 

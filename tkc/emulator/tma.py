@@ -48,6 +48,8 @@ def map_at(w: Any, address: int, ins: Instruction) -> TiledMap:
     else:
         region, offset = global_place(w, address, ins, MAP_BYTES)
     aligned(address, MAP_ALIGN, "the address of the tensor map", ins, w)
+    if w.machine.record is not None:
+        w.machine.record.mapped = (region, offset)
     raw = region.data[offset : offset + MAP_BYTES].tobytes()
     try:
         return decode_map(raw)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tkc.emulator.clocks import GLOBAL, LATER, MAP, ORDER, SHARED, Clock
+from tkc.emulator.clocks import GLOBAL, LATER, MAP, ORDER, SHARED, TENSOR, Clock
 from tkc.emulator.events import GENERIC, LANE_BITS, RAW, SEVERAL
 from tkc.emulator.lanes import SELECT, Vec
 from tkc.ir.isa.memory import Kind
@@ -48,6 +48,7 @@ class View:
         strong: int = 0,
         ignored: list[int] | None = None,
         through_map: bool = False,
+        in_tensor_core: bool = False,
     ) -> None:
         self.record = record
         self.clock = clock
@@ -73,6 +74,9 @@ class View:
                     fenced = np.maximum(fenced, reach) if record.grants_home else reach
             self.bridged = np.minimum(fenced, order)
             self.order = np.maximum(order, times[LATER]) if record.grants_later else order
+            if in_tensor_core:
+                # tcgen05.fence::after_thread_sync orders the tensor core's reads of shared memory too.
+                self.order = np.maximum(self.order, times[TENSOR])
         else:
             self.bridged = self.order = order
 

@@ -76,7 +76,7 @@ class Watch:
 
     def interrupted(self, machine: Machine) -> Finding:
         """The finding for a launch that the user has stopped: where every warp is."""
-        from tkc.emulator.machine import blocked_paths
+        from tkc.emulator.hangs import blocked_paths
 
         places = [
             f"{p.warp.describe(p.mask)} can go on at line {self._line(p)}" for p in machine.ready

@@ -90,10 +90,6 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
-        for tile in self.made:
-            if isinstance(tile, Tile) and tile.scale and tile.name not in self.scope.pipe_of:
-                self.scope.later(f"block scales in no pipe, here of `{tile.name}`", tile.span)
-                self.whole = False
         self.scope.broken = not self.whole
         self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 
@@ -240,9 +236,10 @@ class Declarations:
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
         scale = scaling.scale_of(self.values, type_, dtype)
-        if DTYPES[dtype].bits < 8 and (scale is None or DTYPES[dtype].bits != 4):
-            without = ", without block scales" if DTYPES[dtype].bits == 4 else ""
-            self._later(f"{dtype}, whose elements are smaller than a byte{without}", first.span)
+        if DTYPES[dtype].bits < 8 and scale is None:
+            self._later(
+                f"{dtype}, whose elements are smaller than a byte, without block scales", first.span
+            )
         return dtype, axes, scale
 
     # declarations

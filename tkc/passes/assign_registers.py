@@ -14,7 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.analysis.accumulators import registers_held
+from tkc.analysis.accumulators import registers_held, registers_of_product
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
@@ -28,6 +28,8 @@ LEAST, MOST, STEP = 24, 240, 8
 """What setmaxnreg takes (PTX 9.7.19.5: 24 to 256 in steps of 8); 240 leaves the file's rounding some room."""
 WORKING = 64
 """Registers that addresses, descriptors and an epilogue slice take beside an accumulator."""
+OPERANDS = 26
+"""Registers that ptxas keeps beside the accumulator of one wgmma (C7602 names the sum, for every width alike)."""
 BESIDE = 32
 """The fewest of them: with less ptxas waits after each product (C7512), seen with 216 of 240 held."""
 
@@ -50,6 +52,8 @@ class AssignRegistersPass(ModulePass):
             sharing = Sharing(kernel, roles, target, 32 * warps)
             if target.has({Feature.SETMAXNREG}) and sharing.wanted:
                 sharing.share()
+            for role in roles:
+                check_products(role, sharing)
             kernel.properties["threads"] = IntegerAttr(sharing.threads, i32)
 
 
@@ -65,6 +69,27 @@ def check_moved(role: s.RoleOp) -> None:
                 f"role {role.sym_name.data} moves registers in {_warps(role)}; the four warps of a "
                 "warpgroup do that together, so `warps` is a multiple of 4",
                 location_of(op),
+            )
+
+
+def check_products(role: s.RoleOp, sharing: Sharing) -> None:
+    """TK206 where one product takes more registers than a thread has when the kernel begins."""
+    if not sharing.held[role]:
+        return
+    for op in role.walk():
+        if isinstance(op, s.MmaOp) and registers_of_product(op) + OPERANDS > sharing.even:
+            need = registers_of_product(op) + OPERANDS
+            most = sharing.target.registers_per_sm // (-(-need // STEP) * STEP)
+            raise TkcError.at(
+                "TK206",
+                f"kernel {sharing.kernel.sym_name.data} has {sharing.threads} threads, which begin with {sharing.even} "
+                f"registers each; this product takes {need} at once, and moving registers comes too late for it: "
+                f"{most // WARPGROUP_THREADS * WARPGROUP_THREADS} threads fit, or fewer columns",
+                location_of(op),
+                *(
+                    Note(f"role {r.sym_name.data} takes {_warps(r)}", location_of(r))
+                    for r in sharing.roles
+                ),
             )
 
 

@@ -162,6 +162,8 @@ class RoleElection:
     def _condition(self, op: s.IfOp, where: Where) -> None:
         """A condition: one that tests threads is an election where it can be, any other is looked into."""
         guard = guard_of(op.condition)
+        if guard is not None and (guard.never or (guard.warp or 0) >= self.warps):
+            self._never(op, guard)
         if guard is not None and guard.warp is not None and self.warps == 1 and guard.warp == 0:
             guard = replace(guard, warp=None)
         if guard is not None and not guard.narrows:
@@ -216,6 +218,20 @@ class RoleElection:
         old = op.condition
         op.operands = [predicate]
         _sweep(old)
+
+    def _never(self, op: s.IfOp, guard: Guard) -> None:
+        """Numbers of warps and threads count from the role's own first."""
+        warps = "1 warp" if self.warps == 1 else f"{self.warps} warps"
+        which = "no warp has such a lane" if guard.never else f"it asks for warp {guard.warp}"
+        report(
+            Diagnostic(
+                "TK122",
+                f"no thread meets this condition: {which}, and role {self.role.sym_name.data} has {warps} of 32 "
+                "threads, counted from 0",
+                location_of(op),
+                Severity.WARNING,
+            )
+        )
 
     def _keep(self, op: s.IfOp, why: str) -> None:
         report(

@@ -22,6 +22,7 @@ from tkc.analysis.launch import launch_of
 from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
+from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across
@@ -186,6 +187,7 @@ def _accum(p: Placement, op: t.AccumOp) -> None:
             "TK202",
             f"accumulator {op.sym_name.data} needs tcgen05 or wgmma; {p.target.name} has neither",
             location_of(op),
+            fix=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
         )
     _buffer(p, op.tile, op.sym_name.data, type)
 

@@ -31,6 +31,9 @@ COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
 """Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, that of a 32-bit operand
 which is not K-major."""
 WORD = 32
+WHOLE_BITS = 8
+PACKED_BITS = 4
+"""Elements that products with their like take packed."""
 
 
 def uses_of(tile: SSAValue) -> frozenset[Use]:
@@ -73,7 +76,7 @@ class SelectSwizzlePass(ModulePass):
             if old.swizzle.data != AUTO:
                 continue
             uses = uses_of(tile.tile)
-            choice = choose(old.dtype.data, old.shape, uses)
+            choice = choose(old.dtype.data, old.shape, uses, padded(tile, old.dtype.data))
             if choice is None:
                 raise no_layout(tile, old, uses)
             new = SharedType.of(
@@ -89,6 +92,28 @@ class SelectSwizzlePass(ModulePass):
                     Severity.REMARK,
                 )
             )
+
+
+def padded(tile: SharedOp, dtype: str) -> bool:
+    """Whether elements are padded to a byte each: 6-bit ones are, and 4-bit ones unless they meet their like."""
+    own = DTYPES[dtype].bits
+    if own >= WHOLE_BITS:
+        return False
+    partners: dict[int, None] = {}
+    for slot in slots_of(tile.tile):
+        for use in slot.uses:
+            if isinstance(op := use.operation, MmaOp | ScaledMmaOp):
+                other = op.b if op.a is slot else op.a
+                assert isinstance(other.type, SharedType)
+                partners[DTYPES[other.type.dtype.data].bits] = None
+    if own == PACKED_BITS and len(partners) > 1 and PACKED_BITS in partners:
+        raise TkcError.at(
+            "TK110",
+            f"tile {tile.sym_name.data} of {dtype} in products with 4-bit elements, which take it packed, and with "
+            "wider ones, which take it padded, is not supported yet; a tile for each fits",
+            location_of(tile),
+        )
+    return own != PACKED_BITS or not partners.keys() <= {PACKED_BITS}
 
 
 def no_layout(tile: SharedOp, type: SharedType, uses: frozenset[Use]) -> TkcError:

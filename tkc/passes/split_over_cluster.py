@@ -198,7 +198,9 @@ class Split:
     axes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     whole: list[SSAValue] = field(default_factory=list[SSAValue])
     scaled_whole: list[SSAValue] = field(default_factory=list[SSAValue])
-    """Tiles of which each CTA has half of the rows but all of the scales."""
+    """Tiles of which each CTA has half of the rows but all of the scales, where they have scales."""
+    scaled_half: list[SSAValue] = field(default_factory=list[SSAValue])
+    """Tiles of which each CTA has half of both."""
     todo: list[SSAValue] = field(default_factory=list[SSAValue])
 
     def product(self, mma: t.MmaOp | ScaledMmaOp) -> None:
@@ -212,6 +214,7 @@ class Split:
         if self.joint:
             self.mark(mma.b, 1 - mma.trans_b.value.data if plain else 0, mma)
             self.scaled_whole += slots_of(slot_owner(mma.b))
+            self.scaled_half.append(mma.a)
             mma.pair = UnitAttr()
         else:
             self.whole += slots_of(slot_owner(mma.b))
@@ -290,13 +293,6 @@ class Split:
         if value not in self.scaled_whole:
             self.mark(copy.destination, 0, copy)
 
-    def _has_all_scales(self, value: SSAValue) -> bool:
-        """Whether a tile, or a slice that is copied to one, is of those of which each CTA has all scales."""
-        return value in self.scaled_whole or any(
-            isinstance(use.operation, t.CopyOp) and use.operation.destination in self.scaled_whole
-            for use in value.uses
-        )
-
     def check(self) -> None:
         """Extents that two CTAs can share, and stores that only one of them makes."""
         for accum in [o for o in self.kernel.body.block.ops if isinstance(o, t.AccumOp)]:
@@ -307,6 +303,15 @@ class Split:
                     f"accumulator {accum.sym_name.data} has {rows} rows; a pair's product takes a multiple of "
                     f"{PAIR_ROWS}",
                     location_of(accum),
+                )
+        for value in self.scaled_half:
+            scale = value.type.scale if isinstance(value.type, SharedType) else NoneAttr()
+            if isinstance(scale, ScaleAttr) and value in self.scaled_whole:
+                raise TkcError.at(
+                    "TK110",
+                    "a block-scaled tile that is an operand of products on both sides, of whose scales a CTA of a pair "
+                    "has half for one side and all for the other, is not supported yet",
+                    location_of(slot_owner(value).owner),  # type: ignore[arg-type]
                 )
         for value in self.whole:
             if value in self.axes:
@@ -337,7 +342,7 @@ class Split:
         for value, axis in self.axes.items():
             if isinstance(value.owner, t.SliceOp):
                 _take_share(value.owner, axis)
-            half = _halved(value.type, axis, self._has_all_scales(value))
+            half = _halved(value.type, axis, value in self.scaled_whole)
             Rewriter.replace_value_with_new_type(value, half)
         for slot in self.whole:
             for use in slot.uses:

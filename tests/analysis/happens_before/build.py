@@ -39,7 +39,17 @@ RELAXED, CLUSTER = Sem.RELAXED, Scope.CLUSTER
 # Accesses of slot 0 of shared buffer `s` ------------------------------------------------------------------------------
 
 
-def _shared(name: str, write: bool, proxy: Proxy, done: Done, threads: Threads, act: Act | None = None, owner: int = 0, buffer: str = "s", slot: Slot | None = None) -> Event:
+def _shared(
+    name: str,
+    write: bool,
+    proxy: Proxy,
+    done: Done,
+    threads: Threads,
+    act: Act | None = None,
+    owner: int = 0,
+    buffer: str = "s",
+    slot: Slot | None = None,
+) -> Event:
     access = Access(Space.SHARED, buffer, write, slot or Slot(None, (0,)), proxy, done, name, owner)
     return Event(name, threads, (access,), act)
 
@@ -83,10 +93,19 @@ def tensor(what: str, threads: Threads | None = None, write: bool | None = None)
     done = Done.TCGEN05_WAIT if what in ("ld", "st") else Done.TCGEN05_COMMIT
     writes = what not in ("ld", "mma.a", "mma.scale") if write is None else write
     who = threads if threads is not None else (ALL if what in ("ld", "st") else ONE)
-    return Event(what, who, (Access(Space.TENSOR, "t", writes, Slot(None, (0,)), Proxy.TENSOR, done, what),))
+    return Event(
+        what, who, (Access(Space.TENSOR, "t", writes, Slot(None, (0,)), Proxy.TENSOR, done, what),)
+    )
 
 
-def global_(name: str, write: bool, proxy: Proxy = Proxy.GENERIC, done: Done = Done.NOW, act: Act | None = None, threads: Threads = ONE) -> Event:
+def global_(
+    name: str,
+    write: bool,
+    proxy: Proxy = Proxy.GENERIC,
+    done: Done = Done.NOW,
+    act: Act | None = None,
+    threads: Threads = ONE,
+) -> Event:
     return Event(name, threads, (Access(Space.GLOBAL, "g", write, None, proxy, done, name),), act)
 
 
@@ -97,15 +116,31 @@ def at(item: int | Index) -> Index:
     return Index(None, item) if isinstance(item, int) else item
 
 
-def arrive(barrier: str = "full", item: int | Index = 0, threads: Threads = ONE, sem: Sem = Sem.RELEASE, scope: Scope = Scope.CTA, count: int = 1, bytes: int = 0) -> Event:
-    return Event(f"arrive {barrier}", threads, (), Arrive(barrier, at(item), count, bytes, False, sem, scope))
+def arrive(
+    barrier: str = "full",
+    item: int | Index = 0,
+    threads: Threads = ONE,
+    sem: Sem = Sem.RELEASE,
+    scope: Scope = Scope.CTA,
+    count: int = 1,
+    bytes: int = 0,
+) -> Event:
+    return Event(
+        f"arrive {barrier}", threads, (), Arrive(barrier, at(item), count, bytes, False, sem, scope)
+    )
 
 
 def commit(barrier: str = "full", item: int | Index = 0) -> Event:
     return Event(f"commit {barrier}", ONE, (), Arrive(barrier, at(item), 1, 0, True))
 
 
-def wait(barrier: str = "full", item: int | Index = 0, threads: Threads = ALL, sem: Sem = Sem.ACQUIRE, scope: Scope = Scope.CTA) -> Event:
+def wait(
+    barrier: str = "full",
+    item: int | Index = 0,
+    threads: Threads = ALL,
+    sem: Sem = Sem.ACQUIRE,
+    scope: Scope = Scope.CTA,
+) -> Event:
     return Event(f"wait {barrier}", threads, (), Wait(barrier, at(item), sem, scope))
 
 
@@ -146,7 +181,9 @@ def role(name: str, *body: Item, warps: int = 4, cta: int = 0) -> Role:
     return Role(name, list(body), warps, cta)
 
 
-def loop(name: str, *body: Item, low: int = 0, high: float = float("inf"), key: object = "") -> Loop:
+def loop(
+    name: str, *body: Item, low: int = 0, high: float = float("inf"), key: object = ""
+) -> Loop:
     return Loop(name, list(body), key or name, low, high)  # pyright: ignore
 
 
@@ -165,7 +202,12 @@ def program(*roles: Role, barriers: Iterable[Barrier] = ()) -> Program:
 
 def hazards(made: Program, assumed: frozenset[str] | str = PRACTICE) -> list[Hazard]:
     judge = Judge(build(made), PROFILES[assumed] if isinstance(assumed, str) else assumed)
-    return [judge.hazard(a, b, here) for here in places(judge.graph).values() for a, b in conflicts(here) if a is not b]
+    return [
+        judge.hazard(a, b, here)
+        for here in places(judge.graph).values()
+        for a, b in conflicts(here)
+        if a is not b
+    ]
 
 
 def verdict(made: Program, assumed: frozenset[str] | str = PRACTICE) -> str:

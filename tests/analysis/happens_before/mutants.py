@@ -14,7 +14,9 @@ from tkc.ir.isa.memory import Await, Close, Meet, Order, Signal
 def synchronises(op: Operation) -> bool:
     """Whether all that an operation does is to synchronise."""
     rows = effects_of(op) or ()
-    return "id" in op.properties and any(isinstance(r, Await | Close | Meet | Order | Signal) for r in rows)
+    return "id" in op.properties and any(
+        isinstance(r, Await | Close | Meet | Order | Signal) for r in rows
+    )
 
 
 def sites(module: ModuleOp) -> list[Operation]:

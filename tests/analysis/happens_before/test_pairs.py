@@ -6,20 +6,60 @@ import pytest
 
 from tests.analysis.happens_before.build import *  # noqa: F403
 from tests.analysis.happens_before.build import (
-    ALL, CLUSTER, HOME, IMPLICIT, LANE, ONE, RELAXED, Done, Proxy, Role, Sem, Space, acq_rel, after, arrive, await_group,
-    bar, before, close, commit, cp_async, direct, fence, global_, ld, mma, program, role, st, sync, tensor, tma, tma_store,
-    verdict, wait, wgmma,
+    ALL,
+    CLUSTER,
+    HOME,
+    IMPLICIT,
+    LANE,
+    ONE,
+    RELAXED,
+    Done,
+    Proxy,
+    Role,
+    Sem,
+    Space,
+    acq_rel,
+    after,
+    arrive,
+    await_group,
+    bar,
+    before,
+    close,
+    commit,
+    cp_async,
+    direct,
+    fence,
+    global_,
+    ld,
+    mma,
+    program,
+    role,
+    st,
+    sync,
+    tensor,
+    tma,
+    tma_store,
+    verdict,
+    wait,
+    wgmma,
 )  # fmt: skip
 from tkc.analysis.happens_before.rules import PRACTICE, STRICT
 
 ORDERED, PROXY, UNORDERED = "ordered", "wrong proxy", "unordered"
-BULK, WGMMA, CP, TENSOR_WAIT = Done.BULK_GROUP, Done.WGMMA_GROUP, Done.CP_ASYNC_GROUP, Done.TCGEN05_WAIT
+BULK, WGMMA, CP, TENSOR_WAIT = (
+    Done.BULK_GROUP,
+    Done.WGMMA_GROUP,
+    Done.CP_ASYNC_GROUP,
+    Done.TCGEN05_WAIT,
+)
 
 
-def meets(first: list, second: list, arriving=LANE, waiting=ALL) -> tuple[Role, Role]:  # noqa: ANN001
+def meets(first: list, second: list, arriving=LANE, waiting=ALL) -> tuple[Role, Role]:
     """One role, then another, by an mbarrier; what the lanes of a warp did is gathered first."""
     gather = [sync("warp")] if arriving is LANE else []
-    return role("a", *first, *gather, arrive(threads=arriving)), role("b", wait(threads=waiting), *second)
+    return role("a", *first, *gather, arrive(threads=arriving)), role(
+        "b", wait(threads=waiting), *second
+    )
 
 
 TWO = {
@@ -85,7 +125,8 @@ TWO = {
     "4 TMA, mma: no wait": ([role("a", tma()), role("b", mma())], UNORDERED, UNORDERED),
     "4 TMA, mma: the same thread, no wait": ([role("a", tma(), mma())], UNORDERED, UNORDERED),
     # 5, 6: cp.async
-    "5 cp.async, ld": ([role("a", cp_async(), close(CP, ALL), await_group(CP, threads=ALL), sync(), ld())], ORDERED, ORDERED),
+    "5 cp.async, ld": (
+        [role("a", cp_async(), close(CP, ALL), await_group(CP, threads=ALL), sync(), ld())], ORDERED, ORDERED),
     "5 cp.async, ld: not awaited": ([role("a", cp_async(), close(CP, ALL), sync(), ld())], UNORDERED, UNORDERED),
     "5 cp.async, ld: not committed": (
         [role("a", cp_async(), await_group(CP, threads=ALL), sync(), ld())], UNORDERED, UNORDERED,
@@ -132,7 +173,8 @@ TWO = {
     "8 TMA store, st: no barrier": (
         [role("a", tma_store(), close(BULK), await_group(BULK), st())], UNORDERED, UNORDERED,
     ),
-    "8 wgmma, st": ([role("a", wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL), sync(), st())], ORDERED, ORDERED),
+    "8 wgmma, st": (
+        [role("a", wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL), sync(), st())], ORDERED, ORDERED),
     "8 wgmma, st: not awaited": ([role("a", wgmma(), close(WGMMA, ALL), sync(), st())], UNORDERED, UNORDERED),
     "8 mma, st": ([role("a", mma(), commit()), role("b", wait(), st())], PROXY, ORDERED),
     "8 mma, st: an arrival is no commit": ([role("a", mma(), arrive()), role("b", wait(), st())], UNORDERED, UNORDERED),
@@ -146,15 +188,21 @@ TWO = {
         ORDERED, ORDERED,
     ),
     "9 wgmma, TMA: released a group too early": (
-        meets([wgmma(), close(WGMMA, ALL), await_group(WGMMA, 1, threads=ALL)], [tma("next")], arriving=ALL, waiting=ONE),
+        meets([wgmma(), close(WGMMA, ALL), await_group(WGMMA, 1, threads=ALL)],
+            [tma("next")], arriving=ALL, waiting=ONE),
         UNORDERED, UNORDERED,
     ),
     "9 wgmma, TMA: one thread for the warpgroup (A12)": (
         [role("a", wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ONE), arrive()),
          role("b", wait(threads=ONE), tma("next"))], UNORDERED, ORDERED,
     ),
-    "9 wgmma, TMA: a lane of each warp (A13)": (
-        meets([wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL)], [tma("next")], waiting=ONE), UNORDERED, ORDERED,
+    "9 wgmma, TMA: a lane of each warp": (
+        meets([wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL)], [tma("next")], waiting=ONE),
+        ORDERED, ORDERED,
+    ),
+    "9 wgmma, TMA: one lane of one warp (A12)": (
+        [role("a", wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL), sync("warp"), arrive()),
+         role("b", wait(threads=ONE), tma("next"))], UNORDERED, ORDERED,
     ),
     "9 TMA store, TMA": (
         [role("a", tma_store(), close(BULK), await_group(BULK, read=True), arrive()),
@@ -169,34 +217,41 @@ TWO = {
     # 12: async write, async write
     "12 TMA, TMA: known complete": ([role("a", tma()), role("b", wait(threads=ONE), tma("next"))], ORDERED, ORDERED),
     "12 TMA, mma, TMA": (
-        [role("a", tma()), role("b", wait(threads=ONE), mma(), commit("empty")), role("c", wait("empty", threads=ONE), tma("next"))],
+        [role("a", tma()),
+            role("b", wait(threads=ONE), mma(), commit("empty")), role("c", wait("empty", threads=ONE), tma("next"))],
         ORDERED, ORDERED,
     ),
     "12 TMA, nothing between, TMA": (
-        [role("a", tma()), role("b", wait(threads=ONE), commit("empty")), role("c", wait("empty", threads=ONE), tma("next"))],
+        [role("a", tma()),
+            role("b", wait(threads=ONE), commit("empty")), role("c", wait("empty", threads=ONE), tma("next"))],
         UNORDERED, ORDERED,
     ),
     "12 TMA, TMA: no order": ([role("a", tma(), tma("next"))], UNORDERED, UNORDERED),
     # 17: global memory
     "17 st.global, TMA load": (
-        [role("a", global_("st", True), fence(ONE, Space.GLOBAL), global_("tma", False, Proxy.ASYNC, Done.MBARRIER_TX))],
+        [role("a", global_("st", True), fence(ONE, Space.GLOBAL),
+            global_("tma", False, Proxy.ASYNC, Done.MBARRIER_TX))],
         ORDERED, ORDERED,
     ),
     "17 st.global, TMA load: a fence of shared memory": (
-        [role("a", global_("st", True), fence(ONE), global_("tma", False, Proxy.ASYNC, Done.MBARRIER_TX))], PROXY, PROXY,
+        [role("a", global_("st", True), fence(ONE),
+            global_("tma", False, Proxy.ASYNC, Done.MBARRIER_TX))], PROXY, PROXY,
     ),
     "17 TMA store, ld.global": (
-        [role("a", global_("tma_store", True, Proxy.ASYNC, Done.BULK_GROUP), close(BULK), await_group(BULK), global_("ld", False))],
+        [role("a", global_("tma_store", True, Proxy.ASYNC, Done.BULK_GROUP),
+            close(BULK), await_group(BULK), global_("ld", False))],
         ORDERED, ORDERED,
     ),
     "17 TMA store, ld.global: only its source is read": (
-        [role("a", global_("tma_store", True, Proxy.ASYNC, Done.BULK_GROUP), close(BULK), await_group(BULK, read=True), global_("ld", False))],
+        [role("a", global_("tma_store", True, Proxy.ASYNC, Done.BULK_GROUP),
+            close(BULK), await_group(BULK, read=True), global_("ld", False))],
         UNORDERED, UNORDERED,
     ),
     # Tensor memory
     "t mma, mma: one thread": ([role("a", tensor("mma"), tensor("mma"))], ORDERED, ORDERED),
     "t mma, mma: two threads": (
-        [role("a", tensor("mma"), before(ONE), arrive(sem=RELAXED)), role("b", wait(threads=ONE, sem=RELAXED), after(ONE), tensor("mma"))],
+        [role("a", tensor("mma"), before(ONE), arrive(sem=RELAXED)),
+            role("b", wait(threads=ONE, sem=RELAXED), after(ONE), tensor("mma"))],
         ORDERED, ORDERED,
     ),
     "t mma, mma: two threads, arrival alone": (
@@ -219,7 +274,8 @@ TWO = {
         meets([tensor("ld")], [tensor("mma")], arriving=ALL, waiting=ONE), UNORDERED, UNORDERED,
     ),
     "t ld, mma: relaxed, no fences": (
-        [role("a", tensor("ld", ONE), await_group(TENSOR_WAIT), arrive(sem=RELAXED)), role("b", wait(threads=ONE, sem=RELAXED), tensor("mma"))],
+        [role("a", tensor("ld", ONE), await_group(TENSOR_WAIT), arrive(sem=RELAXED)),
+            role("b", wait(threads=ONE, sem=RELAXED), tensor("mma"))],
         UNORDERED, UNORDERED,
     ),
     "t ld, mma: relaxed, both fences": (
@@ -229,6 +285,10 @@ TWO = {
     "t ld, mma: bar.sync and no fences": (
         [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), tensor("mma"))], UNORDERED, UNORDERED,
     ),
+    "t ld, mma: bar.sync, then an arrival": (
+        [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), arrive()),
+         role("b", wait(threads=ONE), tensor("mma"))], ORDERED, ORDERED,
+    ),
     "t ld, mma: bar.sync and both fences": (
         [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), before(), sync(), after(), tensor("mma"))],
         ORDERED, ORDERED,
@@ -237,7 +297,8 @@ TWO = {
         meets([tensor("st"), await_group(TENSOR_WAIT, threads=ALL)], [tensor("mma.a")], arriving=ALL, waiting=ONE),
         ORDERED, ORDERED,
     ),
-    "t st, mma: not awaited": (meets([tensor("st")], [tensor("mma.a")], arriving=ALL, waiting=ONE), UNORDERED, UNORDERED),
+    "t st, mma: not awaited": (meets([tensor("st")],
+        [tensor("mma.a")], arriving=ALL, waiting=ONE), UNORDERED, UNORDERED),
     "t mma reads scales, cp (A9)": ([role("a", tensor("mma.scale"), tensor("cp"))], UNORDERED, ORDERED),
     "t mma reads scales, commit, cp": (
         [role("a", tensor("mma.scale"), commit(), wait(threads=ONE), tensor("cp"))], ORDERED, ORDERED,
@@ -261,7 +322,8 @@ def test_a_pair(row: str) -> None:
 
 peer = {"owner": 1}
 CHAINS = {
-    "RAW  TMA load -> tcgen05.mma/cp/wgmma (same CTA), no fence": [role("a", tma()), role("b", wait(threads=ONE), mma())],
+    "RAW  TMA load -> tcgen05.mma/cp/wgmma (same CTA), no fence": [role("a", tma()),
+        role("b", wait(threads=ONE), mma())],
     "RAW  each CTA loads own half by TMA (mbar in CTA0), 2-CTA mma issued by CTA0 reads smem of CTA1, no fence": [
         role("a", tma(**peer), cta=1), role("b", wait(threads=ONE), mma(**peer)),
     ],
@@ -328,7 +390,7 @@ def test_two_loads_into_one_slot_rest_on_a5_or_on_the_read_between() -> None:
     assert verdict(made, STRICT) == ORDERED
 
 
-def _named(event, name: str):  # noqa: ANN001, ANN202
+def _named(event, name: str):
     event.name = name
     return event
 
@@ -336,7 +398,9 @@ def _named(event, name: str):  # noqa: ANN001, ANN202
 def test_an_implicit_fence_covers_its_own_access_only() -> None:
     """S4: st.shared X, TMA Y, mma reads X: the completion of Y says nothing of X."""
     x = st(ONE)
-    made = program(role("a", x, tma(buffer="y"), arrive("full")), role("b", wait(threads=ONE), mma()))
+    made = program(
+        role("a", x, tma(buffer="y"), arrive("full")), role("b", wait(threads=ONE), mma())
+    )
     assert verdict(made) == PROXY
 
 

@@ -1,4 +1,4 @@
-"""Which fences of our own kernels causality gives, with the chain that says so, and which are needed, with what breaks."""
+"""Which fences of our own kernels causality gives, with the chain that says so, and which are needed."""
 
 from __future__ import annotations
 
@@ -66,14 +66,20 @@ def test_the_strict_profile_keeps_a_fence_that_practice_gives() -> None:
     known = fences(module, "strict")
     kept = {site_id(f) for f in known.sites if not known.redundant(f).redundant}
     assert "math.fence.0" in kept
-    assert "math.fence.0" not in {site_id(f) for f in fences(module).sites if not fences(module).redundant(f).redundant}
+    assert "math.fence.0" not in {
+        site_id(f) for f in fences(module).sites if not fences(module).redundant(f).redundant
+    }
 
 
 def test_two_fences_each_redundant_because_of_the_other() -> None:
     """The fence by the writers and one by the issuer: either may go, both may not (S9)."""
     module = lowered(gemm(), "sm_100a", "insert-fences")
     store = next(op for op in module.walk() if op.name == "stage.tma_store")
-    writers = next(op for op in module.walk() if op.name == "stage.proxy_fence" and site_id(op) == "store.fence.3")
+    writers = next(
+        op
+        for op in module.walk()
+        if op.name == "stage.proxy_fence" and site_id(op) == "store.fence.3"
+    )
     from xdsl.dialects.builtin import StringAttr
 
     issuer = writers.clone()

@@ -6,18 +6,23 @@ A site is a statement that stands alone on its line. Needs the standard library 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed text: `kind` says how, `line` (from 1) where, `what` is the statement that stood there."""
+    """A changed text: `kind` says how, `line` (from 1) where, `what` is the statement that stood there.
+
+    `before` and `after` are the statements round it that touch memory or synchronise.
+    """
 
     kind: str
     line: int
     what: str
     text: str
+    before: str = ""
+    after: str = ""
 
     @property
     def name(self) -> str:
@@ -63,7 +68,8 @@ def _pass(line: str, statement: str) -> str | None:
 def _phase(line: str, statement: str) -> str | None:
     """A wait for the other phase."""
     found = re.search(
-        r"^(.*?)(mbarrier\.(?:try|test)_wait\.parity\S*\s+[%\w]+\s*,\s*\[[^]]*\]\s*,\s*)([%\w]+)(.*)$", line
+        r"^(.*?)(mbarrier\.(?:try|test)_wait\.parity\S*\s+[%\w]+\s*,\s*\[[^]]*\]\s*,\s*)([%\w]+)(.*)$",
+        line,
     )
     if not found:
         return None
@@ -91,7 +97,10 @@ def _more_arrivals(line: str, statement: str) -> str | None:
 
 def _relaxed(line: str, statement: str) -> str | None:
     """An arrival that releases nothing."""
-    if not re.match(r"mbarrier\.arrive|barrier\.cluster\.arrive", statement) or ".release" not in statement:
+    if (
+        not re.match(r"mbarrier\.arrive|barrier\.cluster\.arrive", statement)
+        or ".release" not in statement
+    ):
         return None
     return line.replace(".release", ".relaxed", 1)
 
@@ -138,11 +147,29 @@ def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, "move")) -> Iterator[
             if kind == "move":
                 changed = _moved(lines, at, statement)
                 if changed is not None:
-                    yield Mutant(kind, at + 1, statement, "\n".join(changed))
+                    yield Mutant(kind, at + 1, statement, "\n".join(changed), *_around(lines, at))
                 continue
             new = CHANGES[kind](line, statement)
             if new is not None and new != line:
-                yield Mutant(kind, at + 1, statement, "\n".join([*lines[:at], new, *lines[at + 1 :]]))
+                whole = "\n".join([*lines[:at], new, *lines[at + 1 :]])
+                yield Mutant(kind, at + 1, statement, whole, *_around(lines, at))
+
+
+def _around(lines: list[str], at: int, count: int = 10) -> tuple[str, str]:
+    """The statements before and after a line that touch memory or synchronise, in the order of the text."""
+
+    def gather(places: Iterable[int]) -> list[str]:
+        kept: list[str] = []
+        for place in places:
+            found = _statement(lines[place])
+            if found is not None and EFFECT.match(found[1]):
+                kept.append(found[1].split("{")[0].split("[")[0].strip())
+                if len(kept) == count:
+                    break
+        return kept
+
+    earlier = gather(range(at - 1, -1, -1))
+    return " | ".join(reversed(earlier)), " | ".join(gather(range(at + 1, len(lines))))
 
 
 def _moved(lines: list[str], at: int, statement: str) -> list[str] | None:

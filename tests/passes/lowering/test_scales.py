@@ -24,7 +24,7 @@ def text(name: str, *changes: tuple[str, str]) -> str:
 
 def products(ptx: str) -> list[tuple[str, int]]:
     """Kind and instruction descriptor of each block-scaled product."""
-    found = re.findall(r"tcgen05\.mma\.\S*(kind::\w+)\S* \[\S+\], \S+, \S+, (\d+),", ptx)
+    found = re.findall(r"tcgen05\.mma\.\S*kind::(\w+)\S* \[\S+\], \S+, \S+, (\d+),", ptx)
     return [(kind, int(word)) for kind, word in found]
 
 
@@ -39,13 +39,28 @@ def products(ptx: str) -> list[tuple[str, int]]:
 def test_each_step_names_its_scales(name: str, kind: str, numbers: list[int]) -> None:
     """One scale an MMA of 8-bit elements, two of 4-bit ones, four in blocks of 16, of the four in a column."""
     found = products(tkc.compile(text(name), target="sm_100a").ptx)
-    assert {k for k, _ in found} == {f"kind::{kind}"}
+    assert {k for k, _ in found} == {kind}
     decoded = [decode_instruction(kind, word) for _, word in found]
     assert [d.scale_a_id for d in decoded] == numbers
     assert [d.scale_b_id for d in decoded] == numbers
     assert {(d.m, d.n) for d in decoded} == {(128, 128)}
     scale = "ue4m3" if name == "gemm_nvfp4" else "ue8m0"
     assert {d.scale for d in decoded} == {scale}
+
+
+@pytest.mark.parametrize(
+    ("name", "depths", "numbers"),
+    [
+        ("gemm_mxfp8", {32: 2}, [0, 2]),
+        ("gemm_mxfp4", {128: 2}, [0, 0]),
+        ("gemm_nvfp4", {128: 2}, [0, 0]),
+    ],
+)
+def test_sm_107_takes_steps_of_twice_the_depth(
+    name: str, depths: dict[int, int], numbers: list[int]
+) -> None:
+    found = products(tkc.compile(text(name), target="sm_107a").ptx)
+    assert [decode_instruction(kind, word).scale_a_id for kind, word in found] == numbers
 
 
 def test_the_descriptor_of_an_atom() -> None:
@@ -90,16 +105,10 @@ def test_a_combination_that_there_is_not(
     assert found.location.line > 20
 
 
-def test_packed_and_whole_bytes_do_not_mix_yet() -> None:
-    changes = [("B: global[e2m1", "B: global[e4m3"), ("b: tile[e2m1", "b: tile[e4m3")]
-    changes += [("STAGES = 4", "STAGES = 2")]
-    with pytest.raises(tkc.TkcError, match="products of e2m1 and e4m3, whose elements take 8 bits"):
-        tkc.compile(text("gemm_mxfp4", *changes), target="sm_100a")
-
-
 def test_513_columns_are_refused_with_each_share() -> None:
     changes = [("BN = 128", "BN = 256"), ("BM = 128", "BM = 256"), ("STAGES = 4", "STAGES = 1")]
-    with pytest.raises(tkc.TkcError, match=r"needs 528 columns of tensor memory; the target gives 512; 16 fewer") as raised:  # fmt: skip
+    told = r"needs 528 columns of tensor memory; the target gives 512; 16 fewer"
+    with pytest.raises(tkc.TkcError, match=told) as raised:
         tkc.compile(text("gemm_mxfp8", *changes))
     notes = [n.message for n in raised.value.diagnostics[0].notes]
     assert any(n.startswith("a.scale_columns takes") for n in notes)
@@ -108,3 +117,23 @@ def test_513_columns_are_refused_with_each_share() -> None:
 def test_a_target_without_tcgen05() -> None:
     with pytest.raises(tkc.TkcError, match="need tcgen05; sm_90a has none"):
         tkc.compile(text("gemm_nvfp4"), target="sm_90a")
+
+
+def test_a_tile_on_both_sides_of_a_pair_s_product() -> None:
+    changes = [("launch persistent", "launch persistent, pair"), ("a @ b.T", "a @ a.T")]
+    changes += [("BM = 128, BN = 128", "BM = 256, BN = 256"), ("STAGES = 4", "STAGES = 2")]
+    with pytest.raises(tkc.TkcError, match="a block-scaled tile that is an operand of products on both sides"):  # fmt: skip
+        tkc.compile(text("gemm_mxfp8", *changes), target="sm_100a")
+
+
+def test_a_pair_takes_all_scales_of_b_and_half_of_those_of_a() -> None:
+    """M = 256 in the descriptor; 16 columns of scales a stage for the CTA's 128 rows of A, 32 for all 256 of B."""
+    changes = [
+        ("launch persistent", "launch persistent, pair"),
+        ("BM = 128, BN = 128", "BM = 256, BN = 256"),
+    ]
+    ptx = tkc.compile(text("gemm_nvfp4", *changes), target="sm_100a").ptx
+    decoded = [decode_instruction(kind, word) for kind, word in products(ptx)]
+    assert {(d.m, d.n) for d in decoded} == {(256, 256)}
+    assert len(re.findall(r"tcgen05\.cp\.cta_group::2\.32x128b\.warpx4", ptx)) == 4 + 8
+    assert "cta_group::1" not in ptx

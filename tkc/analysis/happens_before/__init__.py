@@ -1,4 +1,4 @@
-"""Is every pair of conflicting accesses of a program ordered, for all trip counts and all schedules?
+"""Whether every pair of conflicting accesses of a program is ordered, for all trip counts and all schedules.
 
 `check` answers for a module at the stage level (after lower-pipes and insert-fences), `redundant` for one fence of it.
 Exact for loops that all roles turn equally often; what cannot be followed counts as not ordered.

@@ -1,9 +1,10 @@
 """What is known of an access at a moment: its proxy state, whose threads' parts, and by which threads.
 
-Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined to
-the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
+Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
+to the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
 closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`;
-`before` after before_thread_sync; `after` needs after_thread_sync; `pipe…` still under way, handed to another thread.
+`before` after before_thread_sync; `after` needs after_thread_sync; `met` beyond bar.sync without a fence before it;
+`pipe…` still under way, handed to another thread.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ class State(NamedTuple):
     who: Threads
 
 
-GROUPS = {Done.BULK_GROUP: "bulk", Done.BULK_GROUP_READ: "bulk", Done.WGMMA_GROUP: "wgmma", Done.CP_ASYNC_GROUP: "cp"}
+GROUPS = {
+    Done.BULK_GROUP: "bulk",
+    Done.BULK_GROUP_READ: "bulk",
+    Done.WGMMA_GROUP: "wgmma",
+    Done.CP_ASYNC_GROUP: "cp",
+}
 PENDING = frozenset({"bulk", "wgmma", "cp", "tc", "issued", "ld", "st", "tx"})
 MOST_GROUPS = 9
 """Closed groups are counted up to here."""
@@ -144,7 +150,9 @@ def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
             yield "gen", "implicit-fence"
 
 
-def step(state: State, event: Event, threads: Threads, source: Source, cta: int) -> Iterator[tuple[State, str]]:
+def step(
+    state: State, event: Event, threads: Threads, source: Source, cta: int
+) -> Iterator[tuple[State, str]]:
     """What an event adds to what is known, for the threads that execute it."""
     who = both(state.who, threads)
     if who is None:
@@ -166,7 +174,9 @@ def step(state: State, event: Event, threads: Threads, source: Source, cta: int)
             yield state._replace(fence=0, who=who), "thread-fence"
 
 
-def _await_group(state: State, act: AwaitGroup, who: Threads, source: Source) -> Iterator[tuple[State, str]]:
+def _await_group(
+    state: State, act: AwaitGroup, who: Threads, source: Source
+) -> Iterator[tuple[State, str]]:
     if act.done is Done.TCGEN05_WAIT:
         if state.name in ("ld", "st"):
             yield state._replace(name="done", who=who), "tcgen05-wait"
@@ -175,17 +185,22 @@ def _await_group(state: State, act: AwaitGroup, who: Threads, source: Source) ->
         return
     if act.read and source.access.done is Done.BULK_GROUP:
         return
+    # products are the warp's (S6), so that any of its threads waits for what all of them read
+    part = max(state.part, Part.WARP) if state.name == "wgmma" else state.part
     for name, rule in completed(source, "await-group"):
         if rule == "implicit-fence-read" and not act.read:
             rule = "implicit-fence"
-        yield State(name, 0, 0, state.part, who), rule
-        if state.name == "wgmma" and "A12" in source.assumed and not within(source.threads, who):
+        yield State(name, 0, 0, part, who), rule
+        if state.name == "wgmma" and "A12" in source.assumed:
             yield State(name, 0, 0, Part.FULL, who), "whole-warpgroup"
-    if act.done is Done.BULK_GROUP and not act.read and source.access.done is Done.BULK_GROUP_READ and "A7" not in source.assumed:
+    full = act.done is Done.BULK_GROUP and not act.read
+    if full and source.access.done is Done.BULK_GROUP_READ and "A7" not in source.assumed:
         yield State("gen", 0, 0, state.part, who), "implicit-fence"
 
 
-def _proxy_fence(state: State, act: ProxyFence, who: Threads, source: Source, cta: int) -> Iterator[tuple[State, str]]:
+def _proxy_fence(
+    state: State, act: ProxyFence, who: Threads, source: Source, cta: int
+) -> Iterator[tuple[State, str]]:
     access = source.access
     if access.space is Space.TENSOR or (act.space is not None and act.space is not access.space):
         return
@@ -209,7 +224,9 @@ def _proxy_fence(state: State, act: ProxyFence, who: Threads, source: Source, ct
         yield state._replace(name="async", n=cta, who=who), rule
 
 
-def _tensor_fence(state: State, act: TensorFence, who: Threads, source: Source) -> Iterator[tuple[State, str]]:
+def _tensor_fence(
+    state: State, act: TensorFence, who: Threads, source: Source
+) -> Iterator[tuple[State, str]]:
     if source.access.space is not Space.TENSOR:
         return
     if act.before:
@@ -225,7 +242,15 @@ def _tensor_fence(state: State, act: TensorFence, who: Threads, source: Source) 
 # Crossing to other threads -------------------------------------------------------------------------------------------
 
 
-def release(state: State, source: Source, sem: Sem, scope: Scope, wait_sem: Sem, wait_scope: Scope, crossing: bool) -> tuple[State, str] | None:
+def release(
+    state: State,
+    source: Source,
+    sem: Sem,
+    scope: Scope,
+    wait_sem: Sem,
+    wait_scope: Scope,
+    crossing: bool,
+) -> tuple[State, str] | None:
     """What a waiter knows after an arrival by those who knew `state`, before its threads are put in; None: nothing."""
     if state.name in PENDING or not whole(state, source.threads):
         return None
@@ -250,7 +275,9 @@ def release(state: State, source: Source, sem: Sem, scope: Scope, wait_sem: Sem,
     return State(state.name, state.n, 2 if relaxed_acquire else 0, Part.FULL, ALL), rule
 
 
-def acquired(state: State, source: Source, rule: str, sem: Sem, crossing: bool) -> tuple[State, str] | None:
+def acquired(
+    state: State, source: Source, rule: str, sem: Sem, crossing: bool
+) -> tuple[State, str] | None:
     """What a wait knows of an operation whose completion itself arrives (complete_tx, tcgen05.commit)."""
     if crossing:
         rule = {"bytes": "bytes-remote", "commit": "commit-remote"}.get(rule, rule)
@@ -261,13 +288,14 @@ def acquired(state: State, source: Source, rule: str, sem: Sem, crossing: bool) 
 
 
 def _tensor_over(name: str, relaxed: bool, source: Source) -> str | None:
-    if name in ("pipe-before",):
+    """What is known of tensor memory beyond an arrival and a wait."""
+    if name == "pipe-before":
         return "pipe-after"
-    if name not in ("done", "before"):
+    if name not in ("done", "before", "after", "met"):
         return None
     if not relaxed and "A3" in source.assumed:
         return "done"
-    return "after" if name == "before" else None
+    return "after" if name in ("before", "after") else None
 
 
 def tracked(state: State, source: Source) -> Iterator[tuple[str, str]]:
@@ -300,15 +328,14 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
         return
     name = state.name
     if source.access.space is Space.TENSOR:
+        # bar.sync hands it on for a later release, but orders no tcgen05 operation behind it without both fences
         over = _tensor_over(name, True, source)
-        if over is None:
-            return
-        name = over
+        name = over if over is not None else "met"
     yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
 
 
-def meet_warp(state: State, source: Source) -> Iterator[tuple[State, str]]:
-    """The lanes of each warp meet."""
+def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
+    """The lanes of each warp meet; `only`: there is one warp."""
     if state.name in PENDING:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
@@ -316,7 +343,10 @@ def meet_warp(state: State, source: Source) -> Iterator[tuple[State, str]]:
         return
     rule = "meet-warp" if plain else "meet-warp-async"
     part, who = state.part, state.who
-    if part == Part.FULL:
+    if only:
+        if whole(state, source.threads):
+            part, who = Part.FULL, ALL
+    elif part == Part.FULL:
         who = {ONE: WARP, LANE: ALL}.get(who, who)
     elif part == Part.WARP:
         who = {ONE: WARP, LANE: ALL}.get(who, who)

@@ -13,6 +13,7 @@ trip counts: memory model sheet, S1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 
 Position = tuple[tuple["Clock", int], ...]
@@ -22,16 +23,25 @@ Position = tuple[tuple["Clock", int], ...]
 class Clock:
     """Iterations of a loop, alike in all roles: `low` to `high` for each iteration of `parent`.
 
-    `parent` is None for the kernel itself and where roles disagree about the loop round it.
+    `parent` is None for the kernel itself and where roles disagree about the loop round it; `agreed`: nothing says that
+    they turn differently often.
     """
 
     name: str
     low: int = 0
     high: float = inf
     parent: Clock | None = None
+    agreed: bool = True
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def span(self) -> float:
+        """How many counts there are in the kernel's life, at most."""
+        if self.high == inf or (self.parent is None and self.name != "kernel"):
+            return inf
+        return self.high * (1 if self.parent is None else self.parent.span)
 
 
 def next_iteration(position: Position, clock: Clock) -> Position | None:
@@ -107,7 +117,7 @@ def bound(position: Position, clock: Clock, counted: bool) -> float:
         if not counted:
             return inf
         total: float = offset
-        for (_, count), (inner, _) in zip(position, position[1:], strict=False):
+        for (_, count), (inner, _) in pairwise(position):
             if count > 0:
                 total += count * inner.high
                 if inner is not clock:

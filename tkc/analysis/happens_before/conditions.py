@@ -9,7 +9,8 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.guards import Guard, guard_of
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import Threads
-from tkc.analysis.happens_before.values import Expressions, Values
+from tkc.analysis.happens_before.expressions import Expressions
+from tkc.analysis.happens_before.values import Values
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
 

@@ -81,7 +81,9 @@ class Slot:
 
     def at(self, count: int) -> int:
         first = len(self.before)
-        return self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        return (
+            self.before[count] if count < first else self.period[(count - first) % len(self.period)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class Access:
     """Which of several equal parts of the slot it touches; None: any."""
     distinct: tuple[Loop, ...] = ()
     """Loops each of whose turns touches other elements (of global memory)."""
+    operand: str = ""
+    """The operand of the operation that names the buffer."""
 
 
 # What an event does besides ------------------------------------------------------------------------------------------
@@ -202,7 +206,15 @@ class Meet:
 
 
 Act = (
-    Wait | Arrive | Complete | CloseGroup | AwaitGroup | ProxyFence | TensorFence | ThreadFence | Meet
+    Wait
+    | Arrive
+    | Complete
+    | CloseGroup
+    | AwaitGroup
+    | ProxyFence
+    | TensorFence
+    | ThreadFence
+    | Meet
 )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from math import lcm
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
+from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
     Beside,
@@ -25,8 +27,9 @@ from tkc.analysis.happens_before.events import (
     Role,
     Threads,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.operations import Operations
-from tkc.analysis.happens_before.values import FEW, Chain, Expressions, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
@@ -52,7 +55,9 @@ def program(kernel: s.KernelOp) -> Program:
     return made
 
 
-def _role(op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions) -> Role:
+def _role(
+    op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions
+) -> Role:
     groups = op.groups.value.data
     values = Values(op, group, rank)
     operations = Operations(op, group, rank, cluster, made.barriers, write, values)
@@ -72,12 +77,14 @@ class Body:
     def block(self, block: Block, who: Threads) -> list[Item]:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
-        chains = {orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1}
+        chains = {
+            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+        }
         done: set[Operation] = set()
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and _alone(chains[op]):
+            if op in chains and not isinstance(op, s.IfOp) and _alone(chains[op]):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -105,7 +112,9 @@ class Body:
         turns = values.trips(op)
         if turns is None or turns > FEW:
             return False
-        return any(len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits)
+        return any(
+            len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
+        )
 
     def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
         found: list[Item] = []
@@ -137,13 +146,22 @@ class Body:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.ForOp):
-            write = self.ops.write
-            loop.key = ("for", *(write(v) for v in (op.lower, op.upper, op.step)))
-            write.loops[op.body.block] = loop.key
-            trips = self.ops.values.trips(op)
-            if trips is not None:
-                loop.low, loop.high = trips, trips
+            loop.key = ("for", *(self._bound(v, op) for v in (op.lower, op.upper, op.step)))
+            self.ops.write.loops[op.body.block] = loop.key
+            known = [self.ops.values.table(v, op) for v in (op.lower, op.upper, op.step)]
+            if all(t is not None for t in known):
+                turns = _turns([t for t in known if t is not None])
+                loop.low, loop.high = min(turns), max(turns)
         return loop
+
+    def _bound(self, value: SSAValue, op: Operation) -> Hashable:
+        """A loop's bound or a condition, equal for equal ones in different roles: a number, one for each turn of a
+        loop, or how it is computed."""
+        table = self.ops.values.table(value, op)
+        if table is None:
+            return self.ops.write(value)
+        loops = tuple(self.ops.write.loops.get(o.regions[-1].block) for o in table.loop or ())
+        return ("table", loops, table.before, table.period)
 
     def _loop(self, op: Operation, who: Threads) -> list[Item]:
         loop = self._named(op)
@@ -165,7 +183,12 @@ class Body:
         ]
         known = self.ops.values.constant(op.condition)
         if known is not None:
-            return [e for block, taken in regions if taken is bool(known) for e in self.block(block, who)]
+            return [
+                e
+                for block, taken in regions
+                if taken is bool(known)
+                for e in self.block(block, who)
+            ]
         through = narrowed(who, op.condition)
         if through is not None:
             threads, rest = through
@@ -181,7 +204,7 @@ class Body:
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
-        branch = Loop("if", [], ("if", taken, self.ops.write(op.condition)), 0, 1, op=op)
+        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
             if guard is not None and (guard[1],) in self.ops.loops:
@@ -189,6 +212,17 @@ class Body:
             self.ops.loops[(op,)] = branch
         branch.body = self.block(block, who)
         return branch
+
+
+def _turns(bounds: list[Table]) -> list[int]:
+    """How often a loop turns, in each case."""
+    first = max(len(t.before) for t in bounds)
+    count = first + lcm(*(len(t.period) for t in bounds))
+    found: list[int] = []
+    for i in range(count):
+        lower, upper, step = (t.at(i) for t in bounds)
+        found.append(max(0, -(-(upper - lower) // step)) if step > 0 else 0)
+    return found
 
 
 def _alone(chain: Chain) -> bool:

@@ -19,7 +19,9 @@ from tkc.analysis.happens_before.verdicts import (
     hazards,
 )
 from tkc.analysis.lifetimes import check_lifetimes
-from tkc.analysis.protocol import check_barriers, check_laps, check_meetings, deadlocks
+from tkc.analysis.moments import deadlocks
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.diagnostics import Severity
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
@@ -27,16 +29,15 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     """Everything that is wrong with the order of a program's accesses.
 
     Where a barrier's phases cannot complete or be told apart, that is all: the order takes them for granted. That a
-    wait may be lapped is told where nothing else is wrong, for a missing wait elsewhere has the same effect.
+    wait may be lapped is told where all accesses are in order, for a missing wait elsewhere has the same effect.
     """
     graph = build(program)
     broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
-    if broken:
+    if any(f.severity is Severity.ERROR for f in broken):
         return _once(broken)
     judge = Judge(graph, PROFILES[profile])
     found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
-    found += check_lifetimes(judge)
-    return _once(found or check_laps(graph))
+    return _once([*broken, *(found or check_laps(graph)), *check_lifetimes(judge)])
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:
@@ -52,7 +53,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
     if hazard.witness is not None and hazard.witness[1] < hazard.witness[0]:
         first, second = second, first
     code, remedy = _diagnose(judge, hazard, first, second)
-    names = f"{_say(first)} and {_say(second)}"
+    names = f"{describe(first)} and {describe(second)}"
     what = {
         Verdict.WRONG_PROXY: f"no proxy fence stands between {names}",
         Verdict.UNORDERED: f"nothing orders {names}",
@@ -69,7 +70,8 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
         hazard.clock.name,
         remedy,
         tuple(dict.fromkeys((first.node.role.name, second.node.role.name))),
-        _say(first),
+        describe(first),
+        fence=_fence(first, second) if hazard.verdict is Verdict.WRONG_PROXY else None,
     )
 
 
@@ -83,10 +85,12 @@ def _place(hazard: Hazard) -> str:
     return f", {apart} {turns} of {hazard.clock.name} later"
 
 
-def _say(place: Place) -> str:
+def describe(place: Place) -> str:
     access = place.access
     kind = "write" if access.write else "read"
-    proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(access.proxy, "")
+    proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(
+        access.proxy, ""
+    )
     buffer = access.buffer
     name = getattr(getattr(buffer, "owner", None), "sym_name", None)
     told = name.data if name is not None else getattr(buffer, "name_hint", None) or str(buffer)
@@ -101,20 +105,34 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
     if a.done in _GROUPS:
         return _group_code(judge, hazard, first, second)
     if a.done is Done.TCGEN05_WAIT and judge.never_awaited(first):
-        return "TK312", f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on"
+        return (
+            "TK312",
+            f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on",
+        )
     return _missing(first, second)
 
 
 def _missing(first: Place, second: Place) -> tuple[str, str]:
     if second.access.write and not first.access.write:
-        return "TK309", "the slot is reused before the read is known to be done: await it, then signal, then reuse"
+        return (
+            "TK309",
+            "the slot is reused before the read is known to be done: await it, then signal, then reuse",
+        )
     return "TK301", "signal after the first and wait before the second"
+
+
+def _fence(first: Place, second: Place) -> tuple[Any, str, bool]:
+    """A fence by the threads of the generic access: after it, where it comes first, else before it."""
+    word = "global" if first.access.space is Space.GLOBAL else "shared"
+    follows = first.access.proxy is Proxy.GENERIC
+    return (first if follows else second).event.op, word, follows
 
 
 def _which_fence(first: Place, second: Place) -> str:
     space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
     if first.access.proxy is Proxy.GENERIC:
-        return f"fence.proxy.async.{space} by the threads of {first.node.role.name} after the access and before they signal"
+        role = first.node.role.name
+        return f"fence.proxy.async.{space} by the threads of {role} after the access and before they signal"
     return f"fence.proxy.async.{space} in role {second.node.role.name} after its wait"
 
 
@@ -143,8 +161,14 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         if judge.known_in_time(hazard, first, second):
             return _missing(first, second)
         if late < inf or judge.only_under_way(first, second):
-            return "TK308", f"no wait for {name} in role {role} covers this group before the slot is reused"
+            return (
+                "TK308",
+                f"no wait for {name} in role {role} covers this group before the slot is reused",
+            )
         return _missing(first, second)
     if waits:
-        return "TK307", f"groups belong to the thread that commits them: the thread of role {role} that commits its {name} has to wait for them itself"
+        return (
+            "TK307",
+            f"groups belong to the thread that commits them: the one of role {role} has to wait for its {name} itself",
+        )
     return "TK309", f"wait for the {name} before the slot is handed on"

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from tkc.analysis.happens_before.clocks import Clock, Position, coarsen, leave, next_iteration, refine
+from tkc.analysis.happens_before.clocks import (
+    Clock,
+    Position,
+    coarsen,
+    leave,
+    next_iteration,
+    refine,
+)
 from tkc.analysis.happens_before.events import (
     Arrive,
     Barrier,
@@ -51,8 +58,8 @@ class Node:
 class Site:
     """A node that arrives at a barrier, waits for it, or whose copy completes bytes of it.
 
-    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations are
-    all counted.
+    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations
+    are all counted.
     """
 
     node: Node
@@ -101,6 +108,8 @@ class Graph:
     branches: dict[Node, list[Node]] = field(default_factory=dict)
     """The last nodes of a choice's branches, by the node after it."""
     moments: dict[Hashable, Any] = field(default_factory=dict)
+    back: int = 0
+    """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
@@ -130,9 +139,22 @@ def build(program: Program) -> Graph:
         graph.rings[key] = Ring(barrier)
     for node in graph.nodes:
         _sites(graph, node)
+    graph.back = _back(graph)
     depth = max((b.depth for b in program.barriers.values()), default=1)
     graph.limit = 4 * depth + 12
     return graph
+
+
+def _back(graph: Graph) -> int:
+    """The sum of all steps back that a chain of arrivals and waits may take."""
+    total = 0
+    for ring in graph.rings.values():
+        arrivals = [s.offset for sites in ring.arrivals.values() for s in sites]
+        arrivals += [s.offset for s in ring.copies]
+        waits = [s.offset for s in ring.waits]
+        if arrivals and waits:
+            total += max(0, max(waits) - min(arrivals))
+    return total
 
 
 # Clocks --------------------------------------------------------------------------------------------------------------
@@ -203,6 +225,7 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
         clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
     for clock, parents in outers.items():
+        clock.agreed = len({key for _, key in parents}) == 1
         if len(parents) == 1:
             clock.parent = parents.pop()[0]
         elif all(outer is kernel for outer, _ in parents):
@@ -214,7 +237,9 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
 
 def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:
     act = event.act
-    if isinstance(act, Wait | Arrive | Complete) or (isinstance(act, Meet) and act.barrier is not None):
+    if isinstance(act, Wait | Arrive | Complete) or (
+        isinstance(act, Meet) and act.barrier is not None
+    ):
         yield act.barrier, act.index
 
 
@@ -241,7 +266,9 @@ def _block(
         if isinstance(item, Event):
             threads = item.threads
             if role.warps == 1:
-                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(threads, threads)
+                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(
+                    threads, threads
+                )
             node = Node(role, item, path, threads, loops)
             graph.nodes.append(node)
             graph.node_of[item] = node
@@ -252,7 +279,10 @@ def _block(
             pending = _choice(graph, role, item, path, loops, pending)
             continue
         if isinstance(item, Beside):
-            ends = [_block(graph, role, part, path, loops, list(pending)) for part in (item.one, item.other)]
+            ends = [
+                _block(graph, role, part, path, loops, list(pending))
+                for part in (item.one, item.other)
+            ]
             after = Node(role, None, path)
             graph.nodes.append(after)
             for end in ends:
@@ -309,7 +339,9 @@ def exclusive(one: Node, other: Node, clock: Clock) -> bool:
         return False
     a, b = one.loops[depth], other.loops[depth]
     whole = one.loops[depth - 1].body if depth else one.role.body
-    return a is not b and any(isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole)
+    return a is not b and any(
+        isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole
+    )
 
 
 def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
@@ -397,7 +429,12 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
             branches.setdefault(site.node.loops[-1], []).append(site)
         whole = inside[0].node.loops[-2].body
         alike = len({s.offset for s in sites}) == 1
-        if alike and len(whole) == 1 and isinstance(whole[0], Choice) and set(whole[0].branches) == set(branches):
+        if (
+            alike
+            and len(whole) == 1
+            and isinstance(whole[0], Choice)
+            and set(whole[0].branches) == set(branches)
+        ):
             return list(branches.values())
         return None
     if len(late) != 1 or len(inside) != 1:

@@ -14,8 +14,15 @@ def fit(
     wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0). An
     arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other.
     """
-    loop = slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
-    if parities is not None and parities.loop is not None and slots.loop is not None and parities.loop != slots.loop:
+    loop = (
+        slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
+    )
+    if (
+        parities is not None
+        and parities.loop is not None
+        and slots.loop is not None
+        and parities.loop != slots.loop
+    ):
         return None
     if loop is None:
         if parities is None:
@@ -23,7 +30,10 @@ def fit(
         slot, parity = slots.period[0], parities.period[0]
         return None, 1, slot if parity == 0 else slot - depth
     first = max(len(slots.before), len(parities.before) if parities else 0)
-    turns = range(first, first + 2 * max(depth, len(slots.period), len(parities.period) if parities else 1) + 2)
+    turns = range(
+        first,
+        first + 2 * max(depth, len(slots.period), len(parities.period) if parities else 1) + 2,
+    )
     for rate in range(1, 9):
         for offset in _offsets(rate, depth, parities is not None, late):
             if all(
@@ -36,7 +46,7 @@ def fit(
 
 
 def _offsets(rate: int, depth: int, wait: bool, late: int) -> list[int]:
-    """Offsets that an item may have, likeliest first; `late`: 1 under a condition, 2 where the item is an earlier one."""
+    """Offsets that an item may have, likeliest first; `late`: 1 under a condition, 2 where it is an earlier one."""
     if wait:
         return sorted(range(-depth, depth), key=lambda o: (abs(o), o))
     earlier = {0: range(0), 1: range(0, -depth, -1), 2: range(-1, -depth - 1, -1)}[late]

@@ -29,8 +29,9 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Wait,
 )
+from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
-from tkc.analysis.happens_before.values import Chain, Expressions, Table, Values
+from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
@@ -123,9 +124,9 @@ class Operations:
             slot = self._slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _WHAT.get(name, name),
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op),
-            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op),
+            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
@@ -133,7 +134,7 @@ class Operations:
         part, distinct = self._box(op)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
-            part=part, atomic=_atomic(op), distinct=distinct,
+            part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -309,10 +310,9 @@ class Operations:
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
     def _proxy_fence(self, op: Operation) -> ProxyFence:
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(
-            _word(op, "space"), Space.SHARED
-        )
-        return ProxyFence(where)
+        word = _word(op, "space")
+        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+        return ProxyFence(where, word == "shared::cluster", word if word in ("acquire", "release") else "")
 
     # Items -----------------------------------------------------------------------------------------------------------
 
@@ -376,8 +376,18 @@ class Operations:
         return None if known is None else Index(known, offset, rate)
 
 
-_WHAT = {"read_accumulator": "ld"}
-"""What a tcgen05 operation is called in the pairs of the manual."""
+_WHAT = {
+    ("read_accumulator", ""): "ld",
+    ("copy_scales", ""): "cp",
+    ("scaled_mma", ""): "mma",
+    ("scaled_mma", "scale_a"): "mma.scale",
+    ("scaled_mma", "scale_b"): "mma.scale",
+}
+"""What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _what(name: str, operand: str) -> str:
+    return _WHAT.get((name, operand)) or _WHAT.get((name, ""), name)
 
 
 def _number(op: Operation, name: str, default: int = 0) -> int:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from math import inf
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, bound, leave, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, shift
 from tkc.analysis.happens_before.events import (
-    Access,
     Arrive,
     AwaitGroup,
     CloseGroup,
@@ -39,30 +37,8 @@ from tkc.analysis.happens_before.graph import (
     follow,
     items_of,
 )
+from tkc.analysis.happens_before.labels import Label, as_early, worst
 from tkc.ir.isa.memory import Done, Space
-
-
-@dataclass(eq=False, slots=True)
-class Label:
-    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place."""
-
-    node: Node
-    state: State
-    position: Position
-    rule: str
-    before: Label | None
-    dead: bool = False
-
-    def chain(self) -> list[tuple[Node, Node, str]]:
-        """The steps on the way, first to last: from a node to the next, and the rule."""
-        found: list[tuple[Node, Node, str]] = []
-        label = self
-        while label.before is not None:
-            found.append((label.before.node, label.node, label.rule))
-            label = label.before
-        found.reverse()
-        return found
-
 
 Key = tuple[State, tuple[Clock, ...]]
 Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], str]]
@@ -75,7 +51,8 @@ class Reach:
     """All labels of one access.
 
     `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
-    may come by any of several arrivals. `moment`: the source is the event itself, not an access.
+    may come by any of several arrivals. `moment`: the source is the event itself, not an access. Positions later
+    than `most` counts are not looked at.
     """
 
     graph: Graph
@@ -84,14 +61,19 @@ class Reach:
     without: frozenset[Event] = frozenset()
     any_site: bool = False
     moment: bool = False
+    most: int = 0
     targets: frozenset[Hashable] = frozenset()
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
-    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(default_factory=dict)
+    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
+        default_factory=dict
+    )
     queue: deque[Label] = field(default_factory=deque)
-    groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = field(default_factory=dict)
+    groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
+        field(default_factory=dict)
+    )
     ways: dict[Node, Ways] = field(default_factory=dict)
 
-    def run(self) -> Reach:
+    def __post_init__(self) -> None:
         origin = self.origin
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
@@ -103,34 +85,48 @@ class Reach:
                 self._pass(label, [(state, "po")])
             else:
                 self._visit(label)
-        if not self.moment and isinstance(origin.event.act if origin.event else None, Complete):
+        copies = self.source.access.done is Done.MBARRIER_TX
+        if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
+
+    def advance(self, count: int = 40) -> bool:
+        """Follows some labels further; says whether there were any. What is known only grows."""
         queue = self.queue
-        while queue:
+        went = bool(queue)
+        while queue and count:
             label = queue.popleft()
             if not label.dead:
                 self._visit(label)
+                count -= 1
+        return went
+
+    def run(self) -> Reach:
+        """Follows all labels to their ends."""
+        while self.advance(1000):
+            pass
         return self
 
     # Labels ----------------------------------------------------------------------------------------------------------
 
     def _add(self, node: Node, state: State, position: Position, rule: str, before: Label) -> None:
-        limit = self.graph.limit
+        limit, most = self.graph.limit, self.most
         if len(position) == 1:
             clock, offset = position[0]
             clocks: tuple[Clock, ...] = (clock,)
-            if offset > limit or offset < -limit:
+            if offset > most or offset < -limit:
                 return
         else:
             clocks = tuple([c for c, _ in position])
-            if any(o > limit or o < -limit for _, o in position):
+            if any(o > most or o < -limit for _, o in position):
                 return
         here = self.labels.get(node)
         if here is None:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
-            best = here.get((State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks))
-            if best is not None and any(_as_early(o.position, position) for o in best):
+            best = here.get(
+                (State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks)
+            )
+            if best is not None and any(as_early(o.position, position) for o in best):
                 return
         key = (state, clocks)
         known = here.get(key)
@@ -139,10 +135,10 @@ class Reach:
             here[key] = [label]
         else:
             for other in known:
-                if _as_early(other.position, position):
+                if as_early(other.position, position):
                     return
             for other in known:
-                other.dead = _as_early(position, other.position)
+                other.dead = as_early(position, other.position)
             known[:] = [o for o in known if not o.dead]
             known.append(label)
         self.queue.append(label)
@@ -159,16 +155,28 @@ class Reach:
             elif isinstance(act, Arrive):
                 self._arrive(label, act)
             elif isinstance(act, Complete):
-                if self.moment or automaton.known_complete(state, self.source):
-                    known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
-                    if not self.moment or automaton.whole(state, self.source.threads):
-                        for _, site in self.graph.sites_of.get(node, ()):
-                            self._to_waits(act.barrier, site, label, known, "bytes-known")
+                self._next_copy(label, act)
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
                 states = added if counted else states + added
         self._pass(label, states)
+
+    def _next_copy(self, label: Label, act: Complete) -> None:
+        """The bytes of a later copy also tell what its thread knew: in fact (`moment`), or by A5."""
+        who = automaton.both(label.state.who, label.node.threads)
+        if who is None:
+            return
+        state = label.state._replace(who=who)
+        known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
+        told = (
+            automaton.whole(state, self.source.threads)
+            if self.moment
+            else automaton.known_complete(state, self.source)
+        )
+        if told:
+            for _, site in self.graph.sites_of.get(label.node, ()):
+                self._to_waits(act.barrier, site, label, known, "bytes-known")
 
     def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
         """Along program order."""
@@ -177,7 +185,9 @@ class Reach:
             last = "po"
             for kind, clock in steps:
                 assert position is not None
-                position = follow(position, kind, clock) or self._at_home(label, position, kind, clock)
+                position = follow(position, kind, clock) or self._at_home(
+                    label, position, kind, clock
+                )
                 last = kind
                 if position is None:
                     break
@@ -190,13 +200,18 @@ class Reach:
                 self._add(node, state, position, rule if rule != "po" else last, label)
 
     def _ways(self, node: Node) -> Ways:
-        """The nodes that follow and matter to the source: those that touch what is asked for, or add to what is known."""
+        """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
         found = self.ways.get(node)
         if found is None:
             found = self.ways[node] = []
             for after, kind, clock in node.next:
                 steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
-                while kind != CHOICE and len(after.next) == 1 and after.next[0][1] != CHOICE and not self._matters(after):
+                while (
+                    kind != CHOICE
+                    and len(after.next) == 1
+                    and after.next[0][1] != CHOICE
+                    and not self._matters(after)
+                ):
                     after, step, inner = after.next[0]
                     if step != PLAIN:
                         steps.append((step, inner))
@@ -221,7 +236,10 @@ class Reach:
             case Wait():
                 return False
             case CloseGroup() | AwaitGroup():
-                return act.done is source.done or (act.done, source.done) == (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+                return act.done is source.done or (act.done, source.done) == (
+                    Done.BULK_GROUP,
+                    Done.BULK_GROUP_READ,
+                )
             case TensorFence():
                 return source.space is Space.TENSOR
             case ProxyFence():
@@ -253,15 +271,17 @@ class Reach:
                 continue
             store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
             store.setdefault(label.node, []).append(position)
-            for worst in _worst([store.get(last, []) for last in self.graph.branches[node]]):
-                self._add(node, state, worst, "choice", label)
+            given = [store.get(last, []) for last in self.graph.branches[node]]
+            for latest in worst(given):
+                self._add(node, state, latest, "choice", label)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 
     def _copy(self, first: Label) -> None:
         """The bytes of the access itself complete on a barrier."""
         event = self.origin.event
-        assert event is not None and isinstance(event.act, Complete)
+        assert event is not None
+        assert isinstance(event.act, Complete)
         for _, site in self.graph.sites_of.get(self.origin, ()):
             for name, rule in automaton.completed(self.source, "bytes"):
                 state = State(name, 0, 0, Part.FULL, Threads.ALL)
@@ -296,7 +316,9 @@ class Reach:
         if state.name not in PENDING and automaton.whole(state, self.source.threads):
             yield state, "release"
 
-    def _group(self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State) -> None:
+    def _group(
+        self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State
+    ) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them would have told it."""
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
@@ -304,11 +326,17 @@ class Reach:
         if items == ((site.clock, 1),) and exclusive(self.origin, site.node, site.clock):
             items = ((site.clock, 0),)  # the access's own item is in its own branch
         for after, rule in self._released(state, act):
-            after = after._replace(part=Part.FULL, who=Threads.ALL) if after.name not in PENDING else after
+            after = (
+                after._replace(part=Part.FULL, who=Threads.ALL)
+                if after.name not in PENDING
+                else after
+            )
             store = self.groups.setdefault((id(site.node.role), str(act.barrier), after.name), {})
             item = shift(items, 0 if site.after else site.offset)
             store.setdefault(site, []).append((after, rule, item, label))
-            for position in _worst([[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]):
+            for position in worst(
+                [[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]
+            ):
                 self._to_items(act.barrier, site.rate, position, label, after, rule, act)
 
     def _counted(self, clock: Clock) -> bool:
@@ -320,9 +348,28 @@ class Reach:
             return
         event = label.node.event
         assert event is not None
-        self._to_items(barrier, site.rate, (items if site.after else items), label, state, rule, event.act, 0 if site.after else site.offset)
+        self._to_items(
+            barrier,
+            site.rate,
+            items,
+            label,
+            state,
+            rule,
+            event.act,
+            0 if site.after else site.offset,
+        )
 
-    def _to_items(self, barrier: object, rate: int, items: Position, label: Label, state: State, rule: str, act: object, offset: int = 0) -> None:
+    def _to_items(
+        self,
+        barrier: object,
+        rate: int,
+        items: Position,
+        label: Label,
+        state: State,
+        rule: str,
+        act: object,
+        offset: int = 0,
+    ) -> None:
         ring = self.graph.rings.get(barrier)  # pyright: ignore
         if ring is None:
             return
@@ -334,7 +381,8 @@ class Reach:
             if wait.clock is self.graph.kernel and offset != wait.offset:
                 continue
             event = wait.node.event
-            assert event is not None and isinstance(event.act, Wait)
+            assert event is not None
+            assert isinstance(event.act, Wait)
             made = self._meets(state, rule, act, event.act, label.node, wait.node)
             if made is None:
                 continue
@@ -342,14 +390,18 @@ class Reach:
             position = shift(items, (offset - wait.offset) // rate)
             self._add(wait.node, after._replace(who=wait.node.threads), position, why, label)
 
-    def _meets(self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node) -> tuple[State, str] | None:
+    def _meets(
+        self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node
+    ) -> tuple[State, str] | None:
         """The state of the waiting threads."""
         crossing = from_.role.cta != to.role.cta
         if self.moment:
             return State("gen", 0, 0, Part.FULL, Threads.ALL), rule
         if rule == "release":
             assert isinstance(act, Arrive)
-            return automaton.release(state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing)
+            return automaton.release(
+                state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing
+            )
         if crossing and "A2" not in self.source.assumed and wait.scope.value == "cta":
             return None
         return automaton.acquired(state, self.source, rule, wait.sem, crossing)
@@ -364,8 +416,10 @@ class Reach:
             return []
         state = label.state._replace(who=who)
         if act.among == "warp":
-            return list(automaton.meet_warp(state, self.source))
-        met = [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
+            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
+        met = (
+            [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
+        )
         if act.barrier is not None:
             for _, site in self.graph.sites_of.get(node, ()):
                 self._tell(label, act, site, met)
@@ -377,8 +431,11 @@ class Reach:
             return
         for other in self.graph.meetings.get(act.barrier, ()):
             event = other.node.event
-            assert event is not None and isinstance(event.act, Meet)
-            if event.act.does == "arrive" or (other.node.role is site.node.role and event.act.does == act.does):
+            assert event is not None
+            assert isinstance(event.act, Meet)
+            if event.act.does == "arrive" or (
+                other.node.role is site.node.role and event.act.does == act.does
+            ):
                 continue
             if other.clock is not items[-1][0] or other.rate != site.rate or event in self.without:
                 continue
@@ -389,67 +446,9 @@ class Reach:
             for after, rule in met:
                 self._handed(other.node, after, position, rule, label)
 
-    def _handed(self, node: Node, state: State, position: Position, rule: str, label: Label) -> None:
+    def _handed(
+        self, node: Node, state: State, position: Position, rule: str, label: Label
+    ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label)
         self._pass(known, [(state, rule)])
-
-
-def _as_early(one: Position, other: Position) -> bool:
-    """Whether one position of two of equal clocks is nowhere later."""
-    if len(one) == 1:
-        return one[0][1] <= other[0][1]
-    return all(o[1] <= p[1] for o, p in zip(one, other, strict=True))
-
-
-def _worst(choices: list[list[Position]]) -> Iterator[Position]:
-    """The positions that hold whichever of several sites an item came by: the latest of each, of alike clocks."""
-    if not all(choices):
-        return
-    found: list[Position] = list(choices[0])
-    for others in choices[1:]:
-        found = [
-            tuple((c, max(a, b)) for (c, a), (_, b) in zip(p, q, strict=True))
-            for p in found
-            for q in others
-            if [c for c, _ in p] == [c for c, _ in q]
-        ]
-    yield from dict.fromkeys(found)
-
-
-# Questions -----------------------------------------------------------------------------------------------------------
-
-
-def distance(
-    reach: Reach, node: Node, access: Access, clock: Clock, plain: bool = False
-) -> tuple[float, Label | None, str]:
-    """The least d such that the access of every instance of `node` from d counts of `clock` on comes after the source;
-    with the label and the rule that say so. `plain`: as if there were one proxy."""
-
-    best: tuple[float, Label | None, str] = (inf, None, "")
-    event = node.event
-    assert event is not None
-    source = reach.source
-    same = node.role is reach.origin.role and (
-        source.threads is Threads.ONE
-        or (source.access.part is not None and source.access.part == access.part)
-    )
-    for kept in reach.labels.get(node, {}).values():
-        for label in kept:
-            state = label.state
-            if not automaton.within(node.threads, state.who):
-                continue
-            if state.part != Part.FULL and not (same and automaton.within(source.threads, state.who)):
-                continue
-            if plain:
-                rule = "po" if state.name not in PENDING and state.fence != 2 else None
-            else:
-                rule = automaton.accepts(state, source, access, event, node.role.cta)
-            if rule is None:
-                continue
-            d = bound(label.position, clock, clock in reach.origin.path)
-            if d < best[0]:
-                best = (d, label, rule)
-    return best
-
-

@@ -70,7 +70,12 @@ class Fences:
         for hazard in self.whole:
             if not self._rests_on(hazard, away):
                 continue
-            others = [p for h in self.whole for p in (h.first, h.second) if p.access.buffer == hazard.first.access.buffer]
+            others = [
+                p
+                for h in self.whole
+                for p in (h.first, h.second)
+                if p.access.buffer == hazard.first.access.buffer
+            ]
             again = judge.hazard(hazard.first, hazard.second, list(dict.fromkeys(others)))
             if again.verdict is not Verdict.ORDERED:
                 return Redundancy(fences, tuple(proofs), again)
@@ -80,7 +85,10 @@ class Fences:
     def _rests_on(self, hazard: Hazard, away: frozenset[Event]) -> bool:
         """Whether a hazard has no proof, or one that uses an event that is taken away."""
         return hazard.verdict is not Verdict.ORDERED or any(
-            node.event in away for step in hazard.chain if step.nodes is not None for node in step.nodes
+            node.event in away
+            for step in hazard.chain
+            if step.nodes is not None
+            for node in step.nodes
         )
 
     def all_redundant(self) -> list[Operation]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tkc.analysis.happens_before.verdicts import Step
+from tkc.diagnostics import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +28,6 @@ class Finding:
     roles: tuple[str, ...] = ()
     other: str = ""
     """The first access in words."""
+    severity: Severity = Severity.ERROR
+    fence: tuple[Any, str, bool] | None = None
+    """What is missing where it is a proxy fence: beside which operation, of what space, and whether it follows it."""

@@ -106,10 +106,16 @@ RULES: Mapping[str, Rule] = {
     "release-remote": Rule("arrival of another CTA, release to acquire", "8.9.4", ("A2",)),
     "bytes": Rule("complete_tx of the copy, release to acquire", "9.7.10.28.2"),
     "bytes-remote": Rule("complete_tx from another CTA", "9.7.10.28.2", ("A2",)),
-    "bytes-known": Rule("complete_tx by a thread that knew the access complete", "8.9.1.1", ("A5",)),
-    "commit": Rule("tcgen05.commit tracks the operation; its arrival releases it", "9.7.18.12.1", ("A4",)),
+    "bytes-known": Rule(
+        "complete_tx by a thread that knew the access complete", "8.9.1.1", ("A5",)
+    ),
+    "commit": Rule(
+        "tcgen05.commit tracks the operation; its arrival releases it", "9.7.18.12.1", ("A4",)
+    ),
     "commit-remote": Rule("tcgen05.commit to another CTA", "9.7.18.12.1", ("A2", "A4")),
-    "commit-known": Rule("tcgen05.commit by a thread that knew the access complete", "9.7.18.12.1", ("A5",)),
+    "commit-known": Rule(
+        "tcgen05.commit by a thread that knew the access complete", "9.7.18.12.1", ("A5",)
+    ),
     "group": Rule("commit_group takes the operation", "9.7.10.28.6.1"),
     "await-group": Rule("wait_group: the operation is complete", "9.7.10.28.6.2"),
     "meet": Rule("barrier of threads", "9.7.15.1"),
@@ -118,7 +124,9 @@ RULES: Mapping[str, Rule] = {
     "meet-warp-async": Rule("bar.warp.sync, completions", "9.7.15.2", ("A13",)),
     "whole-warpgroup": Rule("the wait covers the warpgroup's products", "9.7.17.7", ("A12",)),
     "implicit-fence": Rule("completion holds a proxy fence", "9.7.10.28.2"),
-    "implicit-fence-read": Rule("completion of the reads holds a proxy fence", "9.7.10.28.2", ("A7",)),
+    "implicit-fence-read": Rule(
+        "completion of the reads holds a proxy fence", "9.7.10.28.2", ("A7",)
+    ),
     "implicit-fence-tcgen05": Rule("completion holds a proxy fence", "9.7.18.6.5", ("A6",)),
     "proxy-fence": Rule("fence.proxy.async", "9.7.15.4"),
     "proxy-fence-others": Rule("fence.proxy.async, for other threads too", "9.7.15.4", ("A11",)),

@@ -303,6 +303,16 @@ SCALE_ATOMS = "scale_atoms"
 """The layout of block scales: in shared memory whole atoms, those of 128 rows after one another; in tensor memory the
 columns of each atom, those of 4 scales after one another (`scale_column`)."""
 
+PADDED = "128B_padded"
+"""The layout of 4- and 6-bit elements beside 8-bit ones: 16 of them own a 16-byte slot (`padded_offset`), so that one
+takes 8 bits of a row, and rows have the 128-byte swizzle."""
+
+
+def swizzle_of(layout: str) -> str:
+    """The swizzle of a layout of shared memory, which most are called by."""
+    return {SCALE_ATOMS: "none", PADDED: "128B"}.get(layout, layout)
+
+
 SCALE_ATOM = MatrixDescriptor(0, 0, 128, "none")
 """One atom as tcgen05.cp 32x128b reads it: 32 rows of 16 bytes, without a gap."""
 
@@ -323,7 +333,7 @@ def scale_column(row: int, k: int, rows: int) -> int:
 
 def alignment(layout: str) -> int:
     """Bytes that a slot of shared memory with this layout is aligned to."""
-    return SWIZZLES["none" if layout == SCALE_ATOMS else layout].align
+    return SWIZZLES[swizzle_of(layout)].align
 
 
 def scale_place(row: int, k: int) -> tuple[int, int, int]:

@@ -193,6 +193,13 @@ TARGETS: Mapping[str, Target] = {
 """Every target by its `.target` name."""
 
 
+def targets_with(*ways: Iterable[Feature]) -> str:
+    """`--target sm_90a (wgmma) or sm_100f, sm_100a (tcgen05)`: what has every feature of one of the ways."""
+    named = ((way, ", ".join(t.name for t in TARGETS.values() if t.has(way))) for way in ways)
+    some = [f"{names} ({', '.join(sorted(way))})" for way, names in named if names]
+    return f"--target {' or '.join(some)}" if some else "no target has it"
+
+
 def target(name: str) -> Target:
     """The target called `name`; raises KeyError whose text names the nearest ones."""
     found = TARGETS.get(name)

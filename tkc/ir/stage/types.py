@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SCALE_ATOMS
+from tkc.ir.isa.layouts import PADDED, SCALE_ATOMS
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -126,7 +126,17 @@ class BufferType(_Tile):
         return self.swizzle.data == SCALE_ATOMS
 
     @property
+    def bits(self) -> int:
+        """What one element takes in a row of shared memory."""
+        return 8 if self.swizzle.data == PADDED else DTYPES[self.dtype.data].bits
+
+    @property
     def slot_bytes(self) -> int:
+        return self.elements * self.bits // 8
+
+    @property
+    def copied_bytes(self) -> int:
+        """What a copy into a slot counts on its barrier: data without padding."""
         return self.elements * DTYPES[self.dtype.data].bits // 8
 
 

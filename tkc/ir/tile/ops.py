@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
+    NoneAttr,
     StringAttr,
     UnitAttr,
     i1,
@@ -46,6 +47,7 @@ from tkc.ir.tile.types import (
     SharedType,
     SliceType,
     TensorType,
+    kind_of,
 )
 from tkc.ir.tile.vectors import VECTORS, joined
 
@@ -328,7 +330,7 @@ class SliceOp(Operation):
 
 @irdl_op_definition
 class CopyOp(Operation):
-    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
+    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to these and to accumulators.
 
     With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
     the slice is the same in every CTA of the cluster: each loads a part of it for all. `hint` is a priority in the L2
@@ -337,7 +339,8 @@ class CopyOp(Operation):
 
     name = "tile.copy"
     source = operand_def(SliceType | SharedType | RegsType)
-    destination = operand_def(SliceType | SharedType)
+    destination = operand_def(SliceType | SharedType | AccumType)
+    CHANGES: ClassVar[tuple[str, ...]] = ("destination",)
     add = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
     hint = opt_prop_def(StringAttr)
@@ -348,14 +351,18 @@ class CopyOp(Operation):
     def verify_(self) -> None:
         source, destination = self.source.type, self.destination.type
         assert isinstance(source, SliceType | SharedType | RegsType)
-        assert isinstance(destination, SliceType | SharedType)
+        assert isinstance(destination, SliceType | SharedType | AccumType)
+        if isinstance(destination, AccumType) and not isinstance(source, RegsType):
+            raise VerifyException(f"copies {source} to an accumulator: register tiles are")
         if isinstance(source, SliceType) and isinstance(destination, SliceType):
             raise VerifyException("a copy from global to global memory goes through a tile")
         if source.shape != destination.shape:
             raise VerifyException(f"copies {source} to {destination}: the shapes differ")
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
-        if not isinstance(source, RegsType) and source.scale != destination.scale:
+        scale = NoneAttr() if isinstance(source, RegsType) else source.scale
+        held = NoneAttr() if isinstance(destination, AccumType) else destination.scale
+        if kind_of(scale) != kind_of(held):
             raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")
@@ -463,7 +470,7 @@ class MapOp(Operation):
     KINDS: ClassVar[dict[str, int]] = {
         "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2,
         "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
-        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1,
+        "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "finite": 1,
     }  # fmt: skip
     operands_ = var_operand_def()
     kind = prop_def(StringAttr)

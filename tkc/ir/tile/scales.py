@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
-from tkc.ir.tile.types import AccumType, ScaleAttr, SharedType, scale_shape
+from tkc.ir.tile.types import AccumType, ScaleAttr, SharedType, kind_of, scale_shape
 
 
 def scales_fit(tile: SharedType, scales: AccumType) -> bool:
@@ -23,8 +23,7 @@ def scales_fit(tile: SharedType, scales: AccumType) -> bool:
 
 def check_scaled(left: SharedType, right: SharedType, trans_a: bool, trans_b: bool) -> None:
     """Operands of a product both have scales of one dtype and block along the contracted axis, or neither has any."""
-    kinds = [t.scale.kind if isinstance(t.scale, ScaleAttr) else None for t in (left, right)]
-    if kinds[0] != kinds[1]:
+    if kind_of(left.scale) != kind_of(right.scale):
         raise VerifyException(f"{left} @ {right}: the scales differ")
     if isinstance(left.scale, ScaleAttr) and (trans_a or not trans_b):
         raise VerifyException(

@@ -75,7 +75,7 @@ class ScaleAttr(ParametrizedAttribute):
 
     @property
     def kind(self) -> tuple[str, int]:
-        """What operands of a product must agree in."""
+        """The dtype of the scales, and the elements of a block."""
         return self.dtype.data, self.block.data
 
     def verify(self) -> None:
@@ -87,6 +87,11 @@ class ScaleAttr(ParametrizedAttribute):
     def __str__(self) -> str:
         of = f" of {self.rows.data}" if self.rows.data else ""
         return f"{self.dtype.data} / {self.block.data}{of}"
+
+
+def kind_of(scale: ScaleAttr | NoneAttr) -> tuple[str, int] | None:
+    """What the sides of a copy, or the operands of a product, must agree in."""
+    return scale.kind if isinstance(scale, ScaleAttr) else None
 
 
 def _print_scale(printer: Printer, scale: ScaleAttr | NoneAttr) -> None:

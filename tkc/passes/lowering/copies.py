@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
+from tkc.analysis.boxes import row_parts, split_axis
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import cache_policy
+from tkc.ir.isa.layouts import PADDED, cache_policy, swizzle_of
 from tkc.ir.isa.targets import Feature
-from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES
+from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES, MAX_BOX, MapType
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
@@ -20,7 +22,7 @@ from tkc.passes.lowering.state import Kernel, lowers
 from tkc.passes.lowering.synchronisation import LEADER, cta_mask, of_cta
 
 
-def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads: bool) -> SSAValue:
+def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: bool) -> SSAValue:
     """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use.
 
     A map needs extents of at least one unit, also where the tensor is empty and the map is never used.
@@ -29,13 +31,16 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
     assert isinstance(type, TensorType)
     argument = k.argument(tensor)
     axes = len(type.shape)
-    least = [MAP_TYPES[DTYPES[type.dtype.data].tensor_map].inner_multiple, *[1] * (axes - 1)]
+    kind = map_type(type.dtype.data, layout)
+    if kind.inner_multiple > 1:
+        require_whole(k, tensor, kind.inner_multiple)
+    least = [kind.inner_multiple, *[1] * (axes - 1)]
     sizes: list[Any] = [
         {"op": "max", "of": [{"sym": d}, n]} if isinstance(d, str) else d
         for d, n in zip(reversed(type.shape), least, strict=True)
     ]
     return k.tensor_map(
-        (argument, tuple(box), swizzle),
+        (argument, tuple(box), layout),
         {
             "kind": "tensormap",
             "argument": argument,
@@ -43,38 +48,62 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], swizzle: str, loads:
             "sizes": sizes,
             "strides": [{"stride": [argument, axis]} for axis in reversed(range(axes - 1))],
             "box": box,
-            "swizzle": swizzle,
+            **({"type": kind.name} if kind.name != DTYPES[type.dtype.data].tensor_map else {}),
+            "swizzle": swizzle_of(layout),
             "l2_promotion": "256B" if loads else "none",
         },
     )
 
 
-BOX = 256
-"""The copy engine's limit on each extent of a box; a vector is copied in boxes of as many elements."""
+class Part(NamedTuple):
+    """One box of a copy: how far it is from the first along the tensor's axes, innermost first, and in bytes."""
+
+    moved: tuple[int, ...]
+    bytes: int
 
 
 def _boxes(
     k: Kernel, buffer: SSAValue, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp
-) -> tuple[list[int], int, int, int]:
-    """The box innermost first, and the spans of a tile: how many, elements of each, bytes between them."""
+) -> tuple[list[int], list[Part]]:
+    """The extents of the boxes of a copy, innermost first, and the boxes: spans of columns, and parts of many rows."""
     _, type = k.buffer(buffer)
     if type.holds_scales:
-        return [scales.WORDS, *(n.value.data for n in reversed(op.box.data))], 1, 0, 0
+        return [scales.WORDS, *(n.value.data for n in reversed(op.box.data))], [Part((), 0)]
     tile = k.tile(type)
+    rows = [n.value.data for n in reversed(op.box.data[:-1])]
+    still = (0,) * len(rows)
     if len(type.shape) == 1:
-        columns = min(type.shape[0], BOX)
-        box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
-        return box, type.shape[0] // columns, columns, columns * DTYPES[type.dtype.data].bytes
-    columns = min(type.shape[-1], tile.span * 8 // DTYPES[type.dtype.data].bits)
-    box = [columns, *(n.value.data for n in reversed(op.box.data[:-1]))]
-    return box, -(-type.shape[-1] // columns), columns, tile.block
+        columns = min(type.shape[0], MAX_BOX)
+        stride = columns * DTYPES[type.dtype.data].bytes
+        count = type.shape[0] // columns
+        return [columns, *rows], [Part((i * columns, *still), i * stride) for i in range(count)]
+    columns = min(type.shape[-1], tile.span * 8 // type.bits)
+    spans = -(-type.shape[-1] // columns)
+    axis = split_axis(rows)
+    if axis is None:
+        return [columns, *rows], [Part((i * columns, *still), i * tile.block) for i in range(spans)]
+    count = row_parts(rows[axis])
+    assert count is not None, "place-tiles has checked it"
+    rows[axis] //= count
+    share = math.prod(rows[: axis + 1]) * tile.span
+    parts = [
+        Part(
+            (i * columns, *still[:axis], j * rows[axis], *still[axis + 1 :]),
+            i * tile.block + j * share,
+        )
+        for i in range(spans)
+        for j in range(count)
+    ]
+    return [columns, *rows], parts
 
 
-def _coordinates(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: int) -> list[Any]:
+def _coordinates(
+    k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp, moved: tuple[int, ...]
+) -> list[Any]:
     numbers = [k.number(c) for c in reversed(op.coordinates)]
     if k.buffer(op.buffer)[1].holds_scales:
         return [0, *numbers]
-    return [k.add(numbers[0], moved), *numbers[1:]]
+    return [k.add(number, far) for number, far in zip(numbers, moved, strict=True)]
 
 
 @lowers(s.TmaLoadOp, Feature.TMA)
@@ -86,14 +115,14 @@ def load(k: Kernel, op: s.TmaLoadOp) -> None:
 def start_load(
     k: Kernel, op: s.TmaLoadOp | TmaLoadToOp, barriers: SSAValue, entry: SSAValue
 ) -> None:
-    """One box for each span; the destination is named in the cluster's window, which every PTX version takes."""
+    """Box by box; the destination is named in the cluster's window, which every PTX version takes."""
     if isinstance(op, TmaLoadToOp) and op.bulk is not None:
         from tkc.passes.lowering.bulk import load_bulk
 
         load_bulk(k, op)
         return
     _, type = k.buffer(op.buffer)
-    box, spans, columns, stride = _boxes(k, op.buffer, op)
+    box, parts = _boxes(k, op.buffer, op)
     place = k.slot_address(op.buffer, op.slot)
     how, mask, first = [], [], 0
     bar = k.barrier_address(barriers, entry)
@@ -116,8 +145,8 @@ def start_load(
         map = scales.scales_map(k, op.tensor, box)
     else:
         map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=True)
-    for span in range(spans):
-        coordinates = _coordinates(k, op, span * columns)
+    for part in parts:
+        coordinates = _coordinates(k, op, part.moved)
         if multicast is not None:
             coordinates[axis] = k.add(coordinates[axis], first)
         k.emit(
@@ -125,7 +154,7 @@ def start_load(
             f".{len(box)}d",
             ".shared::cluster",
             *how,
-            At(place.base, place.offset + span * stride),
+            At(place.base, place.offset + part.bytes),
             map,
             coordinates,
             bar,
@@ -137,6 +166,31 @@ def start_load(
 def hint_of(hint: StringAttr | None) -> dict[str, Any]:
     """The modifier and operand of a priority in the L2 cache."""
     return {} if hint is None else {"hint": ".L2::cache_hint", "policy": cache_policy(hint.data)}
+
+
+def map_type(dtype: str, layout: str) -> MapType:
+    """How the copy engine sees the elements of a tensor whose tiles have this layout."""
+    if layout == PADDED:
+        return next(
+            t for t in MAP_TYPES.values() if (t.bits, t.shared_bits) == (DTYPES[dtype].bits, 8)
+        )
+    return MAP_TYPES[DTYPES[dtype].tensor_map]
+
+
+def require_whole(k: Kernel, tensor: SSAValue, multiple: int) -> None:
+    """The launch refuses rows that are no whole number of what the copy engine takes of narrow elements at once."""
+    type = tensor.type
+    assert isinstance(type, TensorType)
+    inner, argument = type.shape[-1], k.argument(tensor)
+    size: Any = {"sym": inner} if isinstance(inner, str) else inner
+    shown = f"{{{inner}}}" if isinstance(inner, str) else inner
+    requirement = {
+        "test": {"op": "eq", "of": [{"op": "mod", "of": [size, multiple]}, 0]},
+        "message": f"rows of {argument} are {shown} {type.dtype.data} wide; the copy engine takes "
+        f"multiples of {multiple}",
+    }
+    if requirement not in k.requires:
+        k.requires.append(requirement)
 
 
 def require_whole_granules(k: Kernel, tensor: SSAValue) -> None:
@@ -166,19 +220,19 @@ def store(k: Kernel, op: s.TmaStoreOp) -> None:
         return
     require_whole_granules(k, op.tensor)
     _, type = k.buffer(op.buffer)
-    box, spans, columns, stride = _boxes(k, op.buffer, op)
+    box, parts = _boxes(k, op.buffer, op)
     map = tensor_map(k, op.tensor, box, type.swizzle.data, loads=False)
     place = k.slot_address(op.buffer, op.slot)
     name, how = "cp.async.bulk.tensor.store", []
     if op.reduce is not None:
         name, how = "cp.reduce.async.bulk.tensor", [f".{op.reduce.data}"]
-    for span in range(spans):
+    for part in parts:
         k.emit(
             name,
             f".{len(box)}d",
             *how,
             map,
-            _coordinates(k, op, span * columns),
-            At(place.base, place.offset + span * stride),
+            _coordinates(k, op, part.moved),
+            At(place.base, place.offset + part.bytes),
             **hint_of(op.hint),
         )

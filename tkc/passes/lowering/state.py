@@ -10,9 +10,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
-from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SharedTile, alignment
-from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.isa.layouts import SharedTile, alignment, swizzle_of
+from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
@@ -127,7 +126,10 @@ class Kernel:
                 return candidate
         ways = " or ".join(" and ".join(sorted(c.needs)) for c in candidates)
         raise TargetError.at(
-            "TK202", f"{op.name} needs {ways}; {self.target.name} has none", location_of(op)
+            "TK202",
+            f"{op.name} needs {ways}; {self.target.name} has none",
+            location_of(op),
+            fix=targets_with(*(c.needs for c in candidates)),
         )
 
     # Values
@@ -264,7 +266,7 @@ class Kernel:
         """How one slot lies in shared memory; all axes but the last count as rows."""
         columns = type.shape[-1]
         rows = type.elements // columns
-        return SharedTile(rows, columns, DTYPES[type.dtype.data].bits, type.swizzle.data)
+        return SharedTile(rows, columns, type.bits, swizzle_of(type.swizzle.data))
 
     def slot_stride(self, type: BufferType) -> int:
         align = alignment(type.swizzle.data)

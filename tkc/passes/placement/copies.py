@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
 from tkc.analysis.roles import Rows
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -23,6 +24,7 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.loops import ShareOp
 from tkc.ir.tile.types import (
+    AccumType,
     BlockType,
     RegsType,
     ScaleAttr,
@@ -46,6 +48,9 @@ from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
+
+WRITTEN = 64
+"""Columns of an accumulator that are written at once."""
 
 TURNED = 64
 """Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
@@ -89,6 +94,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             p.emit.add(s.BulkCommitOp.create(properties={"id": p.id("store")}))
         case RegsType(), SliceType():
             _store(p, op)
+        case RegsType(), AccumType():
+            _write(p, op)
         case RegsType(), SharedType():
             _fill(p, op)
         case _:
@@ -99,15 +106,18 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             )
 
 
-ATOM_ROWS = 8
-"""Rows after which a swizzle repeats: a part of a tile that is copied by itself begins at a multiple."""
-
-
 def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[str, Attribute]:
     """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
     if op.multicast is None:
         return {}
     ctas, rows = p.ctas, type.shape[0]
+    if rows > MAX_BOX:
+        raise TkcError.at(
+            "TK207",
+            f"a tile of {rows} rows takes several boxes of the tensor copy engine, which have at most {MAX_BOX}; "
+            "it cannot be loaded for all CTAs of a cluster",
+            location_of(op),
+        )
     if len(type.shape) == 1 or rows % (ctas * ATOM_ROWS):
         fits = f"rows must be a multiple of {ctas * ATOM_ROWS}"
         raise TkcError.at(
@@ -133,7 +143,7 @@ def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
 def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, Attribute]) -> None:
     type = buffer.type
     assert isinstance(type, BufferType)
-    slot.touch(How.TMA, type.slot_bytes)
+    slot.touch(How.TMA, type.copied_bytes)
     p.emit.add(
         s.TmaLoadOp.create(
             operands=[box.tensor, buffer, slot.slot, *box.starts],
@@ -143,8 +153,11 @@ def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, A
 
 
 def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
+    _load(p, slot, p.scales[slot.tile], box_of_scales(p, slot, source, op), _hinted(op))
+
+
+def box_of_scales(p: Placement, slot: Slot, source: SSAValue, op: Operation) -> Box:
     """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
-    buffer = p.scales[slot.tile]
     tile = slot.tile.type
     assert isinstance(tile, SharedType)
     assert isinstance(tile.scale, ScaleAttr)
@@ -159,7 +172,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), _hinted(op))
+    return box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
@@ -223,15 +236,16 @@ def check_box(buffer: BufferType, op: Operation) -> None:
                 location_of(op),
             )
         return
-    for extent in buffer.shape[:-1]:
-        if extent > MAX_BOX:
-            raise TkcError.at(
-                "TK207",
-                f"a tile of shape {shape} has an extent of {extent}; the tensor copy engine takes "
-                f"boxes of at most {MAX_BOX} on each axis but the last",
-                location_of(op),
-            )
-    span = SWIZZLES[buffer.swizzle.data].span
+    axis = split_axis(shape[:-1])
+    if axis is not None and (math.prod(shape[:axis]) > 1 or row_parts(shape[axis]) is None):
+        raise TkcError.at(
+            "TK207",
+            f"a tile of shape {shape} has an extent of {shape[axis]}; the tensor copy engine takes boxes of at most "
+            f"{MAX_BOX} on each axis but the last, into which only the first is cut, in parts of a multiple of "
+            f"{ATOM_ROWS}",
+            location_of(op),
+        )
+    span = SWIZZLES[swizzle_of(buffer.swizzle.data)].span
     rows = buffer.elements // buffer.shape[-1]
     if buffer.slot_bytes > rows * span and rows * span % TMA_ALIGN:
         raise TkcError.at(
@@ -485,6 +499,32 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
                     operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
                 )
             )
+
+        _slices(p, op.source, rows, width, columns, one)
+
+
+def _write(p: Placement, op: t.CopyOp) -> None:
+    """`d[i] <- r`: a register tile into an accumulator, slice by slice."""
+    tile = op.source.type
+    assert isinstance(tile, RegsType)
+    key = p.role.key(op.destination)
+    p.role.slots[key].touch(How.TENSOR)
+    height, width = matrix(tile, op)
+    rows = rows_over_threads(p, height, op)
+    columns = math.gcd(WRITTEN, width)
+    for block in range(rows.blocks):
+
+        def one(column: SSAValue, block: int = block) -> None:
+            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            source = p.role.accumulators[key]
+            made = s.WriteAccumulatorOp.create(
+                operands=[source, value, column],
+                properties={"row_block": integer(block)},
+                result_types=[source.type],
+            )
+            written = p.emit.value(made)
+            if rows.layout is FragmentLayout.WGMMA:
+                p.role.accumulators[key] = written
 
         _slices(p, op.source, rows, width, columns, one)
 

@@ -102,10 +102,10 @@ extern "C" __global__ void wgmma_registers(const __half *a, const __half *b, __h
   int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;
   uint32_t d[8] = {};
   uint64_t base = (uint64_t)(address(bs) >> 4) | 1ull << 16 | (uint64_t)(512 >> 4) << 32 | 2ull << 62;
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
   for (int kk = 0; kk < 2; kk++) {
     uint32_t r[4];
     for (int q = 0; q < 4; q++) r[q] = *reinterpret_cast<const uint32_t *>(&a[(row + q % 2 * 8) * 32 + kk * 16 + column + q / 2 * 8]);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f16.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, 1, -1, 1, 1;"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7])
                  : "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]), "l"(base + kk * (1024 >> 4)));

@@ -1,0 +1,64 @@
+"""LCH: grids follow from the device and the cluster, and dependent launch is never claimed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases.products import EXAMPLES, GEMM, check_product, poison, uniform
+from programs import changed
+
+import tkc
+from tkc.backend.expressions import Scope, evaluate
+
+CLUSTER = (EXAMPLES / "gemm_cluster.tk").read_text(encoding="utf-8")
+
+
+def test_LCH_1_no_kernel_asks_for_a_dependent_launch() -> None:
+    """None waits for the grid before, so none may overlap it; the clause is refused until one does."""
+    for path in sorted(EXAMPLES.glob("*.tk")):
+        for target in ("sm_90a", "sm_100a"):
+            try:
+                kernel = tkc.compile(path, target=target)
+            except tkc.TkcError:
+                continue  # an example for the other target
+            assert kernel.contract["attributes"] == {}
+            assert "griddepcontrol" not in kernel.ptx
+    with pytest.raises(tkc.TkcError, match=r"not supported yet: `launch dependent` \[TK110\]"):
+        tkc.compile(changed(GEMM, ("launch persistent", "launch persistent, dependent")))
+
+
+@pytest.mark.parametrize("device", [(132, 66), (132, 60), (114, 57), (7, 3), (1, 1)])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (256, 256), (257, 300), (5000, 5000)])
+def test_LCH_3_LCH_5_a_grid_is_whole_clusters_and_no_more_than_fit(
+    m: int, n: int, device: tuple[int, int]
+) -> None:
+    """`max_clusters` is what the occupancy API says, which may be less than the multiprocessors over the cluster."""
+    kernel = tkc.compile(CLUSTER, target="sm_90a")
+    size = kernel.contract["cluster"]["size"]
+    facts = {"M": m, "N": n, "K": 64, "sm_count": device[0], "max_clusters": device[1]}
+    grid = [evaluate(x, Scope(facts)) for x in kernel.contract["grid"]]
+    assert grid[0] % size[0] == grid[1] % size[1] == grid[2] % size[2] == 0
+    assert size[0] <= grid[0] <= size[0] * device[1]
+
+
+def test_LCH_5_work_that_the_cluster_does_not_divide_is_done_whole() -> None:
+    """One block of rows and three of columns for clusters of two CTAs."""
+    kernel = tkc.compile(CLUSTER, target="sm_90a")
+    a, b, c = uniform(100, 72), uniform(600, 72), poison(100, 600)
+    assert not kernel.emulate(a, b, c, sm_count=4).findings
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("sm_count", [1, 2, 114, 132, 148])
+def test_LCH_7_any_number_of_multiprocessors(sm_count: int) -> None:
+    kernel = tkc.compile(GEMM, target="sm_90a", params={"BM": 64, "BN": 32})
+    a, b, c = uniform(300, 64), uniform(200, 64), poison(300, 200)
+    assert not kernel.emulate(a, b, c, sm_count=sm_count).findings
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
+
+
+def test_LCH_7_no_text_knows_a_number_of_multiprocessors() -> None:
+    kernel, _ = check_product(GEMM, "sm_90a", 72, 72, 72)
+    assert not {"114", "132", "148"} & set(kernel.ptx.replace(",", " ").replace(";", " ").split())

@@ -1,0 +1,149 @@
+"""`tkc check` on the order of accesses: both places, what is missing, what `--fix` writes, and the pages on codes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.analysis.test_twins import diagnosed
+from tests.analysis.twins import KERNELS, SLIPS
+from tkc.commands.check import command
+from tkc.commands.explanations import codes, page
+from tkc.diagnostics import CODES
+
+SLIP = SLIPS["no fence before a slot is handed to the copy engine"]
+
+
+def check(*words: str) -> Result:
+    return CliRunner().invoke(command, list(words))
+
+
+@pytest.fixture
+def slip(tmp_path: Path) -> Path:
+    path = tmp_path / "k.tk"
+    path.write_text(SLIP.text, encoding="utf-8")
+    return path
+
+
+def test_a_missing_fence_is_an_error_with_both_places(slip: Path) -> None:
+    result = check(str(slip), "--target", SLIP.target)
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert re.fullmatch(
+        r".*k\.tk:\d+:\d+: error: no proxy fence stands between .* \[TK302\]", lines[0]
+    )
+    assert lines[1].strip() == "store Y[m, n] <- y[i]"
+    assert "note: the other access: the write of y" in result.output
+    assert "fix: `fence proxy shared` below line" in result.output
+
+
+def test_json_and_sarif_say_the_same(slip: Path) -> None:
+    result = check(str(slip), "--target", SLIP.target, "--format", "json")
+    found = json.loads(result.output)
+    assert found["schema"] == "tkc-diagnostics/1"
+    [diagnostic] = found["diagnostics"]
+    assert (diagnostic["code"], diagnostic["severity"]) == ("TK302", "error")
+    assert diagnostic["location"]["line"] > diagnostic["notes"][0]["location"]["line"]
+    assert diagnostic["fix"].startswith("`fence proxy shared`")
+    sarif = json.loads(check(str(slip), "--target", SLIP.target, "--format", "sarif").output)
+    [entry] = sarif["runs"][0]["results"]
+    assert entry["ruleId"] == "TK302"
+    assert entry["relatedLocations"]
+
+
+def test_fix_writes_the_fence_and_the_program_is_then_in_order(slip: Path) -> None:
+    result = check(str(slip), "--target", SLIP.target, "--fix")
+    assert result.exit_code == 0, result.output
+    assert "added `fence proxy shared` below" in result.output
+    added = [
+        x for x in slip.read_text(encoding="utf-8").splitlines() if x not in SLIP.text.splitlines()
+    ]
+    assert [x.strip() for x in added] == ["fence proxy shared"]
+    assert diagnosed(slip.read_text(encoding="utf-8"), SLIP.target) == []
+
+
+def test_fix_leaves_what_it_cannot_mend(tmp_path: Path) -> None:
+    slip = SLIPS["nothing makes the reader wait"]
+    path = tmp_path / "k.tk"
+    path.write_text(slip.text, encoding="utf-8")
+    result = check(str(path), "--target", slip.target, "--fix")
+    assert result.exit_code == 1
+    assert "nothing that can be mended by itself" in result.output
+    assert path.read_text(encoding="utf-8") == slip.text
+
+
+def test_a_fence_goes_below_the_whole_statement(tmp_path: Path) -> None:
+    path = tmp_path / "k.tk"
+    text = SLIP.text.replace(
+        "y[i] <- bf16(f32(read(x)) * 2)", "y[i] <- bf16(\n                f32(read(x)) * 2)"
+    )
+    assert text != SLIP.text
+    path.write_text(text, encoding="utf-8")
+    assert check(str(path), "--target", SLIP.target, "--fix").exit_code == 0
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert (
+        lines[lines.index("                f32(read(x)) * 2)") + 1]
+        == "            fence proxy shared"
+    )
+
+
+def test_the_strict_model_asks_for_more(tmp_path: Path) -> None:
+    """wait_group.read holds a proxy fence by an assumption that only practice has (A7)."""
+    path = tmp_path / "k.tk"
+    path.write_text(KERNELS["handed"], encoding="utf-8")
+    assert check(str(path), "--target", "sm_90a").exit_code == 0
+    strict = check(str(path), "--target", "sm_90a", "--model", "strict")
+    assert strict.exit_code == 1
+    assert "TK302" in strict.output
+
+
+def test_a_good_program_is_told_what_it_uses(tmp_path: Path) -> None:
+    path = tmp_path / "k.tk"
+    path.write_text(KERNELS["ring"], encoding="utf-8")
+    result = check(str(path), "--target", "sm_90a")
+    assert result.exit_code == 0
+    assert "shared memory" in result.output
+
+
+# Pages ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", codes())
+def test_a_page_has_a_program_that_gets_the_code_and_one_that_does_not(code: str) -> None:
+    text = page(code)
+    assert text.startswith(f"# {code}: {CODES[code]}\n")
+    bad, good = re.findall(r"```tk\n(.*?)```", text, re.DOTALL)
+    assert code in {d.code for d in diagnosed(bad, "sm_90a")}
+    for target in ("sm_90a", "sm_100a"):
+        assert diagnosed(good, target) == []
+
+
+def test_every_code_that_the_analysis_gives_has_a_page() -> None:
+    folder = Path(__file__).parents[2] / "tkc" / "analysis"
+    given = {
+        c
+        for f in folder.rglob("*.py")
+        for c in re.findall(r'"(TK3\d\d)"', f.read_text(encoding="utf-8"))
+    }
+    assert given - set(codes()) == {"TK312"}  # no statement reads tensor memory without awaiting it
+
+
+def test_explain_prints_the_page() -> None:
+    result = check("--explain", "tk302")
+    assert result.exit_code == 0
+    assert result.output.rstrip() == page("TK302")
+    assert check("--explain", "TK101").output == "TK101: syntax error\n"
+
+
+def test_explain_of_no_code_says_which_there_are() -> None:
+    result = check("--explain", "TK3O2")
+    assert result.exit_code != 0
+    assert "did you mean" in str(result.exception) + result.output
+
+
+def test_a_source_is_needed() -> None:
+    assert check().exit_code == 2

@@ -1,0 +1,77 @@
+"""Mutants of correct kernels: what the memory model calls wrong has a finding, what it calls redundant has none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from emulator.mutation.corpus import corpus, ours, reference
+from emulator.mutation.judge import Verdict, rates, run
+from emulator.mutation.mutants import CHANGES, mutants
+
+SLICE_SECONDS = 40
+GOAL = 0.99
+QUICK = (
+    "gemm_bf16-sm_100a",
+    "silu_mul-sm_100a",
+    "transpose-sm_90a",
+    "tma_copy-sm_90a",
+    "gemm_bf16_sm90",
+    "gemm_bf16_sm100",
+    "gemm_bf16_pair_sm100",
+)
+
+
+def complaints(verdicts: list[Verdict]) -> str:
+    bad = [v for v in verdicts if v.missed or v.false_alarm]
+    return "\n".join(
+        f"{'missed' if v.missed else 'false alarm'}: {v.kernel} {v.mutant} {v.what} {v.codes} {v.redundant}"
+        for v in bad
+    )
+
+
+def test_a_slice(seed: int) -> None:
+    """Another part of the work with every TKC_SEED; all of ours and the reference kernels in `make soak`."""
+    kernels = [k for k in (*ours(), *reference()) if k.name in QUICK]
+    verdicts = run(kernels, None, SLICE_SECONDS, seed, seeds=2)
+    assert len(verdicts) > 5
+    assert not complaints(verdicts), complaints(verdicts)
+
+
+@pytest.mark.soak
+def test_the_whole(seed: int, tmp_path: Path) -> None:
+    """TKC_MUTATION_STATE names a file with which it goes on where it was stopped."""
+    minutes = float(os.environ.get("TKC_SOAK_MINUTES", "10"))
+    state = Path(os.environ.get("TKC_MUTATION_STATE") or tmp_path / "state.jsonl")
+    verdicts = run(corpus(), state, 60 * minutes, seed, seeds=50)
+    wrong = [v for v in verdicts if not v.redundant and v.caught != "refused"]
+    missed = sum(v.missed for v in wrong)
+    print(rates(verdicts), complaints(verdicts), sep="\n")
+    assert missed <= (1 - GOAL) * len(wrong), complaints(verdicts)
+    assert not any(v.false_alarm for v in verdicts), complaints(verdicts)
+
+
+def test_every_kind_of_change_is_made() -> None:
+    text = """
+    mbarrier.init.shared::cta.b64 [%r1], 4;
+    st.shared.u32 [%r9], %r8;
+    mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r1], 1024;
+L1: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p1, [%r1], %r2;
+    @!%p1 bra L1;
+    wgmma.wait_group.sync.aligned 1;
+    fence.proxy.async.shared::cta;
+    """
+    made = {m.kind: m for m in mutants(text)}
+    assert set(made) == {*CHANGES, "move"}
+    assert "[%r1], 1008;" in made["bytes"].text
+    assert "[%r1], 5;" in made["arrivals"].text
+    assert "L1: setp.eq.u32 %p1, 0, 0;" in made["pass"].text
+    assert "xor.b32 %other, %r2, 1;" in made["phase"].text
+    assert "wgmma.wait_group.sync.aligned 2;" in made["count"].text
+    lines = made["move"].text.split("\n")
+    assert made["move"].what.startswith("fence.proxy")
+    fence = next(n for n, line in enumerate(lines) if "fence.proxy" in line)
+    assert "wgmma.wait_group" in lines[fence + 1]
+    for mutant in mutants(text):
+        assert mutant.text != text

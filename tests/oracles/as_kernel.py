@@ -1,0 +1,38 @@
+"""Takes a role program through the compiler's own passes to PTX, and runs that in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from oracles.as_stage import COLUMNS, ROWS, NotInStage, as_stage
+from oracles.roles import Program
+
+from tkc.driver import run
+from tkc.job import Job
+from tkc.kernel import Kernel
+
+PASSES = (
+    "elect-single-thread,assign-shared,assign-tensor-memory,assign-registers,lower-stage-to-ptx,name-registers,"
+    "check-target"
+)
+
+
+def as_kernel(program: Program, target: str) -> Kernel:
+    if program.ctas() > 1:
+        raise NotInStage("a launch of several CTAs")
+    module, _ = as_stage(program, target)
+    return Kernel.of(run(Job("", "program", target, passes=PASSES), module=module))
+
+
+def emulate(kernel: Kernel, program: Program, trips: Mapping[str, int], **options: Any) -> Any:
+    """The emulator's report of one launch with these trip counts."""
+    rng = np.random.default_rng(0)
+    stores = sum(op.name == "store" for _, op in program.ops())
+    loaded = rng.uniform(-1, 1, (ROWS, COLUMNS)).astype(ml_dtypes.bfloat16)
+    arrays = [loaded, *(np.zeros_like(loaded) for _ in range(stores))]
+    if symbols := program.symbols():
+        arrays.append(np.zeros([trips[s] for s in symbols], ml_dtypes.bfloat16))
+    return kernel.emulate(*arrays, **options)

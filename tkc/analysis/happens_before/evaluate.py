@@ -1,0 +1,202 @@
+"""Integers of a role from constants, from what is given, and through loops of few turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tkc.analysis.guards import guard_of
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp, ConstOp
+
+FEW = 16
+"""Turns of a constant loop that are looked at one by one where its counters go through several loops."""
+
+_KINDS = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "cdiv": lambda a, b: -(-a // b),
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+    "eq": lambda a, b: int(a == b),
+    "ne": lambda a, b: int(a != b),
+    "lt": lambda a, b: int(a < b),
+    "le": lambda a, b: int(a <= b),
+    "gt": lambda a, b: int(a > b),
+    "ge": lambda a, b: int(a >= b),
+    "select": lambda p, a, b: a if p else b,
+}
+
+
+class Unknown(Exception):
+    """A value that no constant and no followed counter gives."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One value that a loop carries."""
+
+    argument: SSAValue
+    init: SSAValue
+    step: SSAValue
+    result: SSAValue
+
+
+def _carried(loop: Operation) -> list[Carried]:
+    if isinstance(loop, s.ForOp):
+        body, inits, skip = loop.body.block, list(loop.inits), 1
+    else:
+        body, inits, skip = loop.regions[1].block, list(loop.operands), 0
+    last = body.last_op
+    steps = list(last.operands) if last is not None else []
+    return [
+        Carried(*row)
+        for row in zip(list(body.args)[skip:], inits, steps, loop.results, strict=False)
+    ]
+
+
+def _passed(op: s.IfOp) -> list[Carried]:
+    """What a condition leaves as it was where it does not hold, and steps where it does."""
+    if op.otherwise is None or not op.otherwise.blocks:
+        return []
+    last, other = op.then.block.last_op, op.otherwise.block.last_op
+    if last is None or other is None:
+        return []
+    return [
+        Carried(kept, kept, step, result)
+        for kept, step, result in zip(other.operands, last.operands, op.results, strict=False)
+        if kept is not step and isinstance(kept, BlockArgument)
+    ]
+
+
+@dataclass
+class Evaluator:
+    """The integers of one role in CTA `rank` of its unit, in its warpgroup `group`."""
+
+    role: s.RoleOp
+    group: int = 0
+    rank: int = 0
+    turn: dict[Operation, int] = field(default_factory=dict)
+    """Loops of few turns that are looked at turn by turn, and the turn."""
+
+    def __post_init__(self) -> None:
+        self.carried: dict[Operation, list[Carried]] = {}
+        for op in self.role.walk():
+            if isinstance(op, s.ForOp) or op.name == "stage.while":
+                self.carried[op] = _carried(op)
+        for op in self.role.walk():
+            if isinstance(op, s.IfOp) and self._counts(op):
+                self.carried[op] = _passed(op)
+
+    def _counts(self, op: s.IfOp) -> bool:
+        """Whether a condition is one of the kernel's, of neither threads nor CTAs."""
+        return guard_of(op.condition) is not None and self.constant(op.condition) is None
+
+    # Evaluation ------------------------------------------------------------------------------------------------------
+
+    def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int:
+        """The integer, from constants and what is given; raises Unknown."""
+        if value in given:
+            return given[value]
+        op = value.owner
+        if isinstance(op, ConstOp) and isinstance(op.constant, IntegerAttr):
+            return op.constant.value.data
+        if isinstance(op, ArithOp):
+            if op.kind.data == "select":
+                return self.value(op.inputs[1 if self.value(op.inputs[0], given) else 2], given)
+            numbers = [self.value(v, given) for v in op.inputs]
+            if op.kind.data in ("div", "mod", "cdiv") and numbers[1] == 0:
+                raise Unknown
+            return _KINDS[op.kind.data](*numbers)
+        if isinstance(op, s.GroupOp):
+            return self.group
+        if isinstance(op, s.UnitOp) and op.which.data == "rank":
+            return self.rank
+        if isinstance(op, s.ForOp):
+            same = next(r for r in self.carried[op] if r.result is value)
+            if same.step is same.argument:
+                return self.value(same.init, given)
+            turns = self.trips(op)
+            if turns is None or turns > FEW:
+                raise Unknown
+            after = self._turned(op, turns, given)
+            if same.argument not in after:
+                raise Unknown
+            return after[same.argument]
+        if isinstance(op, Block) and (loop := op.parent_op()) in self.carried:
+            same = next((r for r in self.carried[loop] if r.argument is value), None)  # pyright: ignore
+            if same is not None and same.step is same.argument:
+                return self.value(same.init, given)
+        if isinstance(op, Block) and (loop := op.parent_op()) in self.turn:
+            assert isinstance(loop, s.ForOp)
+            now = self._turned(loop, self.turn[loop], given)
+            if value not in now:
+                raise Unknown
+            return now[value]
+        if isinstance(op, s.IfOp):
+            taken = self.value(op.condition, given)
+            region = op.then if taken else op.otherwise
+            if region is None or not region.blocks:
+                raise Unknown
+            last = region.block.last_op
+            assert last is not None
+            return self.value(last.operands[op.results.index(value)], given)
+        raise Unknown
+
+    def constant(self, value: SSAValue) -> int | None:
+        """The value, where it is the same throughout."""
+        try:
+            return self.value(value, {})
+        except Unknown:
+            return None
+
+    def _turned(self, loop: s.ForOp, turns: int, given: dict[SSAValue, int]) -> dict[SSAValue, int]:
+        """What a loop carries after some turns, as far as it is known, and its induction variable then."""
+        now: dict[SSAValue, int] = {}
+        rows = self.carried[loop]
+        self._try(now, ((r.argument, r.init) for r in rows), given)
+        lower, step = self.value(loop.lower, given), self.value(loop.step, given)
+        counter = loop.body.block.args[0]
+        hidden = self.turn.pop(loop, None)
+        for turn in range(turns):
+            now[counter] = lower + turn * step
+            after: dict[SSAValue, int] = {}
+            self._try(after, ((r.argument, r.step) for r in rows), given | now)
+            now = after
+        if hidden is not None:
+            self.turn[loop] = hidden
+        now[counter] = lower + turns * step
+        return now
+
+    def _try(
+        self,
+        found: dict[SSAValue, int],
+        wanted: Iterable[tuple[SSAValue, SSAValue]],
+        given: dict[SSAValue, int],
+    ) -> None:
+        for name, value in wanted:
+            try:
+                found[name] = self.value(value, given)
+            except Unknown:
+                continue
+
+    def trips(self, loop: Operation) -> int | None:
+        """How often a loop turns, where that is a constant."""
+        if not isinstance(loop, s.ForOp):
+            return None
+        try:
+            lower, upper, step = (self.value(v, {}) for v in (loop.lower, loop.upper, loop.step))
+        except Unknown:
+            return None
+        return max(0, -(-(upper - lower) // step)) if step > 0 else None

@@ -1,0 +1,55 @@
+"""Values of the stage level written out, so that equal computations in different roles are found equal."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+
+
+class Expressions:
+    """Values written out and numbered: equal numbers are equal computations, also in different roles.
+
+    `loops` names loops by their bounds, so that their counters are equal, too.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+        self.known: dict[SSAValue, int] = {}
+        self.loops: dict[Block, Hashable] = {}
+        self.parts: dict[int, frozenset[Hashable]] = {}
+
+    def __call__(self, value: SSAValue) -> int:
+        key = value
+        if key not in self.known:
+            written, uses = self._write(value)
+            number = self.numbers.setdefault(written, len(self.numbers))
+            self.known[key] = number
+            self.parts[number] = uses
+        return self.known[key]
+
+    def counters(self, number: int) -> frozenset[Hashable]:
+        """The loops whose counters an expression has, and `group` and `rank` where it has these."""
+        return self.parts[number]
+
+    def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
+        op = value.owner
+        if isinstance(op, Block):
+            if op in self.loops and isinstance(value, BlockArgument) and value.index == 0:
+                return ("index", self.loops[op]), frozenset({self.loops[op]})
+            return ("opaque", id(value)), frozenset()
+        if isinstance(op, ArithOp):
+            inputs = [self(v) for v in op.inputs]
+            return (op.kind.data, *inputs), frozenset().union(*(self.parts[i] for i in inputs))
+        if isinstance(op, ConstOp):
+            return ("const", str(op.constant)), frozenset()
+        if isinstance(op, SizeOp):
+            return ("size", op.symbol.data), frozenset()
+        if isinstance(op, s.UnitOp):
+            return ("unit", op.which.data), frozenset({"rank"} if op.which.data == "rank" else ())
+        if isinstance(op, s.GroupOp):
+            return ("group",), frozenset({"group"})
+        return ("opaque", id(value)), frozenset()

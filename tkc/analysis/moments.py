@@ -1,0 +1,105 @@
+"""What comes after a moment of a role, in fact: whatever proxies, and waits that wait for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkc.analysis.happens_before.automaton import Source, State
+from tkc.analysis.happens_before.clocks import Position, bound
+from tkc.analysis.happens_before.events import Access, Threads, Wait
+from tkc.analysis.happens_before.graph import Graph, Node
+from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.ir.isa.memory import Space
+
+
+def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
+    """What comes after a node's event: as an access through the generic proxy that every later one would have to see.
+
+    `any_thread`: after the event of any of its threads, and by any of several arrivals.
+    """
+    key = (node, any_thread)
+    if key not in graph.moments:
+        source = _moment(node, any_thread)
+        graph.moments[key] = Reach(
+            graph, source, node, any_site=any_thread, moment=True, most=graph.limit
+        )
+    return graph.moments[key]
+
+
+def _moment(node: Node, any_thread: bool) -> Source:
+    event = node.event
+    assert event is not None
+    threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+    access = Access(Space.BARRIER, "moment", True)
+    return Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
+
+
+def _by_warps(node: Node) -> Threads:
+    """The lanes of a warp go through waits together, so that one stands for them."""
+    threads = {Threads.ALL: Threads.LANE, Threads.WARP: Threads.ONE}.get(node.threads, node.threads)
+    return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
+
+
+def known_at(reach: Reach, node: Node) -> Iterator[tuple[State, Position]]:
+    """What is known at a node, and from when on."""
+    for kept in reach.labels.get(node, {}).values():
+        for label in kept:
+            yield label.state, label.position
+
+
+def deadlocks(graph: Graph) -> list[Finding]:
+    """Waits that come after themselves: a cycle of waits in which no slot is left over."""
+    found: list[Finding] = []
+    seen: set[Node] = set()
+    for ring in graph.rings.values():
+        for wait in ring.waits:
+            if wait.node in seen or wait.clock is graph.kernel or wait.node.role.copy:
+                continue
+            source = _moment(wait.node, True)
+            reach = Reach(
+                graph, source, wait.node, any_site=True, moment=True, most=graph.back
+            ).run()
+            labels = [
+                x for kept in reach.labels.get(wait.node, {}).values() for x in kept
+                if bound(x.position, wait.clock, wait.clock in wait.node.path) <= 0
+            ]  # fmt: skip
+            if not labels:
+                continue
+            nodes = [
+                n
+                for _, n, rule in labels[0].chain()
+                if rule not in ("po", "loop", "leave", "choice")
+            ]
+            seen |= set(nodes)
+            roles = list(dict.fromkeys(n.role.name for n in [wait.node, *nodes]))
+            awaited = list(
+                dict.fromkeys(
+                    n.event.name
+                    for n in [wait.node, *nodes]
+                    if n.event is not None and isinstance(n.event.act, Wait)
+                )
+            )
+            found.append(
+                finding_at(
+                    "TK314",
+                    wait.node,
+                    f"roles {' and '.join(roles)} wait for one another for ever: {', '.join(awaited)} "
+                    "each come before what completes the other, with no slot left over",
+                )
+            )
+    return found
+
+
+def finding_at(code: str, node: Node, message: str) -> Finding:
+    """A finding about one event."""
+    event = node.event
+    assert event is not None
+    return Finding(
+        code,
+        message,
+        "protocol",
+        event.op if event.op is not None else event,
+        roles=(node.role.name,),
+    )
