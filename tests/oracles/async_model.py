@@ -61,8 +61,9 @@ class Graph:
             (a.event, w.event) for w in run.waits for p in range(w.seen + 1)
             for a in self.word(w).arrivals[p]
         ]  # fmt: skip
-        self.time = self.reach([(a, b) for a, b, kind in run.edges if kind != "converge"] + waited)
-        self.converged = self.reach([(a, b) for a, b, _ in run.edges] + waited)
+        done = [e for e in run.edges if not e[2].startswith("done") or self.counts(e[2])]
+        self.time = self.reach([(a, b) for a, b, kind in done if kind != "converge"] + waited)
+        self.converged = self.reach([(a, b) for a, b, _ in done] + waited)
         edges = [(a, b) for a, b, kind in run.edges if self.counts(kind)]
         lanes = [(a, b) for a, b, kind in run.edges if kind == "warp"]
         strong, waived = self.synchronised()
