@@ -48,6 +48,20 @@ def test_the_chip_does_what_the_program_says(target: str) -> None:
     assert serial_loops(text) == []
 
 
+SCALED_STEPS = {"sm_100a": 4, "sm_103a": 4, "sm_107a": 2}
+"""K steps of one stage of gemm_nvfp4: 256 elements in steps of 64, or 128."""
+
+
+@pytest.mark.parametrize("target", SCALED_STEPS)
+def test_block_scales_are_copied_by_the_tensor_core(target: str) -> None:
+    """Four atoms of scales of either operand a stage, loads of two data boxes and two scale boxes."""
+    text = tkc.compile(GEMM.with_name("gemm_nvfp4.tk"), target=target).sass()
+    found = opcodes(text)
+    expected = {"UTCOMMA": SCALED_STEPS[target], "UTCCP": 8, "UTMALDG": 4, "STL": 0, "LDL": 0}
+    assert {name: found.count(name) for name in expected} == expected
+    assert serial_loops(text) == []
+
+
 @pytest.mark.parametrize("target", VERSIONS)
 def test_the_text_asks_for_the_lowest_version(target: str) -> None:
     assert tkc.compile(GEMM, target=target).ptx.startswith(f".version {VERSIONS[target]}\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from passes.programs import operations, parse, run
-from passes.scaled_programs import COLUMNS, COPY, MATH, MOVE, PRODUCT, SUM, program
+from passes.scaled_programs import COLUMNS, COPY, MATH, MOVE, PRODUCT, program
 from xdsl.dialects.builtin import ModuleOp
 
 import tkc

@@ -68,19 +68,16 @@ class Writes:
             self.values.fail(
                 "TK106", f"`{priority}` is about a tensor: a copy from or to one takes it", s.span
             )
-        if isinstance(target, Tile) and scaling.holds_scales(target):
-            self._writes(s, target)
-            return scaling.copy(self.values, target, source, s.span)
         made = self._copied(s, target, source)
         if isinstance(made, P.Move):
-            return made._replace(multicast=shared and self.scope.clustered, hint=priority)
+            return made._replace(multicast=shared and self.scope.ctas > 1, hint=priority)
         return made
 
     def _hint(self, e: S.Expression) -> str:
         """A word after a copy: `multicast`, or a priority in the L2 cache."""
         word = e.text if isinstance(e, S.Name) else ""
         if word == "multicast" and self.scope.multicast is not None:
-            self.scope.clustered = self.scope.multicast(e.span)
+            self.scope.multicast(e.span)
         elif word not in HINTS:
             known = ("multicast", *HINTS)
             near = nearest(word, known) if word else None
@@ -90,7 +87,10 @@ class Writes:
             )
         return word
 
-    def _copied(self, s: S.Copy, target: Any, source: Any) -> P.Statement:
+    def _copied(self, s: S.Copy, target: Any, source: Any) -> Any:
+        if isinstance(target, Tile) and scaling.holds_scales(target):
+            self._writes(s, target)
+            return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)
         if isinstance(target, Place):
@@ -137,6 +137,8 @@ class Writes:
             )
         value = self._shaped(place.tile, self.values.as_value(source, s.source.span))
         self._same(s, place.tile, value.type)
+        if isinstance(value, P.Transpose) and place.tile.accumulator:
+            self.values.later("a transpose written to an accumulator", s.span)
         return Fill(place, value, s.span)
 
     def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
@@ -146,12 +148,15 @@ class Writes:
             self.values.evaluate(s.source)
             raise
         if isinstance(target, Slice | Spot) or (
-            isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
+            isinstance(target, Place) and not target.transposed
         ):
             return target
         if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
+        if isinstance(target, Place) and scaling.holds_scales(target.tile):
+            told = f"`{text}` holds block scales: `copy {text} <- a[slot].scales`, in an election, writes it"
+            self.values.fail("TK106", told, s.span)
         if isinstance(target, Tile | Place):
             self.values.fail(
                 "TK106",
@@ -318,7 +323,9 @@ class Writes:
     def _writable(self, d: Tile, span: Span) -> None:
         if scaling.holds_scales(d):
             self.values.fail(
-                "TK106", f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`", span
+                "TK106",
+                f"`{d.name}` holds block scales: it is written by `{d.name} <- a.scales`",
+                span,
             )
         owned = self.values.owned(d, span)
         if self.scope.conditional > owned.conditions:

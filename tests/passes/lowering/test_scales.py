@@ -48,6 +48,21 @@ def test_each_step_names_its_scales(name: str, kind: str, numbers: list[int]) ->
     assert {d.scale for d in decoded} == {scale}
 
 
+@pytest.mark.parametrize(
+    ("name", "depths", "numbers"),
+    [
+        ("gemm_mxfp8", {32: 2}, [0, 2]),
+        ("gemm_mxfp4", {128: 2}, [0, 0]),
+        ("gemm_nvfp4", {128: 2}, [0, 0]),
+    ],
+)
+def test_sm_107_takes_steps_of_twice_the_depth(
+    name: str, depths: dict[int, int], numbers: list[int]
+) -> None:
+    found = products(tkc.compile(text(name), target="sm_107a").ptx)
+    assert [decode_instruction(kind, word).scale_a_id for kind, word in found] == numbers
+
+
 def test_the_descriptor_of_an_atom() -> None:
     """32 rows of 16 bytes, 8 of them a core matrix: 128 bytes to the next, no swizzle (the sheet's 0x4008 on top)."""
     ptx = tkc.compile(text("gemm_nvfp4"), target="sm_100a").ptx

@@ -156,6 +156,10 @@ class Reach:
                 self._arrive(label, act)
             elif isinstance(act, Complete):
                 self._next_copy(label, act)
+            elif self.moment and isinstance(act, AwaitGroup):
+                # a product of a warpgroup is complete only after all of its warps have come to it
+                if act.done is Done.WGMMA_GROUP and not act.pending and node.role.warps == 4:
+                    states += automaton.meet_role(state, self.source)
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
@@ -230,7 +234,7 @@ class Reach:
         if isinstance(act, Arrive | Meet | Complete):
             return True
         if self.moment:
-            return isinstance(act, Wait)
+            return isinstance(act, Wait | AwaitGroup)
         source = self.source.access
         match act:
             case Wait():

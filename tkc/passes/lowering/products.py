@@ -7,6 +7,7 @@ than f32 has, so that long sums lose more than their rounding explains.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from xdsl.ir import SSAValue
 from tkc.analysis.tensor_memory import LANES, columns_of
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import Major, SharedTile, descriptor_format
+from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile, descriptor_format
 from tkc.ir.isa.mma import MMAS, Instruction, Mma, encode_instruction, select
 from tkc.ir.isa.targets import Feature
 from tkc.ir.locations import location_of
@@ -99,6 +100,9 @@ class Scaling(NamedTuple):
 
 UNSCALED = Scaling()
 
+SPAN = 128
+"""Bytes of the widest swizzle's span."""
+
 
 def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
@@ -116,7 +120,7 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     place = location_of(op)
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
-    row = rows[0]
+    row = _widest(rows, m, n, depth, a_major is b_major is Major.K, d_type.shape[0] * group // m)
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
         near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
@@ -146,6 +150,22 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
         row, m, n, depth,
         operand(k, op.a, op.a_slot, a_major), operand(k, op.b, op.b_slot, b_major), a, b,
     )  # fmt: skip
+
+
+def _widest(rows: Sequence[Mma], m: int, n: int, depth: int, along: bool, blocks: int) -> Mma:
+    """The row with the longest K step that goes into the depth, or the first row, which says what is wrong.
+
+    A longer step than the first row's lies in one span of K-major operands. One that takes more scales than an atom
+    holds has those of the next atom right behind: columns of A lie so where it is one block of rows.
+    """
+    usual = rows[0]
+    wider = [
+        r
+        for r in rows
+        if along and r.fits(m, n) and depth % r.k == 0 and SPAN % r.k_bytes == 0
+        and (blocks == 1 or r.scales_per_row <= SCALE_ATOM_SCALES)
+    ]  # fmt: skip
+    return max(wider, key=lambda r: r.k, default=usual)
 
 
 def _majors(op: s.MmaOp | s.ScaledMmaOp) -> tuple[Major, Major]:
