@@ -32,7 +32,8 @@ class Event:
     """One memory operation, fence or barrier operation. `agent` numbers the asynchronous operation that it is part of.
 
     `kind`: R, W (also the halves of an atomic, joined by `rmw`), F a fence, P a proxy fence (`proxy`), B a CTA barrier
-    (`barrier`, `waits`, and `quorum` threads where it counts them), I the issue of an asynchronous operation, K a wait for a group.
+    (`barrier`, `waits`, and `quorum` threads where it counts them), I the issue of an asynchronous operation, K a wait
+    for a group.
     """
 
     thread: int

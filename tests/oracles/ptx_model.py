@@ -26,7 +26,7 @@ from oracles.relations import (
 
 STRICT = frozenset({"A3", "A4", "A8", "A11"})
 HOME = STRICT | {"A1"}
-PRACTICE = STRICT | {"A1", "A2", "A5", "A6", "A7", "A9", "A12", "A13", "A14", "A15"}
+PRACTICE = STRICT | {"A1", "A2", "A5", "A6", "A7", "A9", "A12", "A13", "A14", "A15", "A20"}
 """Assumptions on asynchronous operations, by the ids of docs/memory-model.md."""
 
 GOT = {"acquire", "acq_rel", "sc"}
@@ -213,8 +213,8 @@ class Candidate:
         """CTA barriers: who meets whom, in every way that all can pass.
 
         Where a barrier counts, any that many arrivals of different threads meet; a thread that comes too late is left
-        waiting, which is the end of it. Where it does not, all threads that use it take part (PTX: all of the CTA), as in
-        the published tests.
+        waiting, which is the end of it. Where it does not, all threads that use it take part (PTX: all of the CTA),
+        as in the published tests.
         """
         arrivals: dict[tuple[object, ...], list[int]] = {}
         for i, e in enumerate(self.events):
