@@ -1,7 +1,7 @@
 """What the emulator costs: seconds of the bf16 GEMM by size, with and without its happens-before record.
 
-`python bench/emulator.py [--rounds N]`. Medians of the rounds, after one launch that decodes, the two in turn; one process,
-CTAs in turn.
+`python bench/emulator.py [--rounds N]`. Medians of the rounds, after one launch that decodes, the two in turn; one
+process, CTAs in turn.
 """
 
 from __future__ import annotations

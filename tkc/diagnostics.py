@@ -131,6 +131,7 @@ CODES: Mapping[str, str] = {
     "TK501": "value does not fit the dtype",
     # TK9xx ours
     "TK901": "internal error",
+    "TK902": "proof that does not hold",
 }
 
 

@@ -51,7 +51,7 @@ class Job:
             return self.passes
         from tkc.passes import pipeline
 
-        return pipeline(self.target)
+        return pipeline(self.target, self.fences, self.model)
 
 
 class Step(NamedTuple):

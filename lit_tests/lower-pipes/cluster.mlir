@@ -27,7 +27,7 @@
 // CHECK: stage.tcgen05_commit %g_empty, %{{.*}} {id = "math.g.release", to = "all"}
 // CHECK: stage.tcgen05_commit %s_full, %{{.*}} {id = "math.s.commit", to = "all"}
 // CHECK: sym_name = "store"
-// CHECK: stage.mbarrier_arrive %s_empty, %{{.*}} {by = "lane", id = "store.s.release", to = "leader"}
+// CHECK: stage.mbarrier_arrive %s_empty, %{{.*}} {by = "lane", id = "store.s.release", to = "leader", scope = "cluster"}
 
 builtin.module {
   stage.kernel {sym_name = "k", arg_names = ["X"], contract = {}, cluster = 2 : i32, pair} do {

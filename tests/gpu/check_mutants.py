@@ -1,7 +1,8 @@
 """Broken kernels on a GPU: that what the emulator calls a race fails on the hardware too.
 
-`python3 tests/gpu/check_mutants.py FOLDER` where `make_mutants.py` has put its packages. Each runs in a process of its own, of
-which a kernel that hangs is stopped; the unbroken one must be right, and five of the others wrong at least once. Needs
+`python3 tests/gpu/check_mutants.py FOLDER` where `make_mutants.py` has put its packages. Each runs in a
+process of its own, of which a kernel that hangs is stopped; the unbroken one must be right, and five of the others wrong
+at least once. Needs
 neither xdsl nor lark.
 """
 
@@ -26,9 +27,7 @@ def one(path: str) -> None:
     wrong = total = 0
     for m, n, k in SIZES:
         for _ in range(LAUNCHES):
-            a, b = (
-                (torch.rand(x, k, device="cuda") * 2 - 1).to(torch.bfloat16) for x in (m, n)
-            )
+            a, b = ((torch.rand(x, k, device="cuda") * 2 - 1).to(torch.bfloat16) for x in (m, n))
             c = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device="cuda")
             kernel.launch(a, b, c)
             torch.cuda.synchronize()

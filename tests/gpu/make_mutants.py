@@ -1,7 +1,7 @@
-"""Packages of the bf16 GEMM for sm_90a with one synchronisation broken in each: `python tests/gpu/make_mutants.py FOLDER`.
+"""Packages of the bf16 GEMM for sm_90a with one synchronisation broken in each: `make_mutants.py FOLDER`.
 
-For `check_mutants.py`. Each line of MUTANTS was chosen because the emulator has a finding for it and the hardware has room
-to show it.
+For `check_mutants.py`. Each line of MUTANTS was chosen because the emulator has a finding for it and the hardware has
+room to show it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import tkc  # noqa: E402
 from emulator.mutation.mutants import mutants  # noqa: E402
+
+import tkc  # noqa: E402
 
 MUTANTS: dict[str, tuple[str, str, bool]] = {
     "full_wait_passes": ("pass", r"mbarrier\.try_wait\S* %p\d+, \[%r\d+\+229376\]", False),
@@ -36,12 +37,16 @@ def broken(text: str, kind: str, pattern: str, everywhere: bool) -> str:
     """The text with the statements of a pattern changed."""
     if kind == "half":
         return re.sub(
-            rf"({pattern}.*, )(\d+);", lambda m: f"{m.group(1)}{int(m.group(2)) // 2};", text, count=1
+            rf"({pattern}.*, )(\d+);",
+            lambda m: f"{m.group(1)}{int(m.group(2)) // 2};",
+            text,
+            count=1,
         )
     if kind == "move":
         # The arrival that frees the stage goes before the wait for the products that read it.
         found = re.search(
-            r"(    wgmma\.wait_group\S* 0;\n)((?:.*\n)*?.*mbarrier\.arrive\.release\S* _, \[\S+\];\n\$L\d+:\n)", text
+            r"(    wgmma\.wait_group\S* 0;\n)((?:.*\n)*?.*mbarrier\.arrive\.release\S* _, \[\S+\];\n\$L\d+:\n)",
+            text,
         )
         assert found is not None
         return text[: found.start()] + found.group(2) + found.group(1) + text[found.end() :]
@@ -66,7 +71,9 @@ def main(folder: Path) -> None:
     for name, text in texts.items():
         assert name == "original" or text != kernel.ptx, name
         (folder / f"{name}.ptx").write_text(text)
-        (folder / f"{name}.json").write_text(json.dumps({**contract, "ptx": f"{name}.ptx"}, indent=1))
+        (folder / f"{name}.json").write_text(
+            json.dumps({**contract, "ptx": f"{name}.ptx"}, indent=1)
+        )
     print(f"{len(texts)} packages in {folder}")
 
 

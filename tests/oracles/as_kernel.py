@@ -7,9 +7,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-
 from oracles.as_stage import COLUMNS, ROWS, as_stage
 from oracles.roles import Program
+
 from tkc.driver import run
 from tkc.job import Job
 from tkc.kernel import Kernel

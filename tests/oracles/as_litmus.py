@@ -1,8 +1,8 @@
 """Asks oracle A about a straight-line role program: the same text, as a litmus test in which versions are values.
 
 Two operations of the program touch one buffer of interest. A write stores 1 if it is the earlier one and 2 if it is the
-later; the question is whether the later one always has its way. As in oracle B a warp is two threads; where both of them
-write, each writes its own half, as the lanes of a warp write their own rows.
+later; the question is whether the later one always has its way. As in oracle B a warp is two threads; where both of
+them write, each writes its own half, as the lanes of a warp write their own rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Says a role program in the stage dialect, so that the compiler's own analysis can be asked about it.
 
-Every counter becomes what `lower-pipes` makes of it: a slot and a phase for each depth of ring that it runs over, carried
-round the loops. Trip counts are sizes of an argument, unknown to the analysis. What the stage level cannot say is refused.
+Every counter becomes what `lower-pipes` makes of it: a slot and a phase for each depth of ring that it runs over,
+carried round the loops. Trip counts are sizes of an argument, unknown to the analysis. What the stage level cannot say
+is refused.
 """
 
 from __future__ import annotations
@@ -87,11 +88,14 @@ class _Said:
             )
         for m in self.program.barriers.values():
             self.values[m.name] = self.value(
-                s.BarriersOp, (), BarriersType(), sym_name=StringAttr(m.name), depth=number(m.depth), count=number(m.count),
+                s.BarriersOp, (), BarriersType(), sym_name=StringAttr(m.name), depth=number(m.depth),
+                count=number(m.count),
             )  # fmt: skip
         first = 0
         places: dict[str, int] = {}
-        for role in sorted(self.program.roles, key=lambda r: -r.warps):  # warpgroups begin at multiples of 4
+        for role in sorted(
+            self.program.roles, key=lambda r: -r.warps
+        ):  # warpgroups begin at multiples of 4
             places[role.name] = first
             first += role.warps
         for role in self.program.roles:
@@ -143,7 +147,8 @@ class _Said:
         result: Attribute,
         **properties: Attribute,
     ) -> SSAValue:
-        return self.emit.add(construct(kind, operands, (result,), dict(properties))).results[0]  # type: ignore[type-var]
+        made = self.emit.add(construct(kind, operands, (result,), dict(properties)))  # type: ignore[type-var]
+        return made.results[0]
 
     def act(
         self, op: Op, kind: type[Operation], operands: tuple[SSAValue, ...] = (), results: tuple[Attribute, ...] = (),
@@ -155,7 +160,7 @@ class _Said:
         made = self.emit.add(construct(kind, operands, results, dict(properties)))  # type: ignore[type-var]
         self.sites[made] = op.site
 
-    # Roles, loops, conditions: `state` is what a role carries, by name -------------------------------------------------
+    # Roles, loops, conditions: `state` is what a role carries, by name -----------------------------------------------
 
     def role(self, role: Role, first: int) -> None:
         body = Block()
@@ -248,7 +253,7 @@ class _Said:
         phase = state[f"{e.index}.phase.{depth_of(self.program, e)}"]
         return self.emit.arith("xor", phase, self.emit.const(1)) if lag else phase
 
-    # Operations ----------------------------------------------------------------------------------------------------------
+    # Operations ------------------------------------------------------------------------------------------------------
 
     def op(self, role: Role, op: Op, state: State, following: Statement | None) -> None:
         if op.words & {"cluster", "gpu"}:

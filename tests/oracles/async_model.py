@@ -18,14 +18,15 @@ from oracles.unroll import Access, Arrival, Run, Stuck, Thread, Waited, Word, un
 PROFILES = {"strict": STRICT, "home": HOME, "implicit": HOME | {"A6", "A7"}, "practice": PRACTICE}
 
 PIPELINED = {("mma", "mma", True), ("cp", "mma", True), ("cp", "mma", False)}
-"""tcgen05 operations of one thread that stay in order (9.7.18.6.2): first, then, and whether the first one's access writes."""
+"""tcgen05 operations of one thread that stay in order (9.7.18.6.2): first, then, and whether the first one's access
+writes."""
 
 
 @dataclass(frozen=True, order=True)
 class Finding:
     """`kind`: unordered, proxy (ordered, but for the proxies), deadlock, phase (arrivals of two phases can mix), lap
-    (a wait can miss its phase, or pass on an older one), overrun (more arrivals than the count), unfinished (a phase that
-    lacks arrivals or copies at the end)."""
+    (a wait can miss its phase, or pass on an older one), overrun (more arrivals than the count), unfinished (a
+    phase that lacks arrivals or copies at the end)."""
 
     kind: str
     sites: tuple[int, ...]
@@ -91,7 +92,7 @@ class Graph:
             reach[e] = row
         return reach
 
-    # Synchronisation through mbarriers (8.8, 8.9.4, 9.7.15.16) -----------------------------------------------------------
+    # Synchronisation through mbarriers (8.8, 8.9.4, 9.7.15.16) -------------------------------------------------------
 
     def word(self, w: Waited) -> Word:
         return self.run.words[w.cell.name, w.cell.slot]
@@ -148,7 +149,7 @@ class Graph:
         side = [f for f in mine if (f[0] > at if later else f[0] < at)]
         return [min(side) if later else max(side)] if side else []
 
-    # Proxies (8.9.5, ISCA'22, E1–E4) -------------------------------------------------------------------------------------
+    # Proxies (8.9.5, ISCA'22, E1–E4) ---------------------------------------------------------------------------------
 
     def place(self, a: Access) -> int:
         """The CTA that performs an access."""
@@ -249,7 +250,7 @@ class Graph:
     def joined(self, starts: list[int], ends: list[int]) -> bool:
         return any(self.time_before(a, b) for a in starts for b in ends)
 
-    # Verdicts --------------------------------------------------------------------------------------------------------------
+    # Verdicts --------------------------------------------------------------------------------------------------------
 
     def findings(self) -> Iterator[Finding]:
         yield from self.protocol()
@@ -262,7 +263,8 @@ class Graph:
 
     @staticmethod
     def conflict(x: Access, y: Access) -> bool:
-        """Whether two accesses of an entry touch the same bytes: the threads of a role share out what all of them access."""
+        """Whether two accesses of an entry touch the same bytes: the threads of a role share out what all of them
+        access."""
         if x.instance == y.instance or not (x.write or y.write):
             return False
         shared_out = (

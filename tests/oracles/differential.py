@@ -21,7 +21,8 @@ NOT_ASKED = {"TK324", "TK311"}
 
 @dataclass(frozen=True)
 class Difference:
-    """`kind`: unsound (only the oracle finds something), false (only the analysis), pairs (both do, but not the same)."""
+    """`kind`: unsound (only the oracle finds something), false (only the analysis), pairs (both do, but not the
+    same)."""
 
     kind: str
     pairs: frozenset[tuple[int, ...]]
@@ -37,7 +38,8 @@ class Difference:
 def compare(program: Program, target: str, profile: str, brief: bool = False) -> Difference | None:
     """How the two differ; None where they agree.
 
-    Where either says that the barriers' protocol is broken, what is ordered depends on the run, and pairs are not compared.
+    Where either says that the barriers' protocol is broken, what is ordered depends on the run, and pairs are not
+    compared.
     """
     oracle = judge(program, profile, trips(program, brief))
     module, sites = as_stage(program, target)
@@ -70,7 +72,8 @@ def told(pairs: set[tuple[int, ...]], names: dict[int, str]) -> set[tuple[int, .
 
 
 def uniform(program: Program) -> bool:
-    """Whether the analysis claims to be exact: no conditions, and loops that turn any number of times, but all as often."""
+    """Whether the analysis claims to be exact: no conditions, and loops that turn any number of times, but all as
+    often."""
     return not any(
         isinstance(s, If) or (isinstance(s, For) and not s.trips.isidentifier())
         for role in program.roles

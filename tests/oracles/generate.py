@@ -1,4 +1,5 @@
-"""Random role programs: pipelines as people write them, with up to three roles and two rings, and up to two faults in them."""
+"""Random role programs: pipelines as people write them, with up to three roles and two rings, and up to two faults
+in them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def generate(seed: int, faults: int | None = None) -> tuple[Program, str]:
 
 
 def trips(program: Program, brief: bool = False) -> list[dict[str, int]]:
-    """Trip counts to try: round the depths of the rings, and far enough to come round twice (S1: of nests, depth + 2 tiles).
+    """Trip counts to try: round the depths of the rings, and far enough to come round twice (S1: of nests, depth +
+    2 tiles).
 
     `brief`: only none, one ring's depth, and twice round.
     """
@@ -44,7 +46,7 @@ def trips(program: Program, brief: bool = False) -> list[dict[str, int]]:
     return [{symbol: n} for symbol in symbols for n in counts] or [{}]
 
 
-# Correct programs ------------------------------------------------------------------------------------------------------
+# Correct programs ----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -248,7 +250,7 @@ def epilogue(t: Text) -> None:
     t.add("use", 0, "bulk_wait 0")
 
 
-# Faults ------------------------------------------------------------------------------------------------------------------
+# Faults --------------------------------------------------------------------------------------------------------------
 
 
 def lists(program: Program) -> list[tuple[Role, list[Statement]]]:

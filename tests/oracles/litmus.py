@@ -1,8 +1,8 @@
 """Litmus programs of oracle A: a text form of one line a test, and the traces that one thread may have.
 
-A test is a row of `litmus.tsv`: memory, threads, question, expectation. Memory: `x=0` a location, `x=0@1` one that CTA 1
-owns, `b=0!` an mbarrier word, `y~x` another address of x (an alias), `s^x` the same address by another name. A thread is
-`GPU.CTA: instruction; instruction; …`, threads are joined by `|`.
+A test is a row of `litmus.tsv`: memory, threads, question, expectation. Memory: `x=0` a location, `x=0@1` one that
+CTA 1 owns, `b=0!` an mbarrier word, `y~x` another address of x (an alias), `s^x` the same address by another name.
+A thread is `GPU.CTA: instruction; instruction; …`, threads are joined by `|`.
 """
 
 from __future__ import annotations

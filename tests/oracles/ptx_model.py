@@ -1,7 +1,7 @@
 """Oracle A: the executions that the PTX memory model allows (PTX ISA 9.4, chapter 8), with proxies.
 
-Candidate executions are enumerated (reads-from, the order of fence.sc, coherence) and kept where the axioms of 8.10 hold.
-Nothing is shared with `tkc`. README.md says which section each relation comes from and what is not modelled.
+Candidate executions are enumerated (reads-from, the order of fence.sc, coherence) and kept where the axioms of 8.10
+hold. Nothing is shared with `tkc`. README.md says which section each relation comes from and what is not modelled.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def only_registers(test: Test) -> bool:
 def executions(
     test: Test, assumptions: frozenset[str], wanted: bool | None = None
 ) -> Iterator[Execution]:
-    """Every allowed execution; with `wanted`, only those where the question's condition has this value (known early)."""
+    """Every allowed execution; with `wanted`, only those where the question's condition has this value (known
+    early)."""
     domain = domains(test)
     traces = [list(Walk(test, n, domain).traces()) for n in range(len(test.threads))]
     for choice in itertools.product(*traces):
@@ -253,7 +254,7 @@ class Ordered:
         reads = sum(1 << r for r in self.c.reads)
         return [row & reads if self.c.events[i].kind == "W" else 0 for i, row in enumerate(through)]
 
-    # Synchronisation (8.9.4) and base causality (8.9.5) ----------------------------------------------------------------
+    # Synchronisation (8.9.4) and base causality (8.9.5) --------------------------------------------------------------
 
     def releases(self) -> dict[int, list[int]]:
         """Write of a release pattern (8.8) -> the first operations of its patterns."""
@@ -331,7 +332,7 @@ class Ordered:
                         r[i] |= 1 << j
         return r
 
-    # Proxies (8.9.5; ISCA'22 for all but alias; A1, A5, A6, A7 for async) ------------------------------------------------
+    # Proxies (8.9.5; ISCA'22 for all but alias; A1, A5, A6, A7 for async) --------------------------------------------
 
     def causality(self) -> Relation:
         c = self.c

@@ -3,16 +3,17 @@
     buffer a shared 2            name, home (shared, tensor, global), depth; @1: that CTA's
     barrier full 2 1             name, depth, arrivals of a phase; @1 as above
     role load 1                  name, warps; @1: of CTA 1
-      for K                      a name is a trip count that every role shares, a number is itself; `t%3+1`: by counter t
+      for K                      a name is a trip count that every role shares, a number itself; `t%3+1`: by counter t
         wait empty[i] lag        the phase before the i-th: free at first
         expect full[i] 1         one arrival, and so many copies to come
         tma a[i] full[i]
         step i                   the role's counter i goes on by one; entry = i mod depth, phase = i div depth
       if i 2 0                   where i mod 2 is 0; `else` may follow
 
-`[i]` is a counter, `[0]` an entry (phase 0). OPERATIONS says which operations exist and who does them: every thread of the
-role (`all`), lane 0 of each warp (`lane`) or thread 0 (`one`); a word at the end says otherwise. Arrivals are counted as in
-PTX, so `arrive` by all of a warp is 32. `sync 0` is of the role, other numbers are of every role that has them.
+`[i]` is a counter, `[0]` an entry (phase 0). OPERATIONS says which operations exist and who does them: every thread of
+the role (`all`), lane 0 of each warp (`lane`) or thread 0 (`one`); a word at the end says otherwise. Arrivals are
+counted as in PTX, so `arrive` by all of a warp is 32. `sync 0` is of the role, other numbers are of every role that has
+them.
 """
 
 from __future__ import annotations
@@ -240,7 +241,7 @@ def printed(body: list[Statement], indent: str) -> list[str]:
     return lines
 
 
-# Reading ---------------------------------------------------------------------------------------------------------------
+# Reading -------------------------------------------------------------------------------------------------------------
 
 
 def parse(text: str) -> Program:

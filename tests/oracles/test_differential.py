@@ -28,11 +28,14 @@ def profile_of(seed: int) -> str:
 
 
 def serious(program: Program, difference: Difference) -> bool:
-    """An analysis may be careful where it does not claim to be exact; it may never find nothing where there is something."""
+    """An analysis may be careful where it does not claim to be exact; it may never find nothing where there is
+    something."""
     return difference.kind == "unsound" or uniform(program)
 
 
-def asked(seeds: Iterable[int], brief: bool) -> Iterator[tuple[int, Program, str, Difference | None]]:
+def asked(
+    seeds: Iterable[int], brief: bool
+) -> Iterator[tuple[int, Program, str, Difference | None]]:
     for seed in seeds:
         program, target = generate(seed)
         try:
@@ -53,7 +56,9 @@ def described(seed: int, program: Program, target: str, difference: Difference) 
         return found is not None and found.kind == difference.kind and serious(smaller, found)
 
     least = reduce(program, shows) if shows(program) else program
-    return f"seed {seed}, {profile}, {target}\n{least}{compare(least, target, profile) or difference}"
+    return (
+        f"seed {seed}, {profile}, {target}\n{least}{compare(least, target, profile) or difference}"
+    )
 
 
 def test_agrees_on_2000_programs() -> None:

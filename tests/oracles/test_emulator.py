@@ -1,4 +1,5 @@
-"""The emulator as third judge: random role programs go through the compiler's own passes, and run under random schedules."""
+"""The emulator as third judge: random role programs go through the compiler's own passes, and run under random
+schedules."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def ask(seeds: Iterator[int], schedules: int, until: float, programs: int) -> Co
             codes = runs(program, target, seeds, schedules)
         except NotInStage:
             continue
-        assert wrong or not codes, f"seed {seed}: the oracle finds nothing, the emulator {codes}\n{program}"
+        assert wrong or not codes, (
+            f"seed {seed}: the oracle finds nothing, the emulator {codes}\n{program}"
+        )
         said[("shown" if codes else "not shown") if wrong else "right"] += 1
     return said
 

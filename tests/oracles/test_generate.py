@@ -16,8 +16,13 @@ from oracles.generate import generate, trips
 from oracles.ptx_model import executions, holds
 from oracles.roles import Program
 
-NEEDS_PRACTICE = {("mma", "st"), ("st", "store")}
-"""What `strict` rejects: generic writes over what a product or a store has read rest on A6 and A7."""
+NEEDS_PRACTICE = {
+    ("proxy", ("mma", "st")),
+    ("proxy", ("st", "store")),
+    ("unordered", ("mma", "tld")),
+}
+"""What `strict` rejects: generic writes over what a product or a store has read rest on A6 and A7, and lanes of a warp
+that join after they have read tensor memory on A13."""
 
 
 def names(program: Program, finding: Finding) -> tuple[str, ...]:
@@ -32,8 +37,7 @@ def test_without_faults_they_are_right() -> None:
             continue  # guarded by a ring of another loop: mostly wrong
         assert not judge(program, "practice", trips(program, brief=True)), f"seed {seed}\n{program}"
         for f in judge(program, "strict", trips(program, brief=True)):
-            assert f.kind == "proxy"
-            assert names(program, f) in NEEDS_PRACTICE, f"seed {seed}\n{program}"
+            assert (f.kind, names(program, f)) in NEEDS_PRACTICE, f"seed {seed}\n{program}"
 
 
 def test_faults_are_of_every_kind() -> None:

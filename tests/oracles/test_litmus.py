@@ -11,9 +11,9 @@ from oracles.relations import union
 ROWS = list(litmus.rows((Path(__file__).parent / "litmus.tsv").read_text(encoding="utf-8")))
 
 DISAGREEMENTS = {
-    "Release_acquire_pattern": "PTX 8.8: a release operation followed by a strong write of the same location is a release "
-    "pattern, and a strong read followed by an acquire fence an acquire pattern, so the two synchronise. The published "
-    "Alloy model asks that a fence have a proxy, which fences do not, so fences there never synchronise.",
+    "Release_acquire_pattern": "PTX 8.8: a release operation followed by a strong write of the same location is a "
+    "release pattern, and a strong read followed by an acquire fence an acquire pattern, so the two synchronise. The "
+    "published Alloy model asks that a fence have a proxy, which fences do not, so fences there never synchronise.",
 }
 """Rows whose published verdict is not PTX's, and why."""
 
@@ -37,7 +37,7 @@ def test_sizes() -> None:
 def test_a_model_that_forgets_a_part_is_told_apart(
     forget: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tests can fail: without proxies, without atomics in observation, fence order or barriers, many verdicts change."""
+    """The tests can fail: without proxies, observation through atomics, fence order or barriers verdicts change."""
     none = {
         "preserved": lambda self, x, reach, same: reach[x],
         "observe": lambda self, step: [0] * self.n,
@@ -57,9 +57,9 @@ def test_a_model_that_forgets_a_part_is_told_apart(
 
 
 ASYNCHRONOUS = [
-    # A second copy into a slot whose first value was read: A5 orders the copies. The read between them orders nothing in the
-    # letter of 8.10, although it takes the first value and is before the second copy: nothing says that the copies are
-    # related in coherence order, and so a later read may see either.
+    # A second copy into a slot whose first value was read: A5 orders the copies. The read between them orders nothing
+    # in the letter of 8.10, although it takes the first value and is before the second copy: nothing says that the
+    # copies are related in coherence order, and so a later read may see either.
     ("copies", "x=0@0 e=0@0! f=0@0! g=0@0!",
      "0.0: tma.st x 1 f; ld.acquire.cta w e; need w == 1; tma.st x 2 g; ld.acquire.cta w g; need w == 1; ld.weak r x"
      "|0.0: ld.acquire.cta w f; need w == 1; mma.ld r x; commit e",

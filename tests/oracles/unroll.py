@@ -1,9 +1,9 @@
 """Runs a small instance of a role program to the end and writes down what happened, as a graph of events.
 
-Every loop is unrolled. A warp is two threads: lane 0, and one that stands for the other 31. Asynchronous operations are an
-issue in program order, accesses of their own, and a completion. Events are numbered in the order of one run, so that every
-edge goes from a lower number to a higher one. Whether other runs pair arrivals and waits the same way is asked afterwards
-(`protocol`): then the graph is that of every run.
+Every loop is unrolled. A warp is two threads: lane 0, and one that stands for the other 31. Asynchronous operations
+are an issue in program order, accesses of their own, and a completion. Events are numbered in the order of one run,
+so that every edge goes from a lower number to a higher one. Whether other runs pair arrivals and waits the same way
+is asked afterwards (`protocol`): then the graph is that of every run.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Cell(NamedTuple):
 class Access:
     """What an operation does to one entry. `issue`: the event of the thread that starts it (itself where synchronous).
 
-    `done`: events at which it is known to be complete, with the assumption that the implicit fence there rests on ("" where
-    there is none, "E3" where PTX states it) and the assumption that the completion itself rests on.
+    `done`: events at which it is known to be complete, with the assumption that the implicit fence there rests on
+    ("" where there is none, "E3" where PTX states it) and the assumption that the completion itself rests on.
     """
 
     event: int
@@ -119,8 +119,8 @@ class Stuck(Exception):
 
 @dataclass
 class Run:
-    """The graph: `after[e]` lists (event, class) with class po, done (completion), issue (ends a path), sync, warp, exec
-    (order in time only) or converge (the same, by a warp's convergence)."""
+    """The graph: `after[e]` lists (event, class) with class po, done (completion), issue (ends a path), sync, warp,
+    exec (order in time only) or converge (the same, by a warp's convergence)."""
 
     program: Program
     trips: Mapping[str, int]

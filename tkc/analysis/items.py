@@ -126,8 +126,7 @@ def same(
         return _carried_alike(_carried(a), _carried(b), counters, taken)
     if isinstance(x, s.IfOp) and isinstance(y, s.IfOp):
         return same(x.condition, y.condition, counters, taken) and all(
-            same(i, j, counters, taken)
-            for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
+            same(i, j, counters, taken) for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
         )
     return (
         isinstance(x, ConstOp | ArithOp)

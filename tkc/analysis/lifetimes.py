@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tkc.analysis.happens_before.automaton import PENDING
+from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.verdicts import Judge, Place, places
 from tkc.ir.isa.memory import Done, Space
@@ -48,6 +49,13 @@ def _over(judge: Judge, place: Place) -> bool:
     Roles of a ring handle the same items, so that the one that awaits an item ends after it.
     """
     reach = judge.reach(place)
+    while not _ends(judge, place, reach):
+        if not reach.advance():
+            return False
+    return True
+
+
+def _ends(judge: Judge, place: Place, reach: Reach) -> bool:
     own = place.node.path
     return any(
         state.name not in PENDING

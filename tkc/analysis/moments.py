@@ -21,15 +21,19 @@ def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
     """
     key = (node, any_thread)
     if key not in graph.moments:
-        event = node.event
-        assert event is not None
-        threads = (
-            Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+        source = _moment(node, any_thread)
+        graph.moments[key] = Reach(
+            graph, source, node, any_site=any_thread, moment=True, most=graph.limit
         )
-        access = Access(Space.BARRIER, "moment", True)
-        source = Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
-        graph.moments[key] = Reach(graph, source, node, any_site=any_thread, moment=True).run()
     return graph.moments[key]
+
+
+def _moment(node: Node, any_thread: bool) -> Source:
+    event = node.event
+    assert event is not None
+    threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+    access = Access(Space.BARRIER, "moment", True)
+    return Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
 
 
 def _by_warps(node: Node) -> Threads:
@@ -53,7 +57,10 @@ def deadlocks(graph: Graph) -> list[Finding]:
         for wait in ring.waits:
             if wait.node in seen or wait.clock is graph.kernel or wait.node.role.copy:
                 continue
-            reach = after(graph, wait.node, any_thread=True)
+            source = _moment(wait.node, True)
+            reach = Reach(
+                graph, source, wait.node, any_site=True, moment=True, most=graph.back
+            ).run()
             labels = [
                 x for kept in reach.labels.get(wait.node, {}).values() for x in kept
                 if bound(x.position, wait.clock, wait.clock in wait.node.path) <= 0

@@ -310,6 +310,12 @@ class RingProtocol:
         if wait.clock is self.graph.kernel or (site.offset - wait.offset - depth) % site.rate:
             return False
         reach = after(self.graph, wait.node, any_thread=True)
+        while not self._later(reach, site, wait, depth):
+            if not reach.advance():
+                return False
+        return True
+
+    def _later(self, reach: Reach, site: Site, wait: Site, depth: int) -> bool:
         return any(
             bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset
             <= wait.offset + depth
@@ -344,6 +350,12 @@ class RingProtocol:
     def _awaited(self, wait: Site, depth: int) -> bool:
         """Whether some arrival that the next round of the slot needs comes after the wait."""
         reach = after(self.graph, wait.node)
+        while not self._told(wait, depth, reach):
+            if not reach.advance():
+                return False
+        return True
+
+    def _told(self, wait: Site, depth: int, reach: Reach) -> bool:
         for sites in self.ring.arrivals.values():
             for site in sites:
                 if not site.every or (site.offset - wait.offset - depth) % site.rate:

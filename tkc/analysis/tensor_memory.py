@@ -21,10 +21,8 @@ def row_blocks(type: BufferType) -> int:
 
 
 def columns_of(type: BufferType) -> int:
-    """32-bit columns of one slot, each of which holds one value, narrow ones too; row blocks lie one after another.
-
-    Scales lie as `isa.layouts.scale_column` says.
-    """
+    """32-bit columns of one slot, each of which holds one value, narrow ones too; row blocks lie one after another, and
+    scales as `isa.layouts.scale_column` says."""
     if type.holds_scales:
         rows, scales = type.shape
         return scale_column(0, scales, rows)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import Exit
 
-from tkc.commands.options import Session, compile_options, session
+from tkc.commands.options import Session, compile_options, model_option, session
 from tkc.commands.report import Reporter
 from tkc.diagnostics import Diagnostic, TkcError
 from tkc.driver import run
 from tkc.dump import Watcher
-from tkc.job import MODELS, Compiled, Job, Step
+from tkc.job import Compiled, Job, Step
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -36,13 +36,7 @@ if TYPE_CHECKING:
     help="With --verify-diagnostics: take each piece between `# -----` lines by itself.",
 )
 @compile_options
-@click.option(
-    "--model",
-    type=click.Choice(MODELS),
-    default="practice",
-    show_default=True,
-    help="What proofs of order may rest on: what shipped kernels rely on, or documents only.",
-)
+@model_option
 @click.option("--fix", is_flag=True, help="Write missing proxy fences into the source.")
 @click.option(
     "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
@@ -76,7 +70,7 @@ def command(
         raise click.UsageError("--split-input-file takes --verify-diagnostics")
     with reporter.failing():
         if verify_diagnostics:
-            verify(session(source, reporter=reporter, **options).job, split_input_file, model)
+            verify(session(source, reporter=reporter, model=model, **options).job, split_input_file, model)
             return
         made, order, compiled = ordered(source, reporter, model, options)
         if fix and order.found:
@@ -97,7 +91,7 @@ def ordered(
     source: str, reporter: Reporter, model: str, options: Mapping[str, Any]
 ) -> tuple[Session, Order, Compiled]:
     """Compiles, looking at the order of accesses on the way."""
-    made = session(source, reporter=reporter, **options)
+    made = session(source, reporter=reporter, model=model, **options)
     order = Order(model)
     made.observers.append(order)
     with order.beside_errors():

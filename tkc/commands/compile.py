@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tkc.commands.options import Session, compile_options, once, session
+from tkc.commands.options import Session, compile_options, model_option, once, session
 from tkc.commands.report import Reporter
 from tkc.driver import to_module
 from tkc.job import Compiled
@@ -53,6 +53,7 @@ STDOUT = "-"
 @click.option(
     "--print-pipeline", is_flag=True, help="Print the passes as tkc-opt -p takes them, and stop."
 )
+@model_option
 @compile_options
 def command(
     source: str,
@@ -108,12 +109,14 @@ def _kind(output: str | None, emit: str | None) -> str:
 
 def _print_pipeline(options: dict[str, Any]) -> None:
     from tkc.driver import passes_of, pipeline_text
-    from tkc.job import DEFAULT_TARGET, Job
+    from tkc.job import DEFAULT_TARGET, FENCES, Job
 
     job = Job(
         "",
         "",
         options["target"] or DEFAULT_TARGET,
+        fences=options["fences"] or FENCES[0],
+        model=options["model"],
         passes=options["passes"],
         without=options["without"],
     )

@@ -18,7 +18,7 @@ from tkc import cache
 from tkc.commands.report import ALL, FORMATS, Reporter, remark_codes
 from tkc.diagnostics import REMARKS
 from tkc.driver import passes_of, read_source, run
-from tkc.job import DEFAULT_TARGET, Compiled, Job, Observer, no_such
+from tkc.job import DEFAULT_TARGET, FENCES, MODELS, Compiled, Job, Observer, no_such
 from tkc.passes import OPTIONAL
 
 if TYPE_CHECKING:
@@ -193,6 +193,13 @@ _OPTIONS = (
         for name in OPTIONAL
     ),
     click.option(
+        "--fences",
+        multiple=True,
+        callback=once,
+        type=click.Choice(FENCES),
+        help=f"Which fences to keep: those that are needed, all, or those and the program's own [{FENCES[0]}]",
+    ),
+    click.option(
         "--dump",
         multiple=True,
         callback=once,
@@ -235,6 +242,17 @@ _OPTIONS = (
 )
 
 
+def model_option(function: F) -> F:
+    """`--model`, of commands that prove something."""
+    return click.option(
+        "--model",
+        type=click.Choice(MODELS),
+        default=MODELS[0],
+        show_default=True,
+        help="What proofs of order may rest on: what shipped kernels rely on, or documents only.",
+    )(function)
+
+
 def compile_options(function: F) -> F:
     """Gives a command every option of a compilation; `session` takes them as keyword arguments."""
     for option in reversed(_OPTIONS):
@@ -260,7 +278,9 @@ def session(
     search: tuple[str, ...],
     without: tuple[str, ...],
     no_cache: bool,
+    fences: str | None,
     reporter: Reporter,
+    model: str = MODELS[0],
 ) -> Session:
     """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
     chosen = parse_params(params)
@@ -274,6 +294,8 @@ def session(
         target or DEFAULT_TARGET,
         kernel,
         chosen,
+        fences or FENCES[0],
+        model,
         passes=passes,
         verify_each=verify_each,
         search=search,

@@ -19,7 +19,7 @@ SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "gl": 3, "sys": 4}
 
 
 class Part:
-    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what fences released."""
+    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what a fence did."""
 
     __slots__ = ("clock", "mask", "ready", "seen")
 

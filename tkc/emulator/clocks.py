@@ -14,11 +14,14 @@ import numpy as np
 from tkc.emulator.lanes import LANES, Vec
 
 RUN, ORDER, TENSOR, BEFORE, LATER, GLOBAL, HALF, MAP_HALF, MAP, SHARED = range(10)
-"""The rows. RUN: it had to run before me, whatever memory says. ORDER: base causality (PTX 8.9.5). TENSOR: the same for
-tensor memory, which a barrier alone does not order. BEFORE: before a tcgen05.fence::before_thread_sync on the way.
-LATER: only async accesses may rely on it (A5). GLOBAL: a proxy fence for global memory lay on the way. HALF: the
-release half of a one-way proxy fence. MAP_HALF, MAP: halves of the tensormap fence. From SHARED on, a row for each CTA: a proxy
-fence of that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster."""
+"""The rows.
+
+RUN: it had to run before me, whatever memory says. ORDER: base causality (PTX 8.9.5). TENSOR: the same for tensor
+memory, which a barrier alone does not order. BEFORE: before a tcgen05.fence::before_thread_sync on the way. LATER: only
+async accesses may rely on it (A5). GLOBAL: a proxy fence for global memory lay on the way. HALF: the release half of a
+one-way proxy fence. MAP_HALF, MAP: halves of the tensormap fence. From SHARED on, a row for each CTA: a proxy fence of
+that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
+"""
 
 PENDING = 1 << 60
 """The time of what nobody can know yet."""

@@ -45,9 +45,7 @@ class Words(Completions):
             self._order[id(ins)] = found
         return found
 
-    def see(
-        self, w: Warp, region: Region, offsets: Vec, where: Vec | None, acquires: bool
-    ) -> None:
+    def see(self, w: Warp, region: Region, offsets: Vec, where: Vec | None, acquires: bool) -> None:
         lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]
         masks: dict[int, int] = {}
         for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=False):

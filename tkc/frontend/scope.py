@@ -146,7 +146,6 @@ class Scope:
         self.coming: dict[str, Span] = {}
         self.functions: Mapping[str, Any] = {}
         self.calls: list[str] = []
-        self.clustered = False
         self.conditional = 0
         self.inside = False
         self.ctas = 1

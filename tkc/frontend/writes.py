@@ -68,19 +68,16 @@ class Writes:
             self.values.fail(
                 "TK106", f"`{priority}` is about a tensor: a copy from or to one takes it", s.span
             )
-        if isinstance(target, Tile) and scaling.holds_scales(target):
-            self._writes(s, target)
-            return scaling.copy(self.values, target, source, s.span)
         made = self._copied(s, target, source)
         if isinstance(made, P.Move):
-            return made._replace(multicast=shared and self.scope.clustered, hint=priority)
+            return made._replace(multicast=shared and self.scope.ctas > 1, hint=priority)
         return made
 
     def _hint(self, e: S.Expression) -> str:
         """A word after a copy: `multicast`, or a priority in the L2 cache."""
         word = e.text if isinstance(e, S.Name) else ""
         if word == "multicast" and self.scope.multicast is not None:
-            self.scope.clustered = self.scope.multicast(e.span)
+            self.scope.multicast(e.span)
         elif word not in HINTS:
             known = ("multicast", *HINTS)
             near = nearest(word, known) if word else None
@@ -90,7 +87,10 @@ class Writes:
             )
         return word
 
-    def _copied(self, s: S.Copy, target: Any, source: Any) -> P.Statement:
+    def _copied(self, s: S.Copy, target: Any, source: Any) -> Any:
+        if isinstance(target, Tile) and scaling.holds_scales(target):
+            self._writes(s, target)
+            return scaling.copy(self.values, target, source, s.span)
         if isinstance(target, Tile):
             return self._fill(s, target, source)
         if isinstance(target, Place):

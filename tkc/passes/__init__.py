@@ -29,6 +29,7 @@ _ORDER = (
     "lower-schedules",
     "lower-pipes",
     "insert-fences",
+    "eliminate-fences",
     "elect-single-thread",
     "assign-shared",
     "assign-tensor-memory",
@@ -57,6 +58,18 @@ OPTIONAL = tuple(name for name in _ORDER if name not in REQUIRED)
 """Passes that `--no-PASS` leaves out."""
 
 
-def pipeline(target: str) -> str:
-    """The whole way from the tile level to named PTX, in xDSL's pipeline syntax."""
-    return ",".join((f"set-target{{arch={target}}}", *_ORDER))
+ELIMINATE = "eliminate-fences"
+
+
+def pipeline(target: str, fences: str = "minimal", model: str = "practice") -> str:
+    """The whole way from the tile level to named PTX, in xDSL's pipeline syntax.
+
+    `fences`: `conservative` leaves all fences in place, `as-written` a program's own; `model`: what proofs may rest on.
+    """
+    options = [o for o in (f"fences={fences}", f"model={model}") if o not in _USUAL]
+    eliminate = ELIMINATE + (f"{{{' '.join(options)}}}" if options else "")
+    order = [eliminate if p == ELIMINATE else p for p in _ORDER if p != ELIMINATE or fences != "conservative"]
+    return ",".join((f"set-target{{arch={target}}}", *order))
+
+
+_USUAL = ("fences=minimal", "model=practice")

@@ -94,16 +94,13 @@ def _synchronises(op: Operation) -> bool:
     )
 
 
-def _meets(op: Operation, buffer: SSAValue) -> bool:
-    """Whether an operation synchronises, or the async proxy touches the buffer in it."""
-    return _synchronises(op) or _touches_async(op, buffer)
-
-
-def _touches_async(op: Operation, buffer: SSAValue) -> bool:
-    return any(
-        value is buffer and touch.proxy is Proxy.ASYNC
+def _async_buffers(op: Operation) -> frozenset[SSAValue]:
+    """The buffers that the async proxy touches in an operation, or in one inside it."""
+    return frozenset(
+        value
         for inner in op.walk()
         for value, touch in _touches(inner)
+        if touch.proxy is Proxy.ASYNC
     )
 
 
@@ -144,6 +141,12 @@ class RoleFences:
     crossing: set[SSAValue]
     tensor: bool
     made: dict[Key, Fence] = field(default_factory=dict[Key, Fence])
+    ours: set[Operation] = field(default_factory=set[Operation])
+    """Fences of this pass, which count for nothing where the next is placed."""
+    facts: dict[Operation, tuple[bool, frozenset[SSAValue]]] = field(
+        default_factory=dict[Operation, tuple[bool, frozenset[SSAValue]]]
+    )
+    """What `_meets` has found: it asks of the same operations for every access before them."""
 
     def run(self) -> None:
         for op in list(self.role.walk()):
@@ -171,7 +174,7 @@ class RoleFences:
         while True:
             there = self._beyond(here, after)
             while there is not None:
-                if _meets(there, buffer):
+                if self._meets(there, buffer):
                     return self._beside(there, after)
                 there = self._beyond(there, after)
             parent, block = here.parent_op(), here.parent_block()
@@ -188,15 +191,20 @@ class RoleFences:
 
     def _beyond(self, op: Operation, after: bool) -> Operation | None:
         """The next operation on that side that was there before this pass."""
-        ours = list(self.made.values())
         there = op.next_op if after else op.prev_op
-        while there is not None and there in ours:
+        while there is not None and there in self.ours:
             there = there.next_op if after else there.prev_op
         return there
 
     def _meets_in(self, block: Block, buffer: SSAValue) -> bool:
-        ours = list(self.made.values())
-        return any(_meets(op, buffer) for op in block.ops if op not in ours)
+        return any(self._meets(op, buffer) for op in block.ops if op not in self.ours)
+
+    def _meets(self, op: Operation, buffer: SSAValue) -> bool:
+        """Whether an operation synchronises, or the async proxy touches the buffer in it."""
+        if op not in self.facts:
+            self.facts[op] = _synchronises(op), _async_buffers(op)
+        synchronises, touched = self.facts[op]
+        return synchronises or buffer in touched
 
     def _beside(self, sync: Operation, after: bool) -> Place:
         block = sync.parent_block()
@@ -205,6 +213,7 @@ class RoleFences:
 
     def _add(self, fence: Fence, place: Place, kind: str, op: Operation, after: bool) -> None:
         self.made[place.key(kind, after)] = fence
+        self.ours.add(fence)
         fence.location = op.location
         if place.following is None:
             place.block.add_op(fence)

@@ -299,10 +299,11 @@ class RoleLowering:
         by: By,
         id: StringAttr,
     ) -> None:
+        signal = s.CommitOp if barriers is ring.full else s.ReleaseOp
         emit.add(
             s.MbarrierWaitOp.create(
                 operands=[barriers, slot, parity],
-                properties={"by": StringAttr(by.value), "id": id, **ring.scope},
+                properties={"by": StringAttr(by.value), "id": id, **ring.scope(signal)},
             )
         )
 
@@ -363,7 +364,7 @@ class RoleLowering:
                 )
             if "lane" in kinds:
                 emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
-                how = {"id": self._id(ring, what), **reach, **ring.scope}
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.LANE, how)
             if "one" in kinds:
                 emit.add(
@@ -376,7 +377,7 @@ class RoleLowering:
                     )
                 )
             if "one" in kinds or not kinds:
-                how = {"id": self._id(ring, what), **reach, **ring.scope}
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
 
     def _arrive(

@@ -314,3 +314,14 @@ def test_a_release_by_one_warp_rests_on_a12(warp_only: bool, strict: str, practi
 
 
 __all__ = ["LANE"]
+
+
+def test_a_copy_that_overwrites_its_own_slot_is_in_conflict_with_itself() -> None:
+    """Nothing but an outer loop holds the turns of a copy together, which orders none of them."""
+    k, j = counted("k"), counted("k")
+    k.body = loader(k, 1)[1:]
+    j.body = [wait("r.full", Index(j, 0), ONE)]
+    made = program(role("load", loop("tile", k), warps=1), role("math", loop("tile", j), warps=1), barriers=ring("r", 1))
+    del made.barriers["r.empty"]
+    found = [f for f in findings(made) if f.code == "TK301"]
+    assert [(f.first.name, f.second.name) for f in found] == [("tma", "tma")]

@@ -1,8 +1,8 @@
 """What the emulator says of mutants, against what the memory model says of them.
 
 `python tests/emulator/mutation/judge.py --state FILE` judges the whole corpus and goes on where it was stopped;
-`--minutes`, `--seed`, `--seeds`, `--only` bound and choose. A mutant is caught where a run under `lazy`, or under another
-schedule with one of the seeds, has an error; it is redundant where `redundant.py` says so, with a reason of the model.
+`--minutes`, `--seed`, `--seeds`, `--only` bound and choose. A mutant is caught where a run under `lazy`, or under
+another schedule with one of the seeds, has an error; it is redundant where `redundant.py` says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Chains between the proxies and their verdicts under both profiles: what a document supports, and what practice needs."""
+"""Chains between the proxies and their verdicts: what a document supports, and what practice needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ PUBLISH = "@first fence.mbarrier_init.release.cluster;"
 
 
 def tensor(name: str, body: str, strict: str, practice: str) -> Twin:
-    return Twin(name, body.replace("{filled}", FILLED), practice, "", block=128, target="sm_100a", strict=strict)
+    return Twin(
+        name,
+        body.replace("{filled}", FILLED),
+        practice,
+        "",
+        block=128,
+        target="sm_100a",
+        strict=strict,
+    )
 
 
 def commit(bar: str) -> str:
@@ -30,7 +38,8 @@ def pair(name: str, body: str, strict: str, practice: str) -> Twin:
     return Twin(name, f"{start} {body} {CLUSTER} ret;", practice, "", cluster=2, strict=strict)
 
 
-OVER = f"@!q bra N; @!first bra N; mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [farf], 1024; {TO_PEER} N:"
+EXPECT = "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [farf], 1024;"
+OVER = f"@!q bra N; @!first bra N; {EXPECT} {TO_PEER} N:"
 """CTA 0 copies into the tile of CTA 1."""
 
 CHAINS = (
@@ -61,26 +70,30 @@ CHAINS = (
     ),
     tensor(
         "products read, commit, wait, load overwrites",
-        f"{START} @!q bra N; {MMA} {commit('e')} {wait('e', 0)} {LOAD} N: {wait('f', 0)} {LD} {WLD} {OUT} {SYNC} {FREE}",
+        f"{START} @!q bra N; {MMA} {commit('e')} {wait('e', 0)} {LOAD} N: {wait('f', 0)} {LD} {WLD} {OUT} {SYNC}"
+        f" {FREE}",
         "",
         "",
     ),
     Twin(
         "threads read, arrive, load overwrites",
-        f"{HEAD}{init(e=64)} {READ} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {LOAD} {wait('f', 0)} E: ret;",
+        f"{HEAD}{init(e=64)} {READ} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {LOAD}"
+        f" {wait('f', 0)} E: ret;",
         "TK302",
         "",
         strict="TK302",
     ),
     Twin(
         "threads read, arrive, the producer fences, load overwrites",
-        f"{HEAD}{init(e=64)} {READ} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {FENCE} {LOAD} {wait('f', 0)} E: ret;",
+        f"{HEAD}{init(e=64)} {READ} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {FENCE}"
+        f" {LOAD} {wait('f', 0)} E: ret;",
         "",
         "",
     ),
     Twin(
         "store reads, wait_group.read, barrier, threads overwrite",
-        f"{HEAD}{WRITE} {FENCE} bar.sync 0; @!first bra N; {STORE} cp.async.bulk.wait_group.read 0; N: bar.sync 0; {WRITE}"
+        f"{HEAD}{WRITE} {FENCE} bar.sync 0; @!first bra N; {STORE} cp.async.bulk.wait_group.read 0; N: bar.sync 0;"
+        f" {WRITE}"
         f" @first {END} ret;",
         "",
         "",
@@ -101,14 +114,16 @@ CHAINS = (
     ),
     Twin(
         "load, arrival of who has seen it, load again",
-        f"{HEAD}{init()} setp.eq.u32 q, t, 32; @q bra C; @!first bra E; {LOAD} {wait('e', 0)} {LOAD} {wait('f', 1)} bra E;"
+        f"{HEAD}{init()} setp.eq.u32 q, t, 32; @q bra C; @!first bra E; {LOAD} {wait('e', 0)} {LOAD} {wait('f', 1)}"
+        f" bra E;"
         f" C: {wait('f', 0)} mbarrier.arrive.shared::cta.b64 _, [e]; E: ret;",
         "",
         "",
     ),
     pair(
         "CTA 1 writes and fences, cluster barrier, CTA 0 copies into it",
-        f"@q bra M; st.shared.u32 [mine], t; {FENCE} M: {CLUSTER} {OVER} @q bra X; {wait('f', 0, '.acquire.cluster')} X:",
+        f"@q bra M; st.shared.u32 [mine], t; {FENCE} M: {CLUSTER} {OVER} @q bra X;"
+        f" {wait('f', 0, '.acquire.cluster')} X:",
         "TK302",
         "",
     ),
@@ -120,13 +135,15 @@ CHAINS = (
     ),
     pair(
         "CTA 1 writes into CTA 0 and fences there, CTA 0 stores it through its engine",
-        f"@q bra M; mad.lo.u32 o, t, 16, far; st.shared::cluster.v4.u32 [o], {{t, t, t, t}}; {FENCE} M: {CLUSTER} @!q bra X; @!first bra X; {STORE} {END} X:",
+        f"@q bra M; mad.lo.u32 o, t, 16, far; st.shared::cluster.v4.u32 [o], {{t, t, t, t}}; {FENCE} M: {CLUSTER}"
+        f" @!q bra X; @!first bra X; {STORE} {END} X:",
         "TK302",
         "TK302",
     ),
     pair(
         "CTA 1 writes into CTA 0, whose issuer fences",
-        f"@q bra M; mad.lo.u32 o, t, 16, far; st.shared::cluster.v4.u32 [o], {{t, t, t, t}}; M: {CLUSTER} @!q bra X; @!first bra X; {FENCE} {STORE} {END} X:",
+        f"@q bra M; mad.lo.u32 o, t, 16, far; st.shared::cluster.v4.u32 [o], {{t, t, t, t}}; M: {CLUSTER} @!q bra"
+        f" X; @!first bra X; {FENCE} {STORE} {END} X:",
         "",
         "",
     ),
@@ -138,14 +155,16 @@ CHAINS = (
     ),
     pair(
         "generic data crosses CTAs on arrivals of CTA scope",
-        f"@q bra M; @!first bra M; st.shared::cluster.u32 [far], t; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [farf]; M:"
+        f"@q bra M; @!first bra M; st.shared::cluster.u32 [far], t;"
+        f" mbarrier.arrive.release.cluster.shared::cluster.b64 _, [farf]; M:"
         f" @!q bra X; {wait('f', 0)} ld.shared.u32 %r1, [at]; X:",
         "TK301",
         "TK301",
     ),
     pair(
         "generic data crosses CTAs on arrivals of cluster scope",
-        f"@q bra M; @!first bra M; st.shared::cluster.u32 [far], t; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [farf]; M:"
+        f"@q bra M; @!first bra M; st.shared::cluster.u32 [far], t;"
+        f" mbarrier.arrive.release.cluster.shared::cluster.b64 _, [farf]; M:"
         f" @!q bra X; {wait('f', 0, '.acquire.cluster')} ld.shared.u32 %r1, [at]; X:",
         "",
         "",

@@ -20,14 +20,21 @@ ARRIVE = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [farf];"
 
 def pair(name: str, body: str, code: str, at: str, **forms: dict[str, str]) -> Twin:
     return Twin(
-        name, f"{HEAD}{RANK}{FAR}{body}", code, at, forms.get("bad", {}), forms.get("good", {}), cluster=2
+        name,
+        f"{HEAD}{RANK}{FAR}{body}",
+        code,
+        at,
+        forms.get("bad", {}),
+        forms.get("good", {}),
+        cluster=2,
     )
 
 
 TWINS = (
     pair(
         "MBR-1 an mbarrier is not published to the cluster",
-        f"@first mbarrier.init.shared::cta.b64 [f], 1; {{fence}} {RELAXED} @first {ARRIVE} {wait('f', 0)} {CLUSTER} ret;",
+        f"@first mbarrier.init.shared::cta.b64 [f], 1; {{fence}} {RELAXED} @first {ARRIVE} {wait('f', 0)} {CLUSTER}"
+        f" ret;",
         "TK303",
         "mbarrier",
         good={"fence": "@first fence.mbarrier_init.release.cluster; bar.sync 0;"},
@@ -91,7 +98,14 @@ def in_pair(**parts: str) -> Report:
     body = PAIR
     for name in ("sync", "work", "last"):
         body = body.replace("{" + name + "}", parts.get(name, ""))
-    return launch(body, np.zeros(4, np.uint32), block=32, grid=2, cluster=2, schedule=parts.get("schedule", "eager"))
+    return launch(
+        body,
+        np.zeros(4, np.uint32),
+        block=32,
+        grid=2,
+        cluster=2,
+        schedule=parts.get("schedule", "eager"),
+    )
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -110,7 +124,8 @@ def test_a_pair_gives_its_columns_back_together(schedule: str) -> None:
 EDIT = f"""
     {HEAD} {init()} .reg .b64 map; .shared .align 128 .b8 copy[128]; .reg .b32 c; mov.u32 c, copy; add.u64 map, %d2, 0;
     setp.lt.u32 q, t, 32; @!q bra N;
-    {{{{ .reg .b32 i; .reg .b64 g; mad.lo.u32 i, t, 4, c; mad.wide.u32 g, t, 4, %d1; ld.global.u32 %r1, [g]; st.shared.u32 [i], %r1; }}}}
+    {{{{ .reg .b32 i; .reg .b64 g; mad.lo.u32 i, t, 4, c; mad.wide.u32 g, t, 4, %d1;
+    ld.global.u32 %r1, [g]; st.shared.u32 [i], %r1; }}}}
     bar.warp.sync -1;
     @first tensormap.replace.tile.global_address.shared::cta.b1024.b64 [c], %d0;
     bar.warp.sync -1;
@@ -155,5 +170,7 @@ def test_a_map_is_edited_while_a_copy_may_use_it(schedule: str) -> None:
     )
     bad = edited(schedule, PUBLISH, ACQUIRE, store.replace("{wait}", ""))
     assert "TK317" in {f.code for f in bad.findings}, "\n".join(map(str, bad.findings))
-    good = edited(schedule, PUBLISH, ACQUIRE, store.replace("{wait}", "cp.async.bulk.wait_group 0;"))
+    good = edited(
+        schedule, PUBLISH, ACQUIRE, store.replace("{wait}", "cp.async.bulk.wait_group 0;")
+    )
     assert "TK317" not in {f.code for f in good.findings}

@@ -54,7 +54,8 @@ TWINS = (
     Twin(
         "PRX-3 a reduction reads what threads wrote",
         f"{HEAD}{STORED} {{fence}} bar.sync 0; @!first bra E;"
-        f" cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [at], 1024; cp.async.bulk.commit_group; {END} E: ret;",
+        f" cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [at], 1024;"
+        f" cp.async.bulk.commit_group; {END} E: ret;",
         "TK302",
         "cp.reduce.async.bulk",
         good={"fence": FENCE},
@@ -69,7 +70,8 @@ TWINS = (
     Twin(
         "a read is followed by a load into the same tile",
         f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} ld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [mine];"
-        f" {{fence}} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {LOAD} {wait('f', 1)} E: ret;",
+        f" {{fence}} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {LOAD} {wait('f', 1)} E:"
+        f" ret;",
         "TK302",
         "cp.async.bulk.shared",
         good={"fence": FENCE},
@@ -77,7 +79,8 @@ TWINS = (
     Twin(
         "the same, fenced by the producer",
         f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} ld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [mine];"
-        f" mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {{fence}} {LOAD} {wait('f', 1)} E: ret;",
+        f" mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {{fence}} {LOAD} {wait('f', 1)} E:"
+        f" ret;",
         "TK302",
         "cp.async.bulk.shared",
         good={"fence": FENCE},
@@ -85,10 +88,13 @@ TWINS = (
     Twin(
         "the same with the one-way fences",
         f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} ld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [mine];"
-        f" {{release}} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {{acquire}} {LOAD} {wait('f', 1)} E: ret;",
+        f" {{release}} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {{acquire}} {LOAD}"
+        f" {wait('f', 1)} E: ret;",
         "TK302",
         "cp.async.bulk.shared",
-        bad={"acquire": "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"},
+        bad={
+            "acquire": "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
+        },
         good={
             "release": "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;",
             "acquire": "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
@@ -96,7 +102,8 @@ TWINS = (
     ),
     Twin(
         "cp.async is of the generic proxy",
-        f"{HEAD} mad.wide.u32 %d2, t, 16, %d0; cp.async.cg.shared.global [mine], [%d2], 16; cp.async.wait_all; {{fence}} bar.sync 0;"
+        f"{HEAD} mad.wide.u32 %d2, t, 16, %d0; cp.async.cg.shared.global [mine], [%d2], 16; cp.async.wait_all;"
+        f" {{fence}} bar.sync 0;"
         f" @!first bra E; {STORE} {END} E: ret;",
         "TK302",
         "cp.async.bulk.global",
@@ -119,7 +126,8 @@ TWINS = (
     ),
     Twin(
         "an mbarrier is not published to the CTA",
-        f"{HEAD} @first mbarrier.init.shared::cta.b64 [f], 64; {{sync}} mbarrier.arrive.shared::cta.b64 _, [f]; {wait('f', 0)} ret;",
+        f"{HEAD} @first mbarrier.init.shared::cta.b64 [f], 64; {{sync}} mbarrier.arrive.shared::cta.b64 _, [f];"
+        f" {wait('f', 0)} ret;",
         "TK303",
         "arrive|try_wait",
         good={"sync": "bar.sync 0;"},
@@ -127,7 +135,8 @@ TWINS = (
     Twin(
         "MBR-4 more bytes are expected than come",
         f"{HEAD}{init()} @!first bra E; {{expect}}"
-        f" cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [at], [%d0], 1024, [f]; {wait('f', 0)} E: ret;",
+        f" cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [at], [%d0], 1024, [f]; {wait('f', 0)}"
+        f" E: ret;",
         "TK314",
         "try_wait",
         bad={"expect": "mbarrier.arrive.expect_tx.shared::cta.b64 _, [f], 2048;"},
@@ -135,7 +144,8 @@ TWINS = (
     ),
     Twin(
         "MBR-6 more arrivals are awaited than can come",
-        f"{HEAD}@first mbarrier.init.shared::cta.b64 [e], {{count}}; bar.sync 0; @first mbarrier.arrive.shared::cta.b64 _, [e];"
+        f"{HEAD}@first mbarrier.init.shared::cta.b64 [e], {{count}}; bar.sync 0; @first"
+        f" mbarrier.arrive.shared::cta.b64 _, [e];"
         f" {wait('e', 0)} ret;",
         "TK314",
         "try_wait",
@@ -144,7 +154,8 @@ TWINS = (
     ),
     Twin(
         "MBR-11 a phase word is advanced while another warp may read it",
-        f"{HEAD} @first st.shared.u32 [at], 0; bar.sync 0; ld.shared.u32 %r1, [at]; {{sync}} @first st.shared.u32 [at], 1;"
+        f"{HEAD} @first st.shared.u32 [at], 0; bar.sync 0; ld.shared.u32 %r1, [at]; {{sync}} @first st.shared.u32"
+        f" [at], 1;"
         " mad.wide.u32 %d2, t, 4, %d1; st.global.u32 [%d2], %r1; ret;",
         "TK301",
         "st.shared|ld.shared",
@@ -161,7 +172,8 @@ TWINS = (
     ),
     Twin(
         "a wait acquires nothing",
-        f"{HEAD}{init()} setp.eq.u32 q, t, 32; @q st.shared.u32 [at], t; @q mbarrier.arrive.shared::cta.b64 _, [f]; @!first bra E;"
+        f"{HEAD}{init()} setp.eq.u32 q, t, 32; @q st.shared.u32 [at], t; @q mbarrier.arrive.shared::cta.b64 _, [f];"
+        f" @!first bra E;"
         f" {wait('f', 0, '.relaxed.cta')} {{fence}} ld.shared.u32 %r1, [at]; E: ret;",
         "TK301",
         "ld.shared|st.shared",
@@ -169,7 +181,8 @@ TWINS = (
     ),
     Twin(
         "lanes pass data with no barrier of the warp",
-        f"{HEAD} st.shared.u32 [mine], t; {{sync}} xor.b32 o, t, 1; mad.lo.u32 o, o, 16, at; ld.shared.u32 %r1, [o]; ret;",
+        f"{HEAD} st.shared.u32 [mine], t; {{sync}} xor.b32 o, t, 1; mad.lo.u32 o, o, 16, at; ld.shared.u32 %r1,"
+        f" [o]; ret;",
         "TK301",
         "ld.shared",
         good={"sync": "bar.warp.sync -1;"},
@@ -178,7 +191,8 @@ TWINS = (
     Twin(
         "an elected lane arrives for its siblings",
         f"{HEAD}{init()} setp.ge.u32 q, t, 32; @!q bra R; st.shared.u32 [mine], t; {{sync}} setp.eq.u32 p, t, 32;"
-        f" @p mbarrier.arrive.shared::cta.b64 _, [f]; bra E; R: {wait('f', 0)} add.u32 o, mine, 512; ld.shared.u32 %r1, [o]; E: ret;",
+        f" @p mbarrier.arrive.shared::cta.b64 _, [f]; bra E; R: {wait('f', 0)} add.u32 o, mine, 512; ld.shared.u32"
+        f" %r1, [o]; E: ret;",
         "TK301",
         "ld.shared|st.shared",
         good={"sync": "bar.warp.sync -1;"},
@@ -202,7 +216,8 @@ TWINS = (
     ),
     Twin(
         "PIP-9 another thread waits for the group",
-        f"{HEAD}{STORED} {FENCE} bar.sync 0; setp.eq.u32 q, t, 32; @!first bra N; {STORE} N: {{other}} {{own}} bar.sync 0;"
+        f"{HEAD}{STORED} {FENCE} bar.sync 0; setp.eq.u32 q, t, 32; @!first bra N; {STORE} N: {{other}} {{own}}"
+        f" bar.sync 0;"
         f" {STORED} @first {END} ret;",
         "TK307",
         "st.shared",
@@ -268,7 +283,8 @@ INNOCENT = (
     ),
     Twin(
         "FP-5 loads and stores of the copy engine need no fence between them",
-        f"{HEAD}{init()} @!first bra E; {LOAD} {wait('f', 0)} {STORE} cp.async.bulk.wait_group.read 0; {LOAD} {wait('f', 1)}"
+        f"{HEAD}{init()} @!first bra E; {LOAD} {wait('f', 0)} {STORE} cp.async.bulk.wait_group.read 0; {LOAD}"
+        f" {wait('f', 1)}"
         f" {AGAIN} {END} E: ret;",
         "",
         "",
@@ -284,7 +300,8 @@ INNOCENT = (
     Twin(
         "cp.async that arrives on an mbarrier",
         f"{HEAD}{init(f=64)} mad.wide.u32 %d2, t, 16, %d0; cp.async.cg.shared.global [mine], [%d2], 16;"
-        f" cp.async.mbarrier.arrive.noinc.shared::cta.b64 [f]; {wait('f', 0)} xor.b32 o, t, 1; mad.lo.u32 o, o, 16, at;"
+        f" cp.async.mbarrier.arrive.noinc.shared::cta.b64 [f]; {wait('f', 0)} xor.b32 o, t, 1; mad.lo.u32 o, o, 16,"
+        f" at;"
         " ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [o]; ret;",
         "",
         "",
@@ -297,15 +314,19 @@ INNOCENT = (
     ),
     Twin(
         "a word of global memory hands data on",
-        f"{HEAD} setp.eq.u32 q, t, 32; @!q bra N; st.global.u32 [%d1], 5; st.release.gpu.global.u32 [%d1+4], 1; bra E; N: @!first bra E;"
-        " P: ld.acquire.gpu.global.u32 %r1, [%d1+4]; setp.eq.u32 p, %r1, 0; @p bra P; ld.global.u32 %r2, [%d1]; E: ret;",
+        f"{HEAD} setp.eq.u32 q, t, 32; @!q bra N; st.global.u32 [%d1], 5; st.release.gpu.global.u32 [%d1+4], 1; bra"
+        f" E; N: @!first bra E;"
+        " P: ld.acquire.gpu.global.u32 %r1, [%d1+4]; setp.eq.u32 p, %r1, 0; @p bra P; ld.global.u32 %r2, [%d1]; E:"
+        " ret;",
         "",
         "",
     ),
     Twin(
         "fences beside relaxed accesses hand data on",
-        f"{HEAD} setp.eq.u32 q, t, 32; @!q bra N; st.global.u32 [%d1], 5; fence.acq_rel.gpu; red.relaxed.gpu.global.add.u32 [%d1+4], 1;"
-        " bra E; N: @!first bra E; P: ld.relaxed.gpu.global.u32 %r1, [%d1+4]; setp.eq.u32 p, %r1, 0; @p bra P; fence.acq_rel.gpu;"
+        f"{HEAD} setp.eq.u32 q, t, 32; @!q bra N; st.global.u32 [%d1], 5; fence.acq_rel.gpu;"
+        f" red.relaxed.gpu.global.add.u32 [%d1+4], 1;"
+        " bra E; N: @!first bra E; P: ld.relaxed.gpu.global.u32 %r1, [%d1+4]; setp.eq.u32 p, %r1, 0; @p bra P;"
+        " fence.acq_rel.gpu;"
         " ld.global.u32 %r2, [%d1]; E: ret;",
         "",
         "",
@@ -322,8 +343,10 @@ def test_the_innocent(twin: Twin, schedule: str, seed: int) -> None:
 GUILTY = (
     Twin(
         "a word of global memory that releases nothing",
-        f"{HEAD} setp.eq.u32 q, t, 32; @!q bra N; st.global.u32 [%d1], 5; st.relaxed.gpu.global.u32 [%d1+4], 1; bra E; N: @!first bra E;"
-        " P: ld.acquire.gpu.global.u32 %r1, [%d1+4]; setp.eq.u32 p, %r1, 0; @p bra P; ld.global.u32 %r2, [%d1]; E: ret;",
+        f"{HEAD} setp.eq.u32 q, t, 32; @!q bra N; st.global.u32 [%d1], 5; st.relaxed.gpu.global.u32 [%d1+4], 1; bra"
+        f" E; N: @!first bra E;"
+        " P: ld.acquire.gpu.global.u32 %r1, [%d1+4]; setp.eq.u32 p, %r1, 0; @p bra P; ld.global.u32 %r2, [%d1]; E:"
+        " ret;",
         "TK301",
         "ld.global|st.global",
     ),

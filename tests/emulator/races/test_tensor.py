@@ -1,12 +1,23 @@
 """Races in tensor memory: commits, waits for loads and stores, fences, lifetimes, as users met them, wrong and mended.
 
-Warp 0 owns 64 columns; warp 1 issues products of 128 x 16 x 16 of a tile whose bytes do not matter; all four warps read.
+Warp 0 owns 64 columns; warp 1 issues products of 128 x 16 x 16 of a tile whose bytes do not matter; all four
+warps read.
 """
 
 from __future__ import annotations
 
 import pytest
-from emulator.races.twins import FENCE, HEAD, SCHEDULES, Twin, check_bad, check_silent, init, run, wait
+from emulator.races.twins import (
+    FENCE,
+    HEAD,
+    SCHEDULES,
+    Twin,
+    check_bad,
+    check_silent,
+    init,
+    run,
+    wait,
+)
 
 WORD = (1 << 4) | (16 >> 3) << 17 | (128 >> 4) << 24
 """The instruction descriptor: f16 operands, an f32 result, N = 16, M = 128."""
@@ -19,9 +30,12 @@ ALLOC = """
 MADE = "bar.sync 0; ld.shared.b32 tm, [s]; shl.b32 row, w, 21; add.u32 row, row, tm;"
 FREE = "setp.eq.u32 q, w, 0; @!q bra GONE; tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 64; GONE: ret;"
 
-ZERO = "mov.u32 %r1, 0; st.shared.v4.u32 [mine], {%r1, %r1, %r1, %r1}; st.shared.v4.u32 [mine+2048], {%r1, %r1, %r1, %r1};"
+FOUR = "{%r1, %r1, %r1, %r1}"
+ZERO = f"mov.u32 %r1, 0; st.shared.v4.u32 [mine], {FOUR}; st.shared.v4.u32 [mine+2048], {FOUR};"
 DESC = f"shr.u32 %r2, at, 4; cvt.u64.u32 %d4, %r2; or.b64 %d4, %d4, {DESCRIPTOR};"
-START = f"{HEAD}{ALLOC} mov.pred p, 0; {init()} {ZERO} {{filled}} {MADE} {DESC} setp.eq.u32 q, t, 32;"
+START = (
+    f"{HEAD}{ALLOC} mov.pred p, 0; {init()} {ZERO} {{filled}} {MADE} {DESC} setp.eq.u32 q, t, 32;"
+)
 FILLED = FENCE
 MMA = f"tcgen05.mma.cta_group::1.kind::f16 [tm], %d4, %d4, {WORD}, 0;"
 ON = f"tcgen05.mma.cta_group::1.kind::f16 [tm], %d4, %d4, {WORD}, 1;"
@@ -74,24 +88,26 @@ TWINS = (
     ),
     twin(
         "FP-7 a relaxed wait needs tcgen05.fence",
-        f"{START} @!q bra N; {MMA} {commit('f')} N: {wait('f', 0, '.relaxed.cta')} {{fence}} {LD} {WLD} {OUT} {SYNC} {FREE}",
+        f"{START} @!q bra N; {MMA} {commit('f')} N: {wait('f', 0, '.relaxed.cta')} {{fence}} {LD} {WLD} {OUT}"
+        f" {SYNC} {FREE}",
         "TK301",
         "tcgen05.(ld|mma)",
         good={"fence": AFTER},
     ),
     twin(
         "FP-7 bar.sync between a wait and the loads of other warps needs tcgen05.fence",
-        f"{START} @!q bra N; {MMA} {commit('f')} {wait('f', 0)} {{before}} N: bar.sync 1; {{after}} {LD} {WLD} {OUT} {SYNC} {FREE}",
+        f"{START} @!q bra N; {MMA} {commit('f')} {wait('f', 0)} {{before}} N: bar.sync 1; {{after}} {LD} {WLD}"
+        f" {OUT} {SYNC} {FREE}",
         "TK301",
         "tcgen05.(ld|mma)",
         good={"before": BEFORE, "after": AFTER},
     ),
     twin(
         "TMM-1 a stage is handed back while it is loaded",
-        f"{START} @!q bra N; {MMA} {commit('f')} N: {wait('f', 0)} {LD} {{early}} bar.warp.sync -1; and.b32 %r3, t, 31; setp.eq.u32 p, %r3, 0;"
-        f" @p mbarrier.arrive.shared::cta.b64 _, [e]; {{late}} {OUT} @!q bra M; {wait('e', 0)} {MMA} {commit('m')} M: {wait('m', 0)} {SYNC} {FREE}".replace(
-            "[e], 1", "[e], 4"
-        ),
+        f"{START} @!q bra N; {MMA} {commit('f')} N: {wait('f', 0)} {LD} {{early}} bar.warp.sync -1; and.b32 %r3, t,"
+        f" 31; setp.eq.u32 p, %r3, 0;"
+        f" @p mbarrier.arrive.shared::cta.b64 _, [e]; {{late}} {OUT} @!q bra M; {wait('e', 0)} {MMA} {commit('m')} M:"
+        f" {wait('m', 0)} {SYNC} {FREE}".replace("[e], 1", "[e], 4"),
         "TK312",
         "tcgen05.(ld|mma)",
         bad={"late": WLD},
@@ -99,7 +115,8 @@ TWINS = (
     ),
     twin(
         "a store is not awaited before a product adds to it",
-        f"{START} {ST} {{wait}} {BEFORE} bar.sync 1; {AFTER} @!q bra N; {ON} {commit('f')} N: {wait('f', 0)} {LD} {WLD} {OUT} {SYNC} {FREE}",
+        f"{START} {ST} {{wait}} {BEFORE} bar.sync 1; {AFTER} @!q bra N; {ON} {commit('f')} N: {wait('f', 0)} {LD}"
+        f" {WLD} {OUT} {SYNC} {FREE}",
         "TK312",
         "tcgen05.(st|mma)",
         good={"wait": WST},
@@ -121,8 +138,10 @@ TWINS = (
     ),
     twin(
         "products of two threads need fences on both sides",
-        f"{START} @!q bra N; {MMA} {{before}} mbarrier.arrive.shared::cta.b64 _, [m]; N: setp.eq.u32 q, t, 64; @!q bra M; {wait('m', 0)} {{after}}"
-        f" {ON} {commit('f')} M: {wait('f', 0)} setp.eq.u32 q, t, 32; @!q bra O; {commit('e')} O: {wait('e', 0)} {LD} {WLD} {OUT} {SYNC} {FREE}",
+        f"{START} @!q bra N; {MMA} {{before}} mbarrier.arrive.shared::cta.b64 _, [m]; N: setp.eq.u32 q, t, 64; @!q"
+        f" bra M; {wait('m', 0)} {{after}}"
+        f" {ON} {commit('f')} M: {wait('f', 0)} setp.eq.u32 q, t, 32; @!q bra O; {commit('e')} O: {wait('e', 0)}"
+        f" {LD} {WLD} {OUT} {SYNC} {FREE}",
         "TK301",
         "tcgen05.mma",
         good={"before": BEFORE, "after": AFTER},

@@ -1,6 +1,7 @@
 """Twins: a kernel that is wrong and the same kernel mended, and what the emulator must say of each.
 
-A body may hold `{name}` for a statement: the bad form of a twin has there what `bad` says, the mended one what `good` says.
+A body may hold `{name}` for a statement: the bad form of a twin has there what `bad` says, the mended one what
+`good` says.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from tkc.emulator import Report
 SCHEDULES = ("eager", "lazy", "random", "pct")
 
 HEAD = """
-    .shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 full; .shared .align 8 .b64 empty; .shared .align 8 .b64 more;
+    .shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 full; .shared .align 8 .b64 empty;
+    .shared .align 8 .b64 more;
     .reg .b32 t, at, f, e, m, mine, w, o; .reg .pred first, p, q;
     mov.u32 t, %tid.x; mov.u32 at, tile; mov.u32 f, full; mov.u32 e, empty; mov.u32 m, more;
     mad.lo.u32 mine, t, 16, at; shr.u32 w, t, 5; setp.eq.u32 first, t, 0;
 """
-"""`at` is a tile of 8 KiB, `mine` the 16 bytes of the thread in it; f, e, m are mbarriers; w the warp, `first` thread 0."""
+"""`at` is a tile of 8 KiB, `mine` the thread's 16 bytes in it; f, e, m are mbarriers; w the warp, `first` thread 0."""
 
 
 def init(f: int = 1, e: int = 1, m: int = 1) -> str:

@@ -109,6 +109,8 @@ class Access:
     """Which of several equal parts of the slot it touches; None: any."""
     distinct: tuple[Loop, ...] = ()
     """Loops each of whose turns touches other elements (of global memory)."""
+    operand: str = ""
+    """The operand of the operation that names the buffer."""
 
 
 # What an event does besides ------------------------------------------------------------------------------------------

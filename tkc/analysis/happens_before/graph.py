@@ -108,6 +108,8 @@ class Graph:
     branches: dict[Node, list[Node]] = field(default_factory=dict)
     """The last nodes of a choice's branches, by the node after it."""
     moments: dict[Hashable, Any] = field(default_factory=dict)
+    back: int = 0
+    """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
@@ -137,9 +139,22 @@ def build(program: Program) -> Graph:
         graph.rings[key] = Ring(barrier)
     for node in graph.nodes:
         _sites(graph, node)
+    graph.back = _back(graph)
     depth = max((b.depth for b in program.barriers.values()), default=1)
     graph.limit = 4 * depth + 12
     return graph
+
+
+def _back(graph: Graph) -> int:
+    """The sum of all steps back that a chain of arrivals and waits may take."""
+    total = 0
+    for ring in graph.rings.values():
+        arrivals = [s.offset for sites in ring.arrivals.values() for s in sites]
+        arrivals += [s.offset for s in ring.copies]
+        waits = [s.offset for s in ring.waits]
+        if arrivals and waits:
+            total += max(0, max(waits) - min(arrivals))
+    return total
 
 
 # Clocks --------------------------------------------------------------------------------------------------------------

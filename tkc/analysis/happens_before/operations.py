@@ -126,7 +126,7 @@ class Operations:
         access = Access(
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op),
-            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op),
+            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
@@ -134,7 +134,7 @@ class Operations:
         part, distinct = self._box(op)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
-            part=part, atomic=_atomic(op), distinct=distinct,
+            part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -310,10 +310,9 @@ class Operations:
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
     def _proxy_fence(self, op: Operation) -> ProxyFence:
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(
-            _word(op, "space"), Space.SHARED
-        )
-        return ProxyFence(where)
+        word = _word(op, "space")
+        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+        return ProxyFence(where, word == "shared::cluster", word if word in ("acquire", "release") else "")
 
     # Items -----------------------------------------------------------------------------------------------------------
 

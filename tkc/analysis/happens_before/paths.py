@@ -51,7 +51,8 @@ class Reach:
     """All labels of one access.
 
     `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
-    may come by any of several arrivals. `moment`: the source is the event itself, not an access.
+    may come by any of several arrivals. `moment`: the source is the event itself, not an access. Positions later
+    than `most` counts are not looked at.
     """
 
     graph: Graph
@@ -60,6 +61,7 @@ class Reach:
     without: frozenset[Event] = frozenset()
     any_site: bool = False
     moment: bool = False
+    most: int = 0
     targets: frozenset[Hashable] = frozenset()
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
@@ -71,7 +73,7 @@ class Reach:
     )
     ways: dict[Node, Ways] = field(default_factory=dict)
 
-    def run(self) -> Reach:
+    def __post_init__(self) -> None:
         origin = self.origin
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
@@ -83,27 +85,39 @@ class Reach:
                 self._pass(label, [(state, "po")])
             else:
                 self._visit(label)
-        if not self.moment and isinstance(origin.event.act if origin.event else None, Complete):
+        copies = self.source.access.done is Done.MBARRIER_TX
+        if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
+
+    def advance(self, count: int = 40) -> bool:
+        """Follows some labels further; says whether there were any. What is known only grows."""
         queue = self.queue
-        while queue:
+        went = bool(queue)
+        while queue and count:
             label = queue.popleft()
             if not label.dead:
                 self._visit(label)
+                count -= 1
+        return went
+
+    def run(self) -> Reach:
+        """Follows all labels to their ends."""
+        while self.advance(1000):
+            pass
         return self
 
     # Labels ----------------------------------------------------------------------------------------------------------
 
     def _add(self, node: Node, state: State, position: Position, rule: str, before: Label) -> None:
-        limit = self.graph.limit
+        limit, most = self.graph.limit, self.most
         if len(position) == 1:
             clock, offset = position[0]
             clocks: tuple[Clock, ...] = (clock,)
-            if offset > limit or offset < -limit:
+            if offset > most or offset < -limit:
                 return
         else:
             clocks = tuple([c for c, _ in position])
-            if any(o > limit or o < -limit for _, o in position):
+            if any(o > most or o < -limit for _, o in position):
                 return
         here = self.labels.get(node)
         if here is None:

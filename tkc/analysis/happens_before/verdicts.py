@@ -81,46 +81,28 @@ class Judge:
     without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
-    distances: dict[tuple[Place, Place, Clock], tuple[float, Label | None, str]] = field(
-        default_factory=dict
-    )
 
     def reach(self, place: Place) -> Reach:
-        """The labels of an access; those of one event that are alike share them."""
+        """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
         access, node = place.access, place.node
-        key = (
-            node,
-            access.space,
-            access.proxy,
-            access.done,
-            access.owner,
-            access.write,
-            access.what if access.space is Space.TENSOR else "",
-        )
+        what = access.what if access.space is Space.TENSOR else ""
+        key = (node, access.space, access.proxy, access.done, access.owner, access.write, what)
         found = self.reached.get(key)
         if found is None:
             cta = node.role.cta
-            source = Source(
-                access,
-                place.event,
-                node.threads,
-                cta,
-                home_of(access, cta, self.assumed),
-                self.assumed,
-            )
+            home = home_of(access, cta, self.assumed)
+            source = Source(access, place.event, node.threads, cta, home, self.assumed)
             targets = frozenset(a.buffer for a in place.event.accesses)
             found = self.reached[key] = Reach(
-                self.graph, source, node, self.without, targets=targets
-            ).run()
+                self.graph, source, node, self.without, most=self.graph.limit, targets=targets
+            )
         return found
 
     def distance(
         self, first: Place, second: Place, clock: Clock
     ) -> tuple[float, Label | None, str]:
-        key = (first, second, clock)
-        if key not in self.distances:
-            self.distances[key] = distance(self.reach(first), second.node, second.access, clock)
-        return self.distances[key]
+        """From how many counts on the second comes after the first, by all labels."""
+        return distance(self.reach(first).run(), second.node, second.access, clock)
 
     # Hazards ---------------------------------------------------------------------------------------------------------
 
@@ -145,7 +127,7 @@ class Judge:
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
-            period, meets = self._meetings(first.access, second.access, clock)
+            period, meets = self.meetings(first.access, second.access, clock)
             meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
         return (
             a.op, a.name, a.accesses.index(first.access), b.op, b.name, b.accesses.index(second.access),
@@ -154,71 +136,53 @@ class Judge:
         )  # fmt: skip
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
-        best: Hazard | None = None
-        for clock in _common(first.node, second.node):
-            found = self._over(first, second, clock, others)
-            if found.verdict is Verdict.ORDERED:
-                return found
-            best = best or found
-        assert best is not None
-        if first.access.space is not Space.TENSOR and any(
-            self._plainly(first, second, clock) for clock in _common(first.node, second.node)
-        ):
-            return replace(best, verdict=Verdict.WRONG_PROXY)
-        return best
+        pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
+        reaches = {id(r): r for r in (self.reach(first), self.reach(second))}
+        while True:  # what is known only grows, so that a proof found on the way is one
+            for pair in pairs:
+                if pair.gap() is None:
+                    return pair.ordered()
+            if not any([r.advance() for r in reaches.values()]):
+                break
+        if first.access.write and second.access.write:
+            for pair in pairs:
+                found = self._between(pair, others)
+                if found is not None:
+                    return found
+        worst = pairs[0].unordered()
+        one_proxy = first.access.space is not Space.TENSOR
+        if one_proxy and any(self._plainly(pair) for pair in pairs):
+            return replace(worst, verdict=Verdict.WRONG_PROXY)
+        return worst
 
-    def _over(self, first: Place, second: Place, clock: Clock, others: list[Place]) -> Hazard:
-        period, meets = self._meetings(first.access, second.access, clock)
-        apart = first is second or exclusive(first.node, second.node, clock)
-        if not any(meets(d) for d in range(-2 * period, 2 * period + 1) if d or not apart):
-            return Hazard(first, second, Verdict.ORDERED, clock, -inf, -inf, period)
-        forward, there, rule = self.distance(first, second, clock)
-        back, here, rule_back = (
-            (forward, there, rule) if first is second else self.distance(second, first, clock)
-        )
-        gap = _gap(forward, back, period, meets, apart, clock.span)
-        steps = _steps(there, rule, second) + (
-            () if first is second else _steps(here, rule_back, first)
-        )
-        if gap is not None and first.access.write and second.access.write:
-            for read in others:
-                if (
-                    read.access.write
-                    or read.access.region is not None
-                    or read.node.path[-1] is not clock
-                ):
-                    continue
-                f, more = self._through(first, read, second, clock)
-                b, again = (
-                    (f, more) if first is second else self._through(second, read, first, clock)
-                )
-                if min(f, b) == inf and max(forward, back) == inf:
-                    continue
-                closer = _gap(min(f, forward), min(b, back), period, meets, apart, clock.span)
-                if closer is None:
-                    gap, steps = None, (*more, *(() if first is second else again))
-                    forward, back = min(f, forward), min(b, back)
-                    break
-        used = frozenset(a for s in steps for a in s.assumptions)
-        if gap is None:
-            return Hazard(
-                first, second, Verdict.ORDERED, clock, forward, back, period, steps, None, used
-            )
-        return Hazard(first, second, Verdict.UNORDERED, clock, forward, back, period, (), gap)
+    def _between(self, pair: _Pair, others: list[Place]) -> Hazard | None:
+        """Two writes with a read between them that sees the first and comes before the second."""
+        first, second, clock = pair.first, pair.second, pair.clock
+        for read in others:
+            access = read.access
+            if access.write or access.region is not None or read.node.path[-1] is not clock:
+                continue
+            there = self._through(first, read, second, clock)
+            here = there if first is second else self._through(second, read, first, clock)
+            if pair.gap(there[0], here[0]) is None:
+                steps = there[1] if there[0] < inf else ()
+                steps += here[1] if first is not second and here[0] < inf else ()
+                used = frozenset(a for s in steps for a in s.assumptions)
+                return replace(pair.ordered(), chain=steps, assumptions=used)
+        return None
 
-    def _plainly(self, first: Place, second: Place, clock: Clock) -> bool:
+    def _plainly(self, pair: _Pair) -> bool:
         """Whether the two would be ordered if there were one proxy."""
+        first, second, clock = pair.first, pair.second, pair.clock
         forward = distance(self.reach(first), second.node, second.access, clock, plain=True)[0]
         back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
-        period, meets = self._meetings(first.access, second.access, clock)
-        apart = first is second or exclusive(first.node, second.node, clock)
-        return _gap(forward, back, period, meets, apart, clock.span) is None
+        return pair.gap_of(forward, back) is None
 
     def never_awaited(self, place: Place) -> bool:
         """Whether nothing in the access's own role says that it is complete."""
         return all(
             state.name in PENDING
-            for node, kept in self.reach(place).labels.items()
+            for node, kept in self.reach(place).run().labels.items()
             if node.role is place.node.role
             for state, _ in kept
         )
@@ -249,7 +213,7 @@ class Judge:
         back, b, rule_b = self.distance(read, second, clock)
         if there == inf or back == inf:
             return inf, ()
-        period, meets = self._meetings(first.access, read.access, clock)
+        period, meets = self.meetings(first.access, read.access, clock)
         at = int(there)
         while not meets(at):
             at += 1
@@ -258,7 +222,7 @@ class Judge:
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
         return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
 
-    def _meetings(
+    def meetings(
         self, first: Access, second: Access, clock: Clock
     ) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
@@ -293,6 +257,69 @@ class Judge:
         if slot.loop is not None and self.graph.clock_of[slot.loop] is not clock:
             return None
         return slot
+
+
+@dataclass(eq=False, slots=True)
+class _Pair:
+    """Two accesses over one clock."""
+
+    judge: Judge
+    first: Place
+    second: Place
+    clock: Clock
+    period: int = field(init=False)
+    meets: Callable[[int], bool] = field(init=False)
+    apart: bool = field(init=False)
+    never: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        first, second = self.first, self.second
+        self.period, self.meets = self.judge.meetings(first.access, second.access, self.clock)
+        # one count of an outer clock has many instances of an access in an inner loop
+        path = first.node.path
+        inner = path[path.index(self.clock) + 1 :]
+        same = first is second and all(c.high <= 1 for c in inner)
+        self.apart = same or exclusive(first.node, second.node, self.clock)
+        near = range(-2 * self.period, 2 * self.period + 1)
+        self.never = not any(self.meets(d) for d in near if d or not self.apart)
+
+    def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
+        """The distances there and back by what is known so far."""
+        first, second, reach = self.first, self.second, self.judge.reach
+        there = distance(reach(first), second.node, second.access, self.clock)
+        if first is second:
+            return there, there
+        return there, distance(reach(second), first.node, first.access, self.clock)
+
+    def gap(self, forward: float = inf, back: float = inf) -> tuple[int, int] | None:
+        """The nearest instances that nothing orders, with these distances beside the known ones."""
+        if self.never:
+            return None
+        there, here = self.known()
+        return self.gap_of(min(forward, there[0]), min(back, here[0]))
+
+    def gap_of(self, forward: float, back: float) -> tuple[int, int] | None:
+        return _gap(forward, back, self.period, self.meets, self.apart, self.clock.span)
+
+    def ordered(self) -> Hazard:
+        if self.never:
+            return Hazard(
+                self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.period
+            )
+        there, here = self.known()
+        steps = _steps(*there[1:], self.second)
+        if self.first is not self.second:
+            steps += _steps(*here[1:], self.first)
+        used = frozenset(a for s in steps for a in s.assumptions)
+        return Hazard(
+            self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.period, steps, None, used
+        )  # fmt: skip
+
+    def unordered(self) -> Hazard:
+        there, here = self.known()
+        return Hazard(
+            self.first, self.second, Verdict.UNORDERED, self.clock, there[0], here[0], self.period, (), self.gap()
+        )  # fmt: skip
 
 
 def _common(first: Node, second: Node) -> Iterator[Clock]:

@@ -56,9 +56,10 @@ def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
         if op.rank is None:
             k.emit("mbarrier.arrive", *order, ".shared::cta", place, *count)
         else:
-            k.emit("mbarrier.arrive.cluster", *order, of_cta(k, place, op.rank), *count)
+            # Without words for it the scope is the CTA; to say so of another CTA's barrier is not PTX.
+            words = [] if order == [".release", ".cta"] else order
+            k.emit("mbarrier.arrive.cluster", *words, of_cta(k, place, op.rank), *count)
         return
-    # Without words for it the scope is the CTA; to say so of another CTA's barrier is not PTX.
     scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
     ranks = range(k.ctas) if op.to.data == To.ALL else (LEADER,)
     for rank in ranks:

@@ -79,15 +79,12 @@ class Ring:
     def reach(self) -> Reach:
         return REACHES[None if self.pipe.across is None else self.pipe.across.data]
 
-    @property
-    def scope(self) -> dict[str, Attribute]:
-        """Signals order plain accesses of CTAs that share the ring at the scope of the cluster; those of the copy
-        engine and products at that of a CTA."""
-        signals = [u.operation for u in self.pipe.ring.uses]
-        plain = any(
-            How.GENERIC in how_of(o) for o in signals if isinstance(o, s.CommitOp | s.ReleaseOp)
-        )
-        return {"scope": StringAttr("cluster")} if plain and self.reach != Reach() else {}
+    def scope(self, signal: type[s.CommitOp | s.ReleaseOp]) -> dict[str, Attribute]:
+        """Signals across a cluster order what threads do themselves at its scope; the copy engine and products, whose
+        completion says so itself, at the scope of a CTA."""
+        signals = [u.operation for u in self.pipe.ring.uses if isinstance(u.operation, signal)]
+        own = any({How.GENERIC, How.TENSOR} & {*how_of(o)} for o in signals)
+        return {"scope": StringAttr("cluster")} if own and self.reach != Reach() else {}
 
 
 def how_of(op: s.CommitOp | s.ReleaseOp) -> tuple[How, ...]:

@@ -65,7 +65,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
-            _load(p, slot, slot.buffer, box, {**_multicast(p, op, box, slot.type), **_hinted(op)})
+            how = {**_multicast(p, op, box, slot.type), **_hinted(op)}
+            _load(p, slot, slot.buffer, box, how)
             if slot.tile in p.scales:
                 _load_scales(p, slot, source, op)
         case SharedType(), SliceType():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -115,36 +116,62 @@ def reads(value: SSAValue) -> list[t.ReadOp | ReadColumnsOp]:
     return found
 
 
-def fragment(
-    p: Placement, value: SSAValue, piece: Piece, made: dict[SSAValue, SSAValue] | None = None
+def _made_in_order(
+    value: SSAValue,
+    made: dict[SSAValue, SSAValue],
+    needs: Callable[[SSAValue], Sequence[SSAValue]],
+    make: Callable[[SSAValue], SSAValue],
 ) -> SSAValue:
+    """What `make` makes of a value, after all that it `needs`; each once, however long the chain (no recursion)."""
+    todo = [value]
+    while todo:
+        first = [x for x in needs(todo[-1]) if x not in made] if todo[-1] not in made else []
+        if first:
+            todo += reversed(first)
+            continue
+        last = todo.pop()
+        if last not in made:
+            made[last] = make(last)
+    return made[value]
+
+
+def fragment(p: Placement, value: SSAValue, piece: Piece) -> SSAValue:
     """One piece of a register tile, made here from what the tile was computed from; a scalar as it is."""
-    made = {} if made is None else made
-    if value in made:
-        return made[value]
+    made: dict[SSAValue, SSAValue] = {}
+
+    def needs(x: SSAValue) -> Sequence[SSAValue]:
+        op, apart = x.owner, isinstance(x.type, RegsType) and (x, piece.block) not in p.role.held
+        return op.operands if apart and isinstance(op, SAME) else ()
+
+    return _made_in_order(value, made, needs, lambda x: _fragment(p, x, piece, made))
+
+
+SAME = (t.CastOp, t.MapOp, tv.FillOp)
+"""Operations that are the same on fragments as on tiles."""
+
+
+def _fragment(
+    p: Placement, value: SSAValue, piece: Piece, made: dict[SSAValue, SSAValue]
+) -> SSAValue:
+    """As `fragment`, of a value whose operands are in `made` where it is made of them."""
     if not isinstance(value.type, RegsType):
         return p.values[value]
     type = fragment_type(value.type, piece.rows, piece.columns)
     whole = p.role.held.get((value, piece.block))
     if whole is not None:
-        made[value] = result = _part(p, whole, type, piece)
-        return result
+        return _part(p, whole, type, piece)
     op = value.owner
     if isinstance(op, tv.ReshapeOp):
-        result = _oriented(p, op.source, type, piece)
-    elif isinstance(op, t.ReadOp | ReadColumnsOp):
-        result = _read(p, op, type, piece)
-    elif isinstance(op, t.CastOp | t.MapOp | tv.FillOp):
-        operands = [fragment(p, x, piece, made) for x in op.operands]
-        result = _same(p, op, operands, type)
-    else:
-        raise TkcError.at(
-            "TK110",
-            "this use of a register value is not supported yet",
-            location_of(op) if isinstance(op, Operation) else None,
-        )
-    made[value] = result
-    return result
+        return _oriented(p, op.source, type, piece)
+    if isinstance(op, t.ReadOp | ReadColumnsOp):
+        return _read(p, op, type, piece)
+    if isinstance(op, SAME):
+        return _same(p, op, [made[x] for x in op.operands], type)
+    raise TkcError.at(
+        "TK110",
+        "this use of a register value is not supported yet",
+        location_of(op) if isinstance(op, Operation) else None,
+    )
 
 
 def _same(
@@ -179,26 +206,35 @@ def _part(p: Placement, whole: SSAValue, type: FragmentType, piece: Piece) -> SS
 
 def _oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
     """A vector, made as one value a row or a column as `type` says."""
-    op = vector.owner
-    with p.emit.at(op.location if isinstance(op, Operation) else p.emit.location):
-        of = FragmentType.of(vector.type.dtype.data, type.shape, piece.rows.layout)  # type: ignore[attr-defined]
-        match op:
-            case t.ReadOp():
-                return _read(p, op, of, piece)
-            case tv.LoadOp():
-                return load(p, op, of, piece.rows, piece.block, piece.column)
-            case t.CastOp() | t.MapOp():
-                operands = [
-                    _oriented(p, x, type, piece) if isinstance(x.type, RegsType) else p.values[x]
-                    for x in op.operands
-                ]
-                return _same(p, op, operands, of)
-            case _:
-                raise TkcError.at(
-                    "TK110",
-                    "a vector that is neither read nor loaded where it is used is not supported yet",
-                    location_of(op) if isinstance(op, Operation) else None,
-                )
+    made: dict[SSAValue, SSAValue] = {}
+
+    def needs(x: SSAValue) -> Sequence[SSAValue]:
+        op = x.owner
+        if isinstance(x.type, RegsType) and isinstance(op, t.CastOp | t.MapOp):
+            return op.operands
+        return ()
+
+    def make(x: SSAValue) -> SSAValue:
+        if not isinstance(x.type, RegsType):
+            return p.values[x]
+        op = x.owner
+        of = FragmentType.of(x.type.dtype.data, type.shape, piece.rows.layout)
+        with p.emit.at(op.location if isinstance(op, Operation) else p.emit.location):
+            match op:
+                case t.ReadOp():
+                    return _read(p, op, of, piece)
+                case tv.LoadOp():
+                    return load(p, op, of, piece.rows, piece.block, piece.column)
+                case t.CastOp() | t.MapOp():
+                    return _same(p, op, [made[o] for o in op.operands], of)
+                case _:
+                    raise TkcError.at(
+                        "TK110",
+                        "a vector that is neither read nor loaded where it is used is not supported yet",
+                        location_of(op) if isinstance(op, Operation) else None,
+                    )
+
+    return _made_in_order(vector, made, needs, make)
 
 
 def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece: Piece) -> SSAValue:

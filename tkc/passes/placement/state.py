@@ -115,7 +115,7 @@ class Placement:
 
     def scalar(self, op: Operation) -> None:
         """A size, a constant or arithmetic on them is the same at both levels."""
-        copy = op.clone({k: v for k, v in self.values.items() if k in op.operands})
+        copy = op.clone({x: self.values[x] for x in op.operands if x in self.values})
         self.emit.add(copy)
         self.values[op.results[0]] = copy.results[0]
         if isinstance(op, SizeOp) and self.emit.block is self.top:

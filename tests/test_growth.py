@@ -1,0 +1,51 @@
+"""Compile time grows with the size of a program and no faster: counted in calls, which no other load changes."""
+
+from __future__ import annotations
+
+import importlib.util
+from cProfile import Profile
+from pathlib import Path
+from pstats import Stats
+from types import ModuleType
+
+import pytest
+
+from tkc.driver import run
+from tkc.job import Job
+
+
+def load() -> ModuleType:
+    path = Path(__file__).parent.parent / "bench" / "growth.py"
+    spec = importlib.util.spec_from_file_location("growth", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+WAYS = load().WAYS
+
+
+def calls(way: str, size: int) -> int:
+    """Python calls of one warm compilation."""
+    job = Job(WAYS[way][0](size), "grown.tk", "sm_90a")
+    run(job)
+    profile = Profile()
+    profile.enable()
+    run(job)
+    profile.disable()
+    return Stats(profile).total_calls  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("way", "size"), [("statements", 40), ("tiles", 12), ("loops", 6), ("kernels", 3)]
+)
+def test_calls_grow_no_faster_than_the_program(way: str, size: int) -> None:
+    small, large = calls(way, size), calls(way, 5 * size)
+    assert large < 5.6 * small, f"{small} calls for {size}, {large} for 5 times that"
+
+
+def test_a_long_chain_of_statements_compiles() -> None:
+    """Deeper than Python's stack: whoever walks values by recursion fails here."""
+    assert run(Job(WAYS["statements"][0](1500), "grown.tk", "sm_90a")).ptx

@@ -1,0 +1,126 @@
+"""What each fence of a kernel is needed for: every hazard with its proof, and again without some of the fences.
+
+Where a hazard has no proof with all fences in place, one that might order it is kept: the analysis may have missed why.
+Where barriers do not keep their protocol nothing is proved, for every proof takes it for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation
+
+from tkc.analysis.happens_before.events import Event, ProxyFence, TensorFence, ThreadFence
+from tkc.analysis.happens_before.extract import program
+from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.rules import PROFILES
+from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
+from tkc.analysis.moments import deadlocks
+from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.ir.isa.memory import Proxy, Scope, Space
+from tkc.ir.stage.ops import KernelOp
+
+Fence = ProxyFence | TensorFence | ThreadFence
+
+
+@dataclass(eq=False)
+class Proofs:
+    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol."""
+
+    kernel: KernelOp
+    profile: str = "practice"
+    graph: Graph = field(init=False)
+    broken: bool = field(init=False)
+    hazards: list[Hazard] = field(init=False)
+    events: dict[Operation, list[Event]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.graph = build(program(self.kernel))
+        checks = (check_meetings, check_barriers, deadlocks, check_laps)
+        self.broken = any(check(self.graph) for check in checks)
+        self.others: dict[tuple[Place, Place], list[Place]] = {}
+        for here in places(self.graph).values():
+            for first, second in conflicts(here):
+                self.others[first, second] = here
+        self.judge = Judge(self.graph, PROFILES[self.profile])
+        self.hazards = self._judged(self.judge)
+        self.events = {}
+        for role in self.graph.program.roles:
+            for event in role.events():
+                if isinstance(event.act, Fence):
+                    self.events.setdefault(event.op, []).append(event)
+        self.users: dict[Operation, list[Hazard]] = {op: [] for op in self.events}
+        for hazard in self.hazards:
+            for op in self.fences_of(hazard):
+                self.users[op].append(hazard)
+
+    def _judged(self, judge: Judge) -> list[Hazard]:
+        """The verdicts, those of alike pairs once."""
+        found = [judge.hazard(a, b, here) for (a, b), here in self.others.items()]
+        return list({id(h): h for h in found}.values())
+
+    @property
+    def unproved(self) -> list[Hazard]:
+        return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
+
+    def fences_of(self, hazard: Hazard) -> list[Operation]:
+        """The fences on a hazard's chain."""
+        nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
+        used = [n.event.op for n in nodes if n.event is not None and isinstance(n.event.act, Fence)]
+        return list(dict.fromkeys(used))
+
+    def without(self, away: Iterable[Operation]) -> tuple[Judge, list[Hazard]]:
+        """The judge of the kernel without some fences, and the verdicts on all hazards whose proof used one."""
+        gone = list(dict.fromkeys(away))
+        judge = Judge(self.graph, PROFILES[self.profile], frozenset(e for f in gone for e in self.events[f]))
+        resting = dict.fromkeys(h for f in gone for h in self.users[f])
+        again = [judge.hazard(h.first, h.second, self.others[h.first, h.second]) for h in resting]
+        return judge, again
+
+    def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
+        """Whether a fence is of the kind that could order two accesses."""
+        act = self.events[fence][0].act
+        first, second = hazard.first.access, hazard.second.access
+        if isinstance(act, TensorFence):
+            return first.space is Space.TENSOR
+        if isinstance(act, ProxyFence):
+            async_too = Proxy.ASYNC in (first.proxy, second.proxy)
+            return async_too and first.space is not Space.TENSOR and act.space in (None, first.space)
+        return first.space is not Space.TENSOR
+
+    def removable(self, candidates: Sequence[Operation]) -> list[Operation]:
+        """A set of fences that may go together, none of the rest of which may go too; cheap ones stay for dear ones.
+
+        `candidates` are in the order in which they should go.
+        """
+        if self.broken:
+            return []
+        unproved = self.unproved
+        gone = [f for f in candidates if not any(self.may_guard(f, h) for h in unproved)]
+        back: list[Operation] = []
+        while True:
+            _, again = self.without(gone)
+            proved = {(h.first, h.second) for h in again if h.verdict is Verdict.ORDERED}
+            failed = [h for h in again if (h.first, h.second) not in proved]
+            if not failed:
+                break
+            first = {(h.first, h.second): h for h in self.hazards}
+            needed = {f for h in failed for f in self.fences_of(first[h.first, h.second])}
+            back += [f for f in gone if f in needed]
+            gone = [f for f in gone if f not in needed]
+        for fence in [f for f in candidates if f in back]:
+            if all(h.verdict is Verdict.ORDERED for h in self.without([*gone, fence])[1]):
+                gone.append(fence)
+        return [f for f in candidates if f in gone]
+
+    def counterexample(self, fence: Operation, gone: Iterable[Operation] = ()) -> Hazard | None:
+        """A hazard that is not in order without a fence, where those of `gone` are gone already."""
+        return next((h for h in self.without([*gone, fence])[1] if h.verdict is not Verdict.ORDERED), None)
+
+
+def within_the_cta(act: Fence) -> bool:
+    """Whether a fence acts on nothing beyond the CTA and its cluster, so that the analysis sees all that it orders."""
+    if isinstance(act, ThreadFence):
+        return act.scope is Scope.CTA
+    return not (isinstance(act, ProxyFence) and act.space is not Space.SHARED)

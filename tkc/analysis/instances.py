@@ -1,0 +1,417 @@
+"""What does each role of a kernel do, in order, when the kernel runs on small numbers?
+
+Every loop is turned, every condition decided; a warp is two threads, lane 0 and one for the other 31. Nothing here knows
+the analysis of happens-before: its certificates are checked on these runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tkc.ir.certificates import label
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Await, Effect, Signal
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import IdentityOp
+from tkc.ir.stage.ops import By
+from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.types import AccumulatorType, BarriersType
+
+OTHERS = 31
+MOST = 60_000
+"""Operations after which a run is given up."""
+
+
+class Unknown(Exception):
+    """Something that the numbers do not decide."""
+
+
+class Each(tuple[Any, ...]):
+    """A value that is not the same in all threads."""
+
+
+class Opened(NamedTuple):
+    """An accumulator: the slot of a buffer."""
+
+    buffer: SSAValue
+    slot: Any
+
+
+class Copy(NamedTuple):
+    """One warpgroup's copy of a role in one CTA."""
+
+    role: str
+    copy: int
+    cta: int
+
+
+class Word(NamedTuple):
+    """One mbarrier: entry `slot` of `barriers` in CTA `cta`."""
+
+    barriers: SSAValue
+    slot: int
+    cta: int
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One execution of an operation by some threads of a role's copy; `values` are its operands'.
+
+    `arrivals` and `completions` (of bytes, with the CTA whose memory they fill) have the phases that they count for,
+    `waited` the phase that is known to be complete.
+    """
+
+    op: Operation
+    name: str
+    threads: frozenset[int]
+    values: tuple[Any, ...]
+    arrivals: list[tuple[Word, int]] = field(default_factory=list)
+    completions: list[tuple[Word, int, int]] = field(default_factory=list)
+    waited: tuple[Word, int] | None = None
+
+    def value(self, operand: str) -> Any:
+        """The value of an operand; None where there is none, or no number."""
+        found = getattr(self.op, operand, None)
+        if not isinstance(found, SSAValue):
+            return None
+        return next((v for o, v in zip(self.op.operands, self.values, strict=True) if o is found), None)
+
+    def rows(self) -> tuple[Effect, ...]:
+        return effects_of(self.op) or ()
+
+
+ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a // b,
+    "cdiv": lambda a, b: -(-a // b),
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "select": lambda p, a, b: a if p else b,
+}
+
+
+def calculate(kind: str, inputs: list[Any]) -> Any:
+    """A row of the arithmetic table; of every thread where an input is."""
+    if any(v is None or isinstance(v, Opened) for v in inputs):
+        return None
+    many = next((v for v in inputs if isinstance(v, Each)), None)
+    if many is None:
+        return ARITHMETIC[kind](*inputs)
+    rows = [v if isinstance(v, Each) else (v,) * len(many) for v in inputs]
+    found = Each(ARITHMETIC[kind](*r) for r in zip(*rows, strict=True))
+    return found[0] if all(v == found[0] for v in found) else found
+
+
+@dataclass
+class Machine:
+    """Runs roles; `sizes` gives every symbol a number."""
+
+    sizes: Mapping[str, int]
+    values: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
+    events: list[Event] = field(default_factory=list[Event])
+    steps: int = 0
+    at: Copy = Copy("", 0, 0)
+    count: int = 2
+    mask: frozenset[int] = frozenset()
+
+    def kernel(self, kernel: s.KernelOp) -> dict[Copy, list[Event]]:
+        found: dict[Copy, list[Event]] = {}
+        cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
+        for rank in range(cluster):
+            for op in kernel.body.block.ops:
+                self.at = Copy("", 0, rank)
+                if not isinstance(op, s.RoleOp):
+                    self._step(op)
+                    continue
+                for group in range(op.groups.value.data):
+                    self.at, self.events = Copy(op.sym_name.data, group, rank), []
+                    self.count = 2 * (op.warps.value.data // op.groups.value.data)
+                    self.mask = frozenset(range(self.count))
+                    self._block(op.body.block)
+                    found[self.at] = self.events
+        return found
+
+    def _block(self, block: Block) -> list[Any]:
+        """The values that the block hands on."""
+        for op in block.ops:
+            if isinstance(op, s.YieldOp):
+                return [self.values.get(v) for v in op.values]
+            self._step(op)
+        return []
+
+    def _step(self, op: Operation) -> None:
+        self.steps += 1
+        if self.steps > MOST:
+            raise Unknown("the run is too long")
+        match op:
+            case ConstOp():
+                constant = op.constant
+                self.values[op.value] = constant.value.data if isinstance(constant, IntegerAttr) else None
+            case SizeOp():
+                self.values[op.value] = self.sizes[op.symbol.data]
+            case ArithOp():
+                self.values[op.value] = calculate(op.kind.data, [self.values.get(v) for v in op.inputs])
+            case s.UnitOp():
+                self.values[op.value] = {"index": 0, "count": 1, "rank": self.at.cta}[op.which.data]
+            case s.GroupOp():
+                self.values[op.value] = self.at.copy
+            case s.ElectedOp():
+                one = op.scope.data == By.ONE
+                self.values[op.value] = Each(t == 0 if one else t % 2 == 0 for t in range(self.count))
+            case IdentityOp():
+                self.values[op.value] = Each(
+                    {"lane": t % 2, "warp": t // 2, "thread": 32 * (t // 2) + t % 2}[op.which.data]
+                    for t in range(self.count)
+                )
+            case s.OpenOp():
+                self.values[op.results[0]] = Opened(op.buffer, self.values.get(op.slot))
+            case s.ForOp():
+                self._loop(op)
+            case s.IfOp():
+                self._if(op)
+            case _:
+                self._event(op)
+
+    def _loop(self, op: s.ForOp) -> None:
+        bounds = [self.values.get(v) for v in (op.lower, op.upper, op.step)]
+        if not all(isinstance(b, int) for b in bounds):
+            raise Unknown("a loop whose bounds are no numbers")
+        carried = [self.values.get(v) for v in op.inits]
+        for i in range(*bounds):
+            self.values.update(zip(op.body.block.args, [i, *carried], strict=True))
+            carried = self._block(op.body.block)
+        self.values.update(zip(op.results, carried, strict=True))
+
+    def _if(self, op: s.IfOp) -> None:
+        condition = self.values.get(op.condition)
+        other = op.otherwise.block if op.otherwise is not None and op.otherwise.blocks else None
+        if isinstance(condition, Each):
+            before, results = self.mask, []
+            for block, wanted in ((op.then.block, True), (other, False)):
+                self.mask = before & {t for t, c in enumerate(condition) if bool(c) is wanted}
+                if block is not None and self.mask:
+                    results.append(self._block(block))
+            self.mask = before
+            same = [v[0] if all(x == v[0] for x in v) else None for v in zip(*results, strict=False)]
+            self.values.update(zip(op.results, same, strict=False))
+            return
+        if condition is None:
+            raise Unknown("a condition that is no number")
+        block = op.then.block if condition else other
+        if block is not None:
+            self.values.update(zip(op.results, self._block(block), strict=True))
+
+    def _event(self, op: Operation) -> None:
+        if op.regions:
+            raise Unknown(f"{op.name} cannot be run on numbers")
+        accumulator = next((self.values.get(v) for v in op.operands if isinstance(v.type, AccumulatorType)), None)
+        for result in op.results:
+            self.values[result] = accumulator if isinstance(result.type, AccumulatorType) else None
+        if not effects_of(op) or not isinstance(op, s.StageOp) or not self.at.role:
+            return
+        self.events.append(
+            Event(op, label(op), self._who(op), tuple(self.values.get(v) for v in op.operands))
+        )
+
+    def _who(self, op: s.StageOp) -> frozenset[int]:
+        """The threads that execute an operation: those that its conditions let through, or of them whom it names."""
+        everyone = len(self.mask) == self.count
+        if not everyone and op.EACH:
+            return self.mask
+        step = {By.ONE: self.count, By.LANE: 2}.get(op.executed_by or By.ALL, 1)
+        found = self.mask & frozenset(range(0, self.count, step))
+        if not found:
+            raise Unknown("nobody executes an operation")
+        return found
+
+
+# Barriers ------------------------------------------------------------------------------------------------------------
+
+
+def _word(op: Operation, name: str) -> str:
+    found = op.properties.get(name)
+    return found.data if isinstance(found, StringAttr) else ""
+
+
+def number(op: Operation, name: str, default: int = 0) -> int:
+    found = op.properties.get(name)
+    return found.value.data if isinstance(found, IntegerAttr) else default
+
+
+def entry(event: Event) -> int:
+    """Which barrier of a row an event is about."""
+    found = event.value("entry")
+    found = event.value("slot") if found is None else found
+    if not isinstance(found, int):
+        raise Unknown("a barrier whose number is not known")
+    return found
+
+
+def owners(event: Event, cta: int, cluster: int) -> list[int]:
+    """The CTAs whose memory an event touches."""
+    if "pair" in event.op.properties:
+        return [cta & ~1, cta | 1]
+    if "multicast" in event.op.properties:
+        return list(range(cluster))
+    mask = event.value("mask")
+    if mask is None:
+        return [cta]
+    return [r for r in range(cluster) if mask >> r & 1]
+
+
+@dataclass
+class Barriers:
+    """Every mbarrier's phase while the roles' events happen, those of the first role that can go on first."""
+
+    kernel: s.KernelOp
+    traces: Mapping[Copy, list[Event]]
+    phase: dict[Word, int] = field(default_factory=dict[Word, int])
+    missing: dict[Word, int] = field(default_factory=dict[Word, int])
+    bytes: dict[Word, int] = field(default_factory=dict[Word, int])
+    seen: dict[tuple[Copy, Word], int] = field(default_factory=dict[tuple[Copy, Word], int])
+
+    def run(self, order: list[Copy]) -> list[tuple[int, ...]]:
+        """Fills in the phases of all events; gives them as one list, to be compared."""
+        self.cluster = self.kernel.cluster.value.data if self.kernel.cluster is not None else 1
+        at = dict.fromkeys(order, 0)
+        going = True
+        while going:
+            going = False
+            for copy in order:
+                trace = self.traces[copy]
+                while at[copy] < len(trace) and self._happens(copy, trace[at[copy]]):
+                    at[copy] += 1
+                    going = True
+        if any(at[c] < len(self.traces[c]) for c in order):
+            raise Unknown("the run does not end")
+        return [
+            tuple(p for _, p in e.arrivals) + tuple(p for _, p, _ in e.completions) + ((e.waited[1],) if e.waited else ())
+            for copy in self.traces for e in self.traces[copy]
+        ]  # fmt: skip
+
+    def _count(self, word: Word) -> int:
+        declared = word.barriers.owner
+        assert isinstance(declared, s.BarriersOp)
+        return declared.count.value.data
+
+    def _happens(self, copy: Copy, event: Event) -> bool:
+        """Whether the event could happen now; then it has."""
+        rows = event.rows()
+        for row in rows:
+            if isinstance(row, Await) and row.on and isinstance(getattr(event.op, row.on).type, BarriersType):
+                if not self._wait(copy, event, Word(getattr(event.op, row.on), entry(event), copy.cta)):
+                    return False
+        event.arrivals, event.completions = [], []
+        for row in rows:
+            if isinstance(row, Signal) and row.barrier and getattr(event.op, row.barrier) is not None:
+                barriers = getattr(event.op, row.barrier)
+                if isinstance(barriers.type, BarriersType):
+                    self._signal(copy, event, row, barriers)
+        return True
+
+    def _wait(self, copy: Copy, event: Event, word: Word) -> bool:
+        parity = event.value("parity")
+        if not isinstance(parity, int):
+            raise Unknown("a phase that is not known")
+        seen = self.seen.get((copy, word), -1)
+        wanted = seen if seen % 2 == parity % 2 else seen + 1
+        if self.phase.get(word, 0) <= wanted:
+            return False
+        self.seen[copy, word] = wanted
+        event.waited = (word, wanted)
+        return True
+
+    def _signal(self, copy: Copy, event: Event, row: Signal, barriers: SSAValue) -> None:
+        if row.bytes_of:
+            size = getattr(event.op, row.bytes_of).type.slot_bytes
+            share = self.cluster if "multicast" in event.op.properties else 1
+            for owner in owners(event, copy.cta, self.cluster):
+                word = Word(barriers, entry(event), self._of(event, owner))
+                event.completions.append((word, self.phase.get(word, 0), owner))
+                self._count_down(word, 0, -(size // share))
+            return
+        everyone = sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
+        weight = everyone * number(event.op, "count", row.arrivals)
+        for rank in self._told(copy, event):
+            word = Word(barriers, entry(event), rank)
+            event.arrivals.append((word, self.phase.get(word, 0)))
+            self._count_down(word, weight, number(event.op, "bytes") * everyone)
+
+    def _told(self, copy: Copy, event: Event) -> list[int]:
+        if _word(event.op, "to") == s.To.ALL:
+            return list(range(self.cluster))
+        if event.value("mask") is not None:
+            return owners(event, copy.cta, self.cluster)
+        return [self._of(event, copy.cta)]
+
+    def _of(self, event: Event, own: int) -> int:
+        if _word(event.op, "to") == s.To.LEADER:
+            return own & ~1
+        rank = event.value("rank")
+        if rank is None and isinstance(getattr(event.op, "rank", None), SSAValue):
+            raise Unknown("a CTA whose number is not known")
+        return own if rank is None else rank
+
+    def _count_down(self, word: Word, arrivals: int, bytes: int) -> None:
+        self.missing[word] = self.missing.get(word, self._count(word)) - arrivals
+        self.bytes[word] = self.bytes.get(word, 0) + bytes
+        if self.missing[word] < 0:
+            raise Unknown("more arrivals than a phase takes")
+        if self.missing[word] == 0 and self.bytes[word] == 0:
+            self.phase[word] = self.phase.get(word, 0) + 1
+            self.missing[word] = self._count(word)
+
+
+# Sizes ---------------------------------------------------------------------------------------------------------------
+
+
+def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
+    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes."""
+    sizes = _blocks(kernel)
+    deepest = max((op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)), default=1)
+    turns = (1, deepest + 2, 2, 0)
+    names = list(sizes)
+    for shift in range(len(turns)):
+        chosen = {name: sizes[name] * (turns[(i + shift) % 4] - 1) + 1 for i, name in enumerate(names)}
+        chosen = {name: max(0, n) for name, n in chosen.items()}
+        traces = Machine(chosen).kernel(kernel)
+        order = list(traces)
+        forward = Barriers(kernel, traces).run(order)
+        if Barriers(kernel, traces).run(order[::-1]) != forward:
+            raise Unknown("which phase an arrival counts for depends on who is first")
+        yield ", ".join(f"{a} = {b}" for a, b in chosen.items()), traces
+
+
+def _blocks(kernel: s.KernelOp) -> dict[str, int]:
+    """Each symbol that the kernel asks for, and the largest number by which it is divided into blocks."""
+    found: dict[str, int] = {}
+    for op in kernel.walk():
+        if isinstance(op, SizeOp):
+            name = op.symbol.data
+            found.setdefault(name, 1)
+            for use in op.value.uses:
+                divided = use.operation
+                if isinstance(divided, ArithOp) and divided.kind.data in ("cdiv", "div") and use.index == 0:
+                    by = divided.inputs[1].owner
+                    if isinstance(by, ConstOp) and isinstance(by.constant, IntegerAttr):
+                        found[name] = max(found[name], by.constant.value.data)
+    return found

@@ -1,0 +1,44 @@
+"""Rows of the proxy fences that a program may choose from: what each joins, for whom, since when, and what it costs.
+
+Imports the standard library only. Costs are of ptxas 13.5's machine code, alike on sm_90a, sm_100a and sm_107a.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tkc.ir.isa.memory import Scope, Space
+
+
+class ProxyFence(NamedTuple):
+    """One form of fence.proxy.async. `word`: what `stage.proxy_fence` calls it; `covers`: spaces whose accesses it joins;
+    `ptx`: the first version that has it; `sass`: its instructions; `cost`: of a warp, where one barrier of the CTA's
+    memory is 1 (an estimate: one that reaches the GPU waits for the L2)."""
+
+    word: str
+    covers: frozenset[Space]
+    reach: Scope
+    ptx: tuple[int, int]
+    sass: tuple[str, ...]
+    cost: int
+
+
+_SHARED, _GLOBAL = frozenset({Space.SHARED}), frozenset({Space.GLOBAL})
+_VIEW = "FENCE.VIEW.ASYNC"
+
+PROXY_FENCES: tuple[ProxyFence, ...] = (
+    ProxyFence("global", _GLOBAL, Scope.GPU, (8, 0), (f"{_VIEW}.G",), 1),
+    ProxyFence("shared::cta", _SHARED, Scope.CTA, (8, 0), ("MEMBAR.ALL.CTA", f"{_VIEW}.S"), 2),
+    ProxyFence("shared::cluster", _SHARED, Scope.CLUSTER, (8, 0), ("MEMBAR.ALL.GPU", f"{_VIEW}.S"), 20),
+    ProxyFence("", _SHARED | _GLOBAL, Scope.CLUSTER, (8, 0), ("MEMBAR.ALL.GPU", f"{_VIEW}.S"), 20),
+)
+"""Cheapest first."""
+
+ALIASES = {"shared": "shared::cta", "all": ""}
+"""Other words for the same."""
+
+
+def form(word: str) -> ProxyFence | None:
+    """The row of a word; None for one-way fences, which are chosen by hand."""
+    word = ALIASES.get(word, word)
+    return next((row for row in PROXY_FENCES if row.word == word), None)

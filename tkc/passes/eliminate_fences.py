@@ -1,0 +1,276 @@
+"""Remove each fence that causality already gives, take the cheapest form of the rest, and write the proof on the module.
+
+Before: barriers, waits and fences are explicit.
+After: no fence is left whose every hazard is in order without it; what stays is in its cheapest form. The module has a
+certificate for all of it, checked on the program as it then is.
+Here because: proofs need every synchronisation to be there; elections come after, which group what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+
+from tkc.analysis.happens_before.chains import orders
+from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
+from tkc.analysis.happens_before.verdicts import Hazard, Verdict
+from tkc.diagnostics import Diagnostic, Severity, report
+from tkc.ir import certificates as c
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.fences import PROXY_FENCES, form
+from tkc.ir.isa.memory import Proxy, Scope, Space, Touch
+from tkc.ir.locations import location_of
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import FenceOp
+from tkc.ir.stage.ops import By
+
+
+@dataclass(frozen=True)
+class EliminateFencesPass(ModulePass):
+    """`eliminate-fences`. `fences`: `minimal`, or `as-written`, which leaves a program's own as they are; `model`: what
+    proofs may rest on."""
+
+    name = "eliminate-fences"
+    fences: str = "minimal"
+    model: str = "practice"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        made: list[c.Certificate] = []
+        for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
+            if any(fences_of(kernel)):
+                made.append(Elimination(kernel, self.fences == "as-written", self.model).run())
+        c.write(op, made)
+
+
+def fences_of(kernel: s.KernelOp) -> Iterator[Operation]:
+    """The operations whose only work is to order: every fence but those of wgmma's registers."""
+    for op in kernel.walk():
+        if isinstance(op, s.ProxyFenceOp | s.Tcgen05FenceOp | FenceOp):
+            yield op
+
+
+def cost(fence: Operation) -> int:
+    """What a fence costs the role: its row's cost, for each warp that executes it, and tenfold in each loop."""
+    role, depth = _role(fence), 0
+    at = fence.parent_op()
+    while at is not None and at is not role:
+        depth += isinstance(at, s.ForOp)
+        at = at.parent_op()
+    row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
+    each = row.cost if row is not None else 0
+    warps = 1 if isinstance(fence, s.StageOp) and fence.executed_by is By.ONE else role.warps.value.data
+    return each * warps * 10**depth
+
+
+def _role(op: Operation) -> s.RoleOp:
+    at = op.parent_op()
+    while at is not None and not isinstance(at, s.RoleOp):
+        at = at.parent_op()
+    assert at is not None
+    return at
+
+
+def spelled(op: Operation) -> str:
+    """A synchronisation in the words of PTX, without operands."""
+    match op:
+        case s.ProxyFenceOp():
+            space = op.space.data
+            if space in ("acquire", "release"):
+                return f"fence.proxy.async::generic.{space}"
+            return "fence.proxy.async" + (f".{space}" if space else "")
+        case s.Tcgen05FenceOp():
+            return f"tcgen05.fence::{op.side.data}"
+        case FenceOp():
+            return f"fence.{op.sem.data}.{op.scope.data}"
+        case _:
+            words = [op.name.removeprefix("stage.")]
+            for name in ("sem", "scope"):
+                word = op.properties.get(name)
+                words += [word.data] if isinstance(word, StringAttr) else []
+            return ".".join(words)
+
+
+@dataclass
+class Elimination:
+    """What is done to one kernel."""
+
+    kernel: s.KernelOp
+    as_written: bool
+    model: str
+    before: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    weakened: list[Operation] = field(default_factory=list[Operation])
+
+    def run(self) -> c.Certificate:
+        for role in [r for r in self.kernel.body.block.ops if isinstance(r, s.RoleOp)]:
+            c.name_sites(role.sym_name.data, [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)])
+        proofs = Proofs(self.kernel, self.model)
+        candidates = sorted((f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True)
+        gone = proofs.removable(candidates)
+        self.before = {f: spelled(f) for f in proofs.events}
+        self.weakened = self._weaken(proofs, gone)
+        return self._certified(proofs, gone)
+
+    def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
+        if self.as_written and c.origin(c.label(fence)) == "user":
+            return False
+        if isinstance(fence, s.ProxyFenceOp) and form(fence.space.data) is None:
+            return False  # one-way fences work in pairs
+        acts = [e.act for e in proofs.events[fence]]
+        return all(within_the_cta(a) for a in acts) or not writes_tensors(self.kernel)  # pyright: ignore
+
+    # Cheaper forms ---------------------------------------------------------------------------------------------------
+
+    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> list[Operation]:
+        """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait."""
+        if proofs.broken or proofs.unproved:
+            return []
+        changed: list[Operation] = []
+        for op in list(self.kernel.walk()):
+            if op in gone or (self.as_written and c.origin(c.label(op)) == "user"):
+                continue
+            for change in self._cheaper(op):
+                self.before.setdefault(op, spelled(op))
+                undo = change()
+                again = Proofs(self.kernel, self.model)
+                if not again.broken and not again.unproved and _in_order(again, gone):
+                    changed.append(op)
+                    break
+                undo()
+        return changed
+
+    def _cheaper(self, op: Operation) -> Iterator[Callable[[], Callable[[], None]]]:
+        """Changes of one operation, the one that saves most first; each gives the way back."""
+        if isinstance(op, s.ProxyFenceOp) and (row := form(op.space.data)) is not None:
+            if row.covers != {Space.SHARED} and writes_tensors(self.kernel):
+                return
+            for other in PROXY_FENCES:
+                if other.cost < row.cost and other.covers <= row.covers:
+                    yield _setting(op, "space", StringAttr(other.word))
+        elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
+            if op.scope is not None and op.scope.data == Scope.CLUSTER:
+                yield _setting(op, "scope", None)
+
+    # Certificates ----------------------------------------------------------------------------------------------------
+
+    def _certified(self, proofs: Proofs, gone: list[Operation]) -> c.Certificate:
+        """Takes the fences out, and puts those back whose certificate the checker does not accept."""
+        from tkc.analysis.certificates import wrong
+
+        rested = {f: {_pair(h) for h in hazards} for f, hazards in proofs.users.items()}
+        if self.weakened:
+            proofs = Proofs(self.kernel, self.model)
+        certificate = self._certificate(proofs, gone, rested)
+        places = [(f, f.parent_block(), f.next_op) for f in gone]
+        for fence in gone:
+            fence.detach()
+        bad = wrong(certificate, self.kernel)
+        if not bad:
+            for fence in gone:
+                fence.erase()
+            return certificate
+        return self._put_back(certificate, bad, places)
+
+    def _put_back(
+        self,
+        certificate: c.Certificate,
+        bad: dict[int, str],
+        places: list[tuple[Operation, Block | None, Operation | None]],
+    ) -> c.Certificate:
+        """The fences of every pair that the checker does not accept stay; it says why."""
+        sites: list[c.Site] = []
+        by_id = {site.id: site for site in certificate.sites}
+        doubtful = [by_id[c.label(f)] for f, _, _ in places if set(by_id[c.label(f)].orders) & set(bad)]
+        for fence, block, following in reversed(places):
+            site = by_id[c.label(fence)]
+            if site not in doubtful:
+                continue
+            assert block is not None
+            while following is not None and following.parent is None:
+                following = next((n for f, _, n in places if f is following), None)
+            if following is None:
+                block.add_op(fence)
+            else:
+                block.insert_op_before(fence, following)
+            first = min(set(site.orders) & set(bad))
+            _own_fault(fence, f"the certificate of {site.id} does not hold, so it stays: {bad[first]}")
+        for site in certificate.sites:
+            sites.append(site._replace(verdict="kept", after=site.before) if site in doubtful else site)
+        return certificate._replace(sites=tuple(sites))
+
+    def _certificate(self, proofs: Proofs, gone: list[Operation], rested: dict[Operation, set[tuple[Operation, Operation]]]) -> c.Certificate:
+        judge, _ = proofs.without(gone)
+        final = [judge.hazard(h.first, h.second, proofs.others[h.first, h.second]) for h in proofs.hazards]
+        changed = [*gone, *self.weakened]
+        made: list[c.Order] = []
+        guarded: dict[Operation, list[int]] = {op: [] for op in changed}
+        mine: dict[Operation, list[int]] = {op: [] for op in changed}
+        for hazard in final:
+            guards = [op for op in changed if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)]
+            if not guards:
+                continue
+            entries = orders(judge, hazard, proofs.others[hazard.first, hazard.second])
+            numbers = range(len(made), len(made) + len(entries))
+            made += entries
+            for op in guards:
+                guarded[op] += numbers
+                if _pair(hazard) in rested.get(op, ()):
+                    mine[op] += numbers
+        sites = [self._site(op, gone, guarded.get(op, []), mine.get(op, [])) for op in self.before if op in changed or op in proofs.events]
+        return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
+
+    def _site(self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]) -> c.Site:
+        verdict = "removed" if op in gone else "weakened" if op in self.weakened else "kept"
+        after = "" if op in gone else spelled(op)
+        place = location_of(op)
+        id = c.label(op)
+        return c.Site(
+            id, op.name, c.origin(id), verdict, self.before[op], after, str(place or ""), tuple(orders), tuple(rested)
+        )
+
+
+def _pair(hazard: Hazard) -> tuple[Operation, Operation]:
+    return hazard.first.event.op, hazard.second.event.op
+
+
+def _may_guard(proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
+    """Whether an operation may be what orders a pair: a fence of its kind, or a step of its chain."""
+    if op in proofs.events:
+        return proofs.may_guard(op, hazard)
+    nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
+    return any(n.event is not None and n.event.op is op for n in nodes)
+
+
+def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
+    return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone)[1])
+
+
+def _setting(op: Operation, name: str, value: StringAttr | None) -> Callable[[], Callable[[], None]]:
+    """A change of one property."""
+
+    def put(new: object) -> None:
+        if new is None:
+            op.properties.pop(name, None)
+        else:
+            op.properties[name] = new  # pyright: ignore
+
+    def change() -> Callable[[], None]:
+        old = op.properties.get(name)
+        put(value)
+        return lambda: put(old)
+
+    return change
+
+
+def writes_tensors(kernel: s.KernelOp) -> bool:
+    """Whether threads write tensors themselves that the copy engine may read, or read what it writes, in any CTA."""
+    rows = [r for op in kernel.walk() for r in effects_of(op) or () if isinstance(r, Touch) and r.space is Space.GLOBAL]
+    return {Proxy.GENERIC, Proxy.ASYNC} <= {r.proxy for r in rows}
+
+
+def _own_fault(op: Operation, message: str) -> None:
+    report(Diagnostic("TK902", message, location_of(op), Severity.WARNING))
