@@ -33,6 +33,7 @@ NEEDS = {
     "gemm_2cta_level2": ("sm_90a", False),
     "gemm_bf16_level2": ("sm_90a", False),
     "gemm_bf16_level2_sm90": ("sm_90a", True),
+    "gemm_cluster_level2_sm90": ("sm_90a", True),
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),

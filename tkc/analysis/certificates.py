@@ -1,4 +1,4 @@
-"""Do the chains of a certificate put each pair of accesses in order, in the program as it is now?
+"""Whether the chains of a certificate put each pair of accesses in order, in the program as it is now.
 
 Runs the roles on small numbers (`instances`) and follows each chain from every instance of the first access: which threads
 know of which threads' parts of it, and through which proxy. Shares the tables of rules and assumptions with the analysis
@@ -18,7 +18,19 @@ from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.instances import Copy, Event, Opened, Unknown, Word, number, owners, runs
 from tkc.ir.certificates import Certificate, End, Link, Order
 from tkc.ir.isa.fences import form
-from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Proxy, Scope, Sem, Signal, Space, Touch
+from tkc.ir.isa.memory import (
+    Await,
+    Close,
+    Done,
+    Kind,
+    Meet,
+    Proxy,
+    Scope,
+    Sem,
+    Signal,
+    Space,
+    Touch,
+)
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.types import Home
@@ -35,15 +47,15 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
     found: dict[int, str] = {}
     for i, order in enumerate(certificate.orders):
         try:
-            _allowed(order, PROFILES[certificate.model])
+            _allowed(order, PROFILES[order.model])
         except Broken as error:
             found[i] = str(error)
     try:
         for sizes, traces in runs(kernel):
-            run = Run(kernel, traces, certificate.model)
+            all_runs = {m: Run(kernel, traces, m) for m in {o.model for o in certificate.orders}}
             for numbers, pair in _pairs(certificate).items():
                 try:
-                    run.check(pair)
+                    all_runs[pair.order.model].check(pair)
                 except Broken as error:
                     one = pair.order
                     why = f"{one.first} and {one.second}: {error} ({sizes})"
@@ -66,8 +78,9 @@ def _pairs(certificate: Certificate) -> dict[tuple[int, ...], Pair]:
     found: dict[Any, tuple[list[int], Pair]] = {}
     for i, order in enumerate(certificate.orders):
         chains = order.forward, order.back
-        key = (order.first, order.operands[0], order.second, order.operands[1], order.owner)
-        turned = (order.second, order.operands[1], order.first, order.operands[0], order.owner)
+        ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
+        key = (*ends, order.owner, order.model)
+        turned = (*ends[::-1], order.owner, order.model)
         if turned in found and key not in found:
             key, chains = turned, chains[::-1]
         numbers, pair = found.setdefault(key, ([], Pair(order, [], [])))
@@ -139,6 +152,8 @@ class Known:
     threads: Mapping[int, frozenset[int]]
     cta: int = -1
     fence: int = 0
+    trail: tuple[tuple[Copy, int], ...] = ()
+    """The events on the way, by their places in the traces."""
 
 
 @dataclass
@@ -255,27 +270,48 @@ class Run:
         if any(link.rule == "read-between" for link in chain):
             cut = next(i for i, link in enumerate(chain) if link.rule == "read-between")
             return self._through(chain[:cut], chain[cut].start, chain[cut + 1 :], x, y)
+        known = self._known(chain[:-1], x)
+        return self._accepted(chain[-1].rule, known, y).at if known else float("inf")
+
+    def _known(self, steps: list[Link], x: Access) -> list[Known]:
+        """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
         known = [self._start(x)]
-        *steps, last = chain
-        for link in [x for x in steps if x.rule != "group"]:  # groups are counted where they are awaited
+        for link in [step for step in steps if step.rule != "group"]:  # groups are counted where they are awaited
             known = self._step(link, known)
             if not known:
-                return float("inf")
-        return self._accepted(last.rule, known, y)
+                return []
+        return sorted(known, key=lambda k: k.at)
 
-    def _accepted(self, rule: str, known: list[Known], y: Access) -> float:
-        """The earliest position from which what is known orders the access."""
-        for found in sorted(known, key=lambda k: k.at):
+    def _accepted(self, rule: str, known: list[Known], y: Access) -> Known:
+        """The earliest of what is known that orders the access."""
+        why = Broken("a chain that does not lead to the access")
+        for found in known:
             try:
                 if found.copy != y.copy:
                     raise Broken("a chain that does not lead to the access")
                 self._accept(rule, found, y)
-            except Broken:
-                if found is known[-1]:
-                    raise
+            except Broken as error:
+                why = error
             else:
-                return found.at
-        raise Broken("a chain that does not lead to the access")
+                return found
+        raise why
+
+    def trail(self, order: Order, forward: bool) -> list[tuple[Copy, int]]:
+        """The events of a chain from the first instance for which it leads to one of the other access; none, where it
+        does so for none."""
+        ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
+        chain = order.forward if forward else order.back
+        if chain is None or any(step.rule == "read-between" for step in chain):
+            return []
+        xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
+        for x in xs:
+            for y in ys:
+                if self._slot(x) != self._slot(y) or (x.copy == y.copy and y.at <= x.at):
+                    continue
+                known = [k for k in self._known(list(chain[:-1]), x) if k.copy == y.copy and k.at <= y.at]
+                if known:
+                    return [*known[0].trail, (y.copy, y.at)]
+        return []
 
     def _through(self, there: list[Link], read: End, back: list[Link], x: Access, y: Access) -> float:
         """By a read of the first's value, through the same proxy, that comes before the second."""
@@ -305,7 +341,7 @@ class Run:
             state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
         else:
             state = UNDER_WAY.get(x.done, GENERIC if x.touch.proxy is Proxy.GENERIC else COMPLETE)
-        return Known(x, x.copy, x.at, state, own)
+        return Known(x, x.copy, x.at, state, own, trail=((x.copy, x.at),))
 
     def _step(self, link: Link, known: list[Known]) -> list[Known]:
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the step
@@ -340,7 +376,8 @@ class Run:
         for at in sites[bisect_left(sites, known.at) :]:
             more = take(self, link, replace(known, at=at), trace[at])
             if more is not None:
-                return more
+                told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
+                return replace(more, trail=(*known.trail, (known.copy, at), *told))
         return None
 
     # Steps -----------------------------------------------------------------------------------------------------------
@@ -482,7 +519,7 @@ class Run:
         relaxed_wait = _text(wait, "sem") == Sem.RELAXED
         if copy.cta != known.copy.cta:
             wide = Scope.CTA not in (_text(event, "scope") or Scope.CTA, _text(wait, "scope") or Scope.CTA)
-            if not wide and (not x.tensor and x.touch.proxy is Proxy.GENERIC or "A2" not in self.assumed):
+            if not wide and ((not x.tensor and x.touch.proxy is Proxy.GENERIC) or "A2" not in self.assumed):
                 raise Broken("CTA scope does not reach another CTA")
         state = _over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor else 0
@@ -639,9 +676,9 @@ def _over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
         return state
     if state == PIPE_BEFORE:
         return PIPE_AFTER
-    if state in (COMPLETE, BEFORE) and not relaxed and acquires:
+    if state in (COMPLETE, BEFORE, AFTER) and not relaxed and acquires:
         return COMPLETE
-    if state == BEFORE:
+    if state in (BEFORE, AFTER):
         return AFTER
     raise Broken("tcgen05 operations need a fence here")
 

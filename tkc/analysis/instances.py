@@ -1,4 +1,4 @@
-"""What does each role of a kernel do, in order, when the kernel runs on small numbers?
+"""What each role of a kernel does, in order, when the kernel runs on small numbers.
 
 Every loop is turned, every condition decided; a warp is two threads, lane 0 and one for the other 31. Nothing here knows
 the analysis of happens-before: its certificates are checked on these runs.
@@ -73,6 +73,8 @@ class Event:
     arrivals: list[tuple[Word, int]] = field(default_factory=list)
     completions: list[tuple[Word, int, int]] = field(default_factory=list)
     waited: tuple[Word, int] | None = None
+    when: int = 0
+    """How many events at least come before it, one after another."""
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
@@ -288,6 +290,8 @@ class Barriers:
     missing: dict[Word, int] = field(default_factory=dict[Word, int])
     bytes: dict[Word, int] = field(default_factory=dict[Word, int])
     seen: dict[tuple[Copy, Word], int] = field(default_factory=dict[tuple[Copy, Word], int])
+    latest: dict[tuple[Word, int], int] = field(default_factory=dict[tuple[Word, int], int])
+    """When the last of a phase's arrivals was."""
 
     def run(self, order: list[Copy]) -> list[tuple[int, ...]]:
         """Fills in the phases of all events; gives them as one list, to be compared."""
@@ -299,6 +303,7 @@ class Barriers:
             for copy in order:
                 trace = self.traces[copy]
                 while at[copy] < len(trace) and self._happens(copy, trace[at[copy]]):
+                    self._date(trace[at[copy]], trace[at[copy] - 1] if at[copy] else None)
                     at[copy] += 1
                     going = True
         if any(at[c] < len(self.traces[c]) for c in order):
@@ -307,6 +312,13 @@ class Barriers:
             tuple(p for _, p in e.arrivals) + tuple(p for _, p, _ in e.completions) + ((e.waited[1],) if e.waited else ())
             for copy in self.traces for e in self.traces[copy]
         ]  # fmt: skip
+
+    def _date(self, event: Event, before: Event | None) -> None:
+        event.when = before.when + 1 if before is not None else 0
+        if event.waited is not None:
+            event.when = max(event.when, self.latest.get(event.waited, -1) + 1)
+        for word, phase in (*event.arrivals, *((w, p) for w, p, _ in event.completions)):
+            self.latest[word, phase] = max(self.latest.get((word, phase), 0), event.when)
 
     def _count(self, word: Word) -> int:
         declared = word.barriers.owner

@@ -3,6 +3,7 @@
 COMMANDS = {
     "compile": ("tkc.commands.compile", "compile a tile program to PTX, a cubin or IR"),
     "check": ("tkc.commands.check", "report what is wrong with a program, and what it uses"),
+    "explain": ("tkc.commands.explain", "say why each synchronisation is there, or is gone"),
     "emulate": (
         "tkc.commands.emulate",
         "run a kernel, ours or any PTX, on the CPU and report what is wrong",

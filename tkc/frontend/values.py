@@ -72,18 +72,11 @@ def _div(a: float, b: float) -> float:
     return a / b
 
 
-def _rcp(a: float) -> float:
-    return 1 / a
-
-
-def _finite(a: float) -> float:
-    return 0.0 if a == -math.inf else a
-
-
 _NUMBERS: dict[str, Any] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
     "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": _rcp, "tanh": math.tanh, "finite": _finite,
+    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": lambda a: 1 / a, "tanh": math.tanh,
+    "finite": lambda a: 0.0 if a == -math.inf else a,
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""

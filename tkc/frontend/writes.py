@@ -137,6 +137,8 @@ class Writes:
             )
         value = self._shaped(place.tile, self.values.as_value(source, s.source.span))
         self._same(s, place.tile, value.type)
+        if isinstance(value, P.Transpose) and place.tile.accumulator:
+            self.values.later("a transpose written to an accumulator", s.span)
         return Fill(place, value, s.span)
 
     def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
@@ -146,7 +148,7 @@ class Writes:
             self.values.evaluate(s.source)
             raise
         if isinstance(target, Slice | Spot) or (
-            isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
+            isinstance(target, Place) and not target.transposed
         ):
             return target
         if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):

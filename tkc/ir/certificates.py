@@ -46,8 +46,9 @@ class Link(NamedTuple):
 
 class Order(NamedTuple):
     """Two accesses of the same memory of CTA `owner`, and the chains that put them in order: `forward` from an instance of
-    the first to the instances of the second after it, `back` from the second's to the first's; an empty chain is the
-    thread's own order, None: no such chain."""
+    the first to the instances of the second after it, `back` from the second's to the first's; None: no such chain.
+    `model`: the profile whose assumptions they use. That is `practice` in a strict certificate for what no fence would
+    put in order strictly."""
 
     first: End
     second: End
@@ -55,6 +56,7 @@ class Order(NamedTuple):
     owner: int
     forward: tuple[Link, ...] | None
     back: tuple[Link, ...] | None
+    model: str = "practice"
 
     def rules(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(x.rule for x in (*(self.forward or ()), *(self.back or ()))))
@@ -151,7 +153,7 @@ def _kernel(c: Certificate) -> DictionaryAttr:
         DictionaryAttr(
             {
                 "first": StringAttr(str(o.first)), "second": StringAttr(str(o.second)), "operands": _words(o.operands),
-                "owner": IntAttr(o.owner), "forward": _chain(o.forward), "back": _chain(o.back),
+                "owner": IntAttr(o.owner), "forward": _chain(o.forward), "back": _chain(o.back), "model": StringAttr(o.model),
             }  # fmt: skip
         )
         for o in c.orders
@@ -195,7 +197,7 @@ def _read_kernel(c: dict[str, Any]) -> Certificate:
     orders = tuple(
         Order(
             End.of(o["first"]), End.of(o["second"]), (o["operands"][0], o["operands"][1]), o["owner"],
-            _read_chain(o["forward"]), _read_chain(o["back"]),
+            _read_chain(o["forward"]), _read_chain(o["back"]), o["model"],
         )  # fmt: skip
         for o in c["orders"]
     )

@@ -203,8 +203,8 @@ class Elimination:
         return certificate._replace(sites=tuple(sites))
 
     def _certificate(self, proofs: Proofs, gone: list[Operation], rested: dict[Operation, set[tuple[Operation, Operation]]]) -> c.Certificate:
-        judge, _ = proofs.without(gone)
-        final = [judge.hazard(h.first, h.second, proofs.others[h.first, h.second]) for h in proofs.hazards]
+        judges = proofs.judges(gone)
+        final = [proofs.again(judges, h) for h in proofs.hazards]
         changed = [*gone, *self.weakened]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
@@ -213,7 +213,9 @@ class Elimination:
             guards = [op for op in changed if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)]
             if not guards:
                 continue
-            entries = orders(judge, hazard, proofs.others[hazard.first, hazard.second])
+            pair = hazard.first, hazard.second
+            model = proofs.models[pair]
+            entries = orders(judges[model], hazard, proofs.others[pair], model)
             numbers = range(len(made), len(made) + len(entries))
             made += entries
             for op in guards:
@@ -246,7 +248,7 @@ def _may_guard(proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
 
 
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
-    return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone)[1])
+    return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone))
 
 
 def _setting(op: Operation, name: str, value: StringAttr | None) -> Callable[[], Callable[[], None]]:

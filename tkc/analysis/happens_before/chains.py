@@ -22,13 +22,13 @@ def end_of(node: Node) -> End:
     return End(label(event.op) if event is not None else "", role.name.split("[")[0].split(" ")[0], role.copy, role.cta)
 
 
-def orders(judge: Judge, hazard: Hazard, others: list[Place]) -> list[Order]:
+def orders(judge: Judge, hazard: Hazard, others: list[Place], model: str) -> list[Order]:
     """The certificate's entries of a hazard that is in order; `others`: the accesses of the same memory."""
     first, second = hazard.first, hazard.second
     operands = first.access.operand, second.access.operand
 
     def entry(forward: Chain, back: Chain) -> Order:
-        return Order(end_of(first.node), end_of(second.node), operands, first.access.owner, forward, back)
+        return Order(end_of(first.node), end_of(second.node), operands, first.access.owner, forward, back, model)
 
     if hazard.forward == -inf:  # their slots never meet
         return [entry(None, None)]

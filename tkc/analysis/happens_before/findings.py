@@ -53,7 +53,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
     if hazard.witness is not None and hazard.witness[1] < hazard.witness[0]:
         first, second = second, first
     code, remedy = _diagnose(judge, hazard, first, second)
-    names = f"{_say(first)} and {_say(second)}"
+    names = f"{describe(first)} and {describe(second)}"
     what = {
         Verdict.WRONG_PROXY: f"no proxy fence stands between {names}",
         Verdict.UNORDERED: f"nothing orders {names}",
@@ -70,7 +70,7 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
         hazard.clock.name,
         remedy,
         tuple(dict.fromkeys((first.node.role.name, second.node.role.name))),
-        _say(first),
+        describe(first),
         fence=_fence(first, second) if hazard.verdict is Verdict.WRONG_PROXY else None,
     )
 
@@ -85,7 +85,7 @@ def _place(hazard: Hazard) -> str:
     return f", {apart} {turns} of {hazard.clock.name} later"
 
 
-def _say(place: Place) -> str:
+def describe(place: Place) -> str:
     access = place.access
     kind = "write" if access.write else "read"
     proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(

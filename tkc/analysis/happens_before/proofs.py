@@ -21,6 +21,7 @@ from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
+WIDEST = "practice"
 Fence = ProxyFence | TensorFence | ThreadFence
 
 
@@ -43,8 +44,8 @@ class Proofs:
         for here in places(self.graph).values():
             for first, second in conflicts(here):
                 self.others[first, second] = here
-        self.judge = Judge(self.graph, PROFILES[self.profile])
-        self.hazards = self._judged(self.judge)
+        self.models: dict[tuple[Place, Place], str] = {}
+        self.hazards = self._judged()
         self.events = {}
         for role in self.graph.program.roles:
             for event in role.events():
@@ -55,10 +56,19 @@ class Proofs:
             for op in self.fences_of(hazard):
                 self.users[op].append(hazard)
 
-    def _judged(self, judge: Judge) -> list[Hazard]:
-        """The verdicts, those of alike pairs once."""
-        found = [judge.hazard(a, b, here) for (a, b), here in self.others.items()]
-        return list({id(h): h for h in found}.values())
+    def _judged(self) -> list[Hazard]:
+        """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences there."""
+        judge = Judge(self.graph, PROFILES[self.profile])
+        found = {id(h): h for h in (judge.hazard(a, b, here) for (a, b), here in self.others.items())}
+        made: list[Hazard] = []
+        wider = Judge(self.graph, PROFILES[WIDEST])
+        for hazard in found.values():
+            pair, model = (hazard.first, hazard.second), self.profile
+            if hazard.verdict is not Verdict.ORDERED and self.profile != WIDEST:
+                hazard, model = wider.hazard(*pair, self.others[pair]), WIDEST
+            self.models[pair] = model
+            made.append(hazard)
+        return made
 
     @property
     def unproved(self) -> list[Hazard]:
@@ -70,13 +80,21 @@ class Proofs:
         used = [n.event.op for n in nodes if n.event is not None and isinstance(n.event.act, Fence)]
         return list(dict.fromkeys(used))
 
-    def without(self, away: Iterable[Operation]) -> tuple[Judge, list[Hazard]]:
-        """The judge of the kernel without some fences, and the verdicts on all hazards whose proof used one."""
+    def judges(self, away: Iterable[Operation]) -> dict[str, Judge]:
+        """The judge of each model for the kernel without some fences."""
+        gone = frozenset(e for f in away for e in self.events[f])
+        return {m: Judge(self.graph, PROFILES[m], gone) for m in (self.profile, WIDEST)}
+
+    def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
+        """The verdict on a hazard by other judges."""
+        pair = hazard.first, hazard.second
+        return judges[self.models[pair]].hazard(*pair, self.others[pair])
+
+    def without(self, away: Iterable[Operation]) -> list[Hazard]:
+        """The verdicts without some fences on all hazards whose proof used one."""
         gone = list(dict.fromkeys(away))
-        judge = Judge(self.graph, PROFILES[self.profile], frozenset(e for f in gone for e in self.events[f]))
-        resting = dict.fromkeys(h for f in gone for h in self.users[f])
-        again = [judge.hazard(h.first, h.second, self.others[h.first, h.second]) for h in resting]
-        return judge, again
+        judges = self.judges(gone)
+        return [self.again(judges, h) for h in dict.fromkeys(h for f in gone for h in self.users[f])]
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
         """Whether a fence is of the kind that could order two accesses."""
@@ -100,9 +118,7 @@ class Proofs:
         gone = [f for f in candidates if not any(self.may_guard(f, h) for h in unproved)]
         back: list[Operation] = []
         while True:
-            _, again = self.without(gone)
-            proved = {(h.first, h.second) for h in again if h.verdict is Verdict.ORDERED}
-            failed = [h for h in again if (h.first, h.second) not in proved]
+            failed = [h for h in self.without(gone) if h.verdict is not Verdict.ORDERED]
             if not failed:
                 break
             first = {(h.first, h.second): h for h in self.hazards}
@@ -110,13 +126,13 @@ class Proofs:
             back += [f for f in gone if f in needed]
             gone = [f for f in gone if f not in needed]
         for fence in [f for f in candidates if f in back]:
-            if all(h.verdict is Verdict.ORDERED for h in self.without([*gone, fence])[1]):
+            if all(h.verdict is Verdict.ORDERED for h in self.without([*gone, fence])):
                 gone.append(fence)
         return [f for f in candidates if f in gone]
 
     def counterexample(self, fence: Operation, gone: Iterable[Operation] = ()) -> Hazard | None:
         """A hazard that is not in order without a fence, where those of `gone` are gone already."""
-        return next((h for h in self.without([*gone, fence])[1] if h.verdict is not Verdict.ORDERED), None)
+        return next((h for h in self.without([*gone, fence]) if h.verdict is not Verdict.ORDERED), None)
 
 
 def within_the_cta(act: Fence) -> bool:

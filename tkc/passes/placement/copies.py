@@ -24,6 +24,7 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.loops import ShareOp
 from tkc.ir.tile.types import (
+    AccumType,
     BlockType,
     RegsType,
     ScaleAttr,
@@ -47,6 +48,9 @@ from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
+
+WRITTEN = 64
+"""Columns of an accumulator that are written at once."""
 
 TURNED = 64
 """Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
@@ -90,6 +94,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             p.emit.add(s.BulkCommitOp.create(properties={"id": p.id("store")}))
         case RegsType(), SliceType():
             _store(p, op)
+        case RegsType(), AccumType():
+            _write(p, op)
         case RegsType(), SharedType():
             _fill(p, op)
         case _:
@@ -493,6 +499,32 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
                     operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
                 )
             )
+
+        _slices(p, op.source, rows, width, columns, one)
+
+
+def _write(p: Placement, op: t.CopyOp) -> None:
+    """`d[i] <- r`: a register tile into an accumulator, slice by slice."""
+    tile = op.source.type
+    assert isinstance(tile, RegsType)
+    key = p.role.key(op.destination)
+    p.role.slots[key].touch(How.TENSOR)
+    height, width = matrix(tile, op)
+    rows = rows_over_threads(p, height, op)
+    columns = math.gcd(WRITTEN, width)
+    for block in range(rows.blocks):
+
+        def one(column: SSAValue, block: int = block) -> None:
+            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            source = p.role.accumulators[key]
+            made = s.WriteAccumulatorOp.create(
+                operands=[source, value, column],
+                properties={"row_block": integer(block)},
+                result_types=[source.type],
+            )
+            written = p.emit.value(made)
+            if rows.layout is FragmentLayout.WGMMA:
+                p.role.accumulators[key] = written
 
         _slices(p, op.source, rows, width, columns, one)
 

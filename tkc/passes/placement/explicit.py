@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
 
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
@@ -14,6 +15,7 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import AccumType, SharedType, SliceType
+from tkc.passes.placement import vectors
 from tkc.passes.placement.copies import Box, box_of, box_of_scales, check_box
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
@@ -71,7 +73,8 @@ def explicit(p: Placement, op: Operation) -> bool:
                 )
             )
         case x.ReadColumnsOp():
-            pass  # made where it is used
+            if _outlived(op):
+                vectors.hold(p, op.value, op)
         case x.RestartOp():
             key = p.role.key(op.accum)
             source = p.role.accumulators[key]
@@ -95,6 +98,34 @@ def explicit(p: Placement, op: Operation) -> bool:
         case _:
             return False
     return True
+
+
+def _outlived(read: x.ReadColumnsOp) -> bool:
+    """Whether something may change the slot, or hand it on, before what is read is used: it is then read at once.
+
+    Otherwise it is read where it is used, slice by slice, so that a wide tile takes few registers.
+    """
+    block = read.parent_block()
+    todo, seen = [read.value], {read.value}
+    last: list[Operation] = []
+    while todo:
+        for use in todo.pop().uses:
+            op = use.operation
+            if op.parent_block() is not block:
+                return True
+            if op.has_trait(Pure):
+                new = [r for r in op.results if r not in seen]
+                seen.update(new)
+                todo += new
+            last.append(op)
+    pending = {id(op) for op in last}
+    op = read.next_op
+    while op is not None and pending:
+        pending.discard(id(op))
+        if pending and not op.has_trait(Pure) and not isinstance(op, x.ReadColumnsOp):
+            return True
+        op = op.next_op
+    return False
 
 
 def _copy(p: Placement, op: Operation) -> None:

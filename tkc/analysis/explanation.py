@@ -1,0 +1,237 @@
+"""Why each synchronisation of a kernel is there, and why one that was taken away is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.ir import Operation
+
+from tkc.analysis.happens_before.events import Event
+from tkc.analysis.happens_before.extract import program
+from tkc.analysis.happens_before.findings import describe, findings
+from tkc.analysis.happens_before.proofs import Proofs
+from tkc.analysis.happens_before.rules import PROFILES, RULES
+from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.diagnostics import Location
+from tkc.ir.certificates import Certificate, Link, Order, label, origin
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Signal
+from tkc.ir.isa.memory import Order as Ordering
+from tkc.ir.locations import location_of
+from tkc.ir.stage import ops as s
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a chain, in words and by its rule."""
+
+    start: str
+    end: str
+    rule: str
+    says: str
+    section: str
+    assumptions: tuple[str, ...]
+    crosses: bool = False
+    """Whether another role, or another CTA, knows of it then."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "from": self.start, "to": self.end, "rule": self.rule, "section": self.section,
+            "assumptions": list(self.assumptions),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Two accesses that would meet without a synchronisation: `instances` of the loop `loop`."""
+
+    first: str
+    second: str
+    instances: tuple[int, int] | None
+    loop: str
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "first": self.first, "second": self.second, "instances": list(self.instances or ()), "loop": self.loop,
+            "why": self.why,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One synchronisation: what it is, what became of it, and why. `chains`: the pairs that it guarded, each with its proof
+    (the two accesses in words, the way there, the way back)."""
+
+    id: str
+    role: str
+    op: str
+    kind: str
+    location: Location | None
+    origin: str
+    verdict: str
+    before: str
+    after: str
+    chains: tuple[tuple[str, tuple[Step, ...], tuple[Step, ...]], ...] = ()
+    orders: tuple[int, ...] = ()
+    witness: Witness | None = None
+    profiles: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return tuple(sorted({a for _, *ways in self.chains for way in ways for x in way for a in x.assumptions}))
+
+    def to_json(self) -> dict[str, Any]:
+        place = self.location
+        chain = [step.to_json() for _, there, back in self.chains[:1] for step in (*there, *back)]
+        hazards = [
+            {"pair": pair, "there": [x.to_json() for x in there], "back": [x.to_json() for x in back]}
+            for pair, there, back in self.chains
+        ]
+        return {
+            "id": self.id, "op": self.op, "kind": self.kind,
+            "location": None if place is None else {"file": place.file, "line": place.line, "column": place.column},
+            "origin": self.origin, "verdict": self.verdict, "before": self.before, "after": self.after,
+            "profiles": self.profiles, "chain": chain, "hazards": hazards,
+            "witness": None if self.witness is None else self.witness.to_json(),
+        }  # fmt: skip
+
+
+def kind_of(op: Operation) -> str:
+    """The word of the schema for an operation's row; "" where it synchronises nothing."""
+    for row in effects_of(op) or ():
+        match row:
+            case Ordering(first=Proxy.TENSOR):
+                return "tcgen05-fence"
+            case Meet():
+                return "meet"
+            case Await(done=Done.TCGEN05_COMMIT) | Close():
+                return "commit"
+            case Await():
+                return "wait"
+            case Signal(bytes_of=None):
+                return "arrive"
+            case Ordering(first=Proxy.GENERIC, then=Proxy.ASYNC) if isinstance(op, s.ProxyFenceOp):
+                return "proxy-fence"
+            case _:
+                pass
+    return "thread-fence" if op.name == "stage.fence" else ""
+
+
+def explain(
+    kernel: s.KernelOp, earlier: s.KernelOp, certificate: Certificate | None, model: str
+) -> list[Site]:
+    """Every synchronisation of a kernel, and every one that `earlier`, the same before fences went, has beside them; in the
+    order of the earlier program."""
+    known = {x.id: x for x in certificate.sites} if certificate is not None else {}
+    left = {label(op): op for op in kernel.walk() if kind_of(op)}
+    reasons = Reasons(kernel, model)
+    found: list[Site] = []
+    for role, op in _synchronisations(earlier):
+        id = label(op)
+        site = known.get(id)
+        verdict = "kept" if site is None else site.verdict
+        words = op.name.removeprefix("stage.")
+        before = site.before if site is not None else words
+        after = site.after if site is not None else words
+        chains: tuple[tuple[str, tuple[Step, ...], tuple[Step, ...]], ...] = ()
+        orders: tuple[int, ...] = ()
+        if site is not None and certificate is not None and verdict != "kept":
+            orders = site.rested or site.orders
+            proved = [certificate.orders[i] for i in orders]
+            chains = tuple(
+                (told(o), steps(o.forward), steps(o.back)) for o in sorted(proved, key=_telling) if o.forward or o.back
+            )
+        witness = reasons.witness(left[id]) if id in left and verdict != "removed" else None
+        found.append(
+            Site(
+                id, role, op.name, kind_of(op), location_of(op), origin(id), verdict, before, after, chains, orders,
+                witness,
+            )  # fmt: skip
+        )
+    return found
+
+
+def _synchronisations(kernel: s.KernelOp) -> Iterator[tuple[str, Operation]]:
+    for role in [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]:
+        for op in role.walk():
+            if op is not role and kind_of(op):
+                yield role.sym_name.data, op
+
+
+def _telling(order: Order) -> tuple[bool, bool]:
+    """What tells most first: two roles, two accesses."""
+    return order.first.role == order.second.role, order.first == order.second
+
+
+def told(order: Order) -> str:
+    """A pair of accesses in words."""
+    first, second = (f"{end.site}({operand})" for end, operand in zip(order[:2], order.operands, strict=True))
+    return f"{first} and {second}" if first != second else f"{first} and itself"
+
+
+def steps(chain: Sequence[Link] | None) -> tuple[Step, ...]:
+    """A chain's steps with what their rules say."""
+    found: list[Step] = []
+    for link in chain or ():
+        row = RULES[link.rule]
+        end = link.end.site or f"role {link.end.role}"
+        crosses = link.start._replace(site="") != link.end._replace(site="")
+        found.append(Step(link.start.site, end, link.rule, row.says, row.section, row.assumes, crosses))
+    return tuple(found)
+
+
+@dataclass
+class Reasons:
+    """What would go wrong without one synchronisation or another."""
+
+    kernel: s.KernelOp
+    model: str
+
+    def __post_init__(self) -> None:
+        self.proofs = Proofs(self.kernel, self.model)
+        self.events: dict[Operation, list[Event]] = {}
+        for role in self.proofs.graph.program.roles:
+            for event in role.events():
+                if event.act is not None:
+                    self.events.setdefault(event.op, []).append(event)
+
+    def witness(self, op: Operation) -> Witness | None:
+        """The nearest accesses that nothing orders without an operation; None where the analysis knows of none."""
+        away = frozenset(self.events.get(op, ()))
+        judges = {m: Judge(self.proofs.graph, PROFILES[m], away) for m in PROFILES}
+        for hazard in self.proofs.hazards:
+            if not any(n.event in away for step in hazard.chain if step.nodes for n in step.nodes):
+                continue
+            again = self.proofs.again(judges, hazard)
+            if again.verdict is not Verdict.ORDERED:
+                return _witness(again)
+        return self._broken(op)
+
+    def _broken(self, op: Operation) -> Witness | None:
+        """What the protocol of barriers or the kernel's end lacks without an operation that nothing else uses."""
+        block, following = op.parent_block(), op.next_op
+        if op.results or block is None:
+            return None
+        op.detach()
+        try:
+            found = findings(program(self.kernel), self.model)
+        finally:
+            if following is None:
+                block.add_op(op)
+            else:
+                block.insert_op_before(op, following)
+        return Witness("", "", None, "", found[0].message) if found else None
+
+
+def _witness(hazard: Hazard) -> Witness:
+    first, second = hazard.first, hazard.second
+    counts = hazard.witness
+    if counts is not None and counts[1] < counts[0]:
+        first, second, counts = second, first, (counts[1], counts[0])
+    why = "nothing orders them"
+    if hazard.verdict is Verdict.WRONG_PROXY:
+        why = "ordered, but no proxy fence stands between them"
+    return Witness(describe(first), describe(second), counts, hazard.clock.name, why)
