@@ -195,6 +195,30 @@ def test_a_fence_of_tensors_that_threads_write_stays() -> None:
     assert verdicts(written)["store.user.fence.4"] == "kept"
 
 
+SINGLE = """
+kernel reverse(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m in tiles(M)
+    shared v: vector[f32, 128] * 2
+    role all, warps 4:
+        slot = 0
+        for m in work:
+            x = read(X[m, thread]) if thread < N else 0.0
+            v[slot][127 - thread] <- x * 2
+            fence proxy shared
+            fence acq_rel cta
+            sync role
+            if thread < N: Y[m, thread] <- read(v[slot][127 - thread]) + 1
+            sync role
+            slot = slot ^ 1
+"""
+
+
+def test_accesses_that_are_not_followed_keep_their_fences() -> None:
+    """Single elements of shared memory: which thread touches which is not known."""
+    assert set(verdicts(SINGLE).values()) == {"kept"}
+
+
 def test_certificates_survive_printing_and_parsing() -> None:
     from tests.passes.programs import parse
 
