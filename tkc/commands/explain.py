@@ -60,7 +60,7 @@ def command(
     What is gone has a chain that orders the accesses it guarded: who tells whom, by which rule of PTX, on which
     assumptions. What stays has the nearest two accesses that would meet without it.
     """
-    reporter = Reporter("text" if format != "json" else format, werror, remarks, product=True)
+    reporter = Reporter("text" if format != "json" else format, werror, remarks)
     if format == "sarif":
         raise click.UsageError("--format is text or json here")
     with reporter.failing():

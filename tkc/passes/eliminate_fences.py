@@ -15,6 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
+from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
@@ -28,6 +29,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.ops import By
+from tkc.ir.stage.types import BufferType
 
 
 @dataclass(frozen=True)
@@ -104,10 +106,13 @@ class Elimination:
     model: str
     before: dict[Operation, str] = field(default_factory=dict[Operation, str])
     weakened: list[Operation] = field(default_factory=list[Operation])
+    hidden: frozenset[Space] = frozenset()
+    crossed: bool = False
 
     def run(self) -> c.Certificate:
         for role in [r for r in self.kernel.body.block.ops if isinstance(r, s.RoleOp)]:
             c.name_sites(role.sym_name.data, [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)])
+        self.hidden, self.crossed = hidden_spaces(self.kernel), tensors_cross(self.kernel)
         proofs = Proofs(self.kernel, self.model)
         candidates = sorted((f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True)
         gone = proofs.removable(candidates)
@@ -120,8 +125,9 @@ class Elimination:
             return False
         if isinstance(fence, s.ProxyFenceOp) and form(fence.space.data) is None:
             return False  # one-way fences work in pairs
-        acts = [e.act for e in proofs.events[fence]]
-        return all(within_the_cta(a) for a in acts) or not writes_tensors(self.kernel)  # pyright: ignore
+        if ordered_by(fence) & self.hidden:
+            return False
+        return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
@@ -130,7 +136,10 @@ class Elimination:
         if proofs.broken or proofs.unproved:
             return []
         changed: list[Operation] = []
+        plainly = set(proofs.models.values()) == {self.model}
         for op in list(self.kernel.walk()):
+            if isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp) and not plainly:
+                continue  # what strict rules do not prove is not to rest on more assumptions still
             if op in gone or (self.as_written and c.origin(c.label(op)) == "user"):
                 continue
             for change in self._cheaper(op):
@@ -146,7 +155,7 @@ class Elimination:
     def _cheaper(self, op: Operation) -> Iterator[Callable[[], Callable[[], None]]]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
         if isinstance(op, s.ProxyFenceOp) and (row := form(op.space.data)) is not None:
-            if row.covers != {Space.SHARED} and writes_tensors(self.kernel):
+            if row.covers & self.hidden or (row.covers != {Space.SHARED} and self.crossed):
                 return
             for other in PROXY_FENCES:
                 if other.cost < row.cost and other.covers <= row.covers:
@@ -268,8 +277,33 @@ def _setting(op: Operation, name: str, value: StringAttr | None) -> Callable[[],
     return change
 
 
-def writes_tensors(kernel: s.KernelOp) -> bool:
-    """Whether threads write tensors themselves that the copy engine may read, or read what it writes, in any CTA."""
+EVERYTHING = frozenset({Space.SHARED, Space.GLOBAL, Space.TENSOR})
+
+
+def ordered_by(fence: Operation) -> frozenset[Space]:
+    """The spaces whose accesses a fence may order."""
+    if isinstance(fence, s.Tcgen05FenceOp):
+        return frozenset({Space.TENSOR})
+    row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
+    return row.covers if row is not None else EVERYTHING - {Space.TENSOR}
+
+
+def hidden_spaces(kernel: s.KernelOp) -> frozenset[Space]:
+    """Spaces with accesses that the analysis does not follow: of single elements, and of operations without rows."""
+    found: set[Space] = set()
+    for op in kernel.walk():
+        rows = effects_of(op)
+        if rows is None and not op.regions and not op.has_trait(Pure):
+            return EVERYTHING
+        for row in rows or ():
+            if isinstance(row, Touch) and row.space is Space.GENERIC:
+                shared = isinstance(getattr(op, row.operand).type, BufferType)
+                found.add(Space.SHARED if shared else Space.GLOBAL)
+    return frozenset(found)
+
+
+def tensors_cross(kernel: s.KernelOp) -> bool:
+    """Whether threads and the copy engine both touch tensors, in this CTA or another that the analysis does not see."""
     rows = [r for op in kernel.walk() for r in effects_of(op) or () if isinstance(r, Touch) and r.space is Space.GLOBAL]
     return {Proxy.GENERIC, Proxy.ASYNC} <= {r.proxy for r in rows}
 
