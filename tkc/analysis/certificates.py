@@ -114,6 +114,7 @@ PENDING = frozenset({"tx", "tracked", "group", "ld", "st"})
 PIPELINED: Mapping[tuple[str, str, str, str], str] = {
     ("mma", "source", "mma", "source"): "pipelined",
     ("scaled_mma", "source", "scaled_mma", "source"): "pipelined",
+    ("copy_scales", "destination", "copy_scales", "destination"): "pipelined",
     ("copy_scales", "destination", "scaled_mma", "scale_a"): "pipelined",
     ("copy_scales", "destination", "scaled_mma", "scale_b"): "pipelined",
     ("scaled_mma", "scale_a", "copy_scales", "destination"): "pipelined-scales",
