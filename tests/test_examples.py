@@ -33,10 +33,12 @@ NEEDS = {
     "gemm_2cta_level2": ("sm_90a", False),
     "gemm_bf16_level2": ("sm_90a", False),
     "gemm_bf16_level2_sm90": ("sm_90a", True),
+    "gemm_cluster_level2_sm90": ("sm_90a", True),
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),
     "gemm_nvfp4_2cta": ("sm_90a", False),
+    "gemm_nvfp4_level2": ("sm_90a", False),
     "gemm_nvfp4_slow": ("sm_90a", False),
 }
 """Examples that spell out what one kind of matrix unit takes: a target, and whether it is theirs or not."""

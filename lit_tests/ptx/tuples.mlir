@@ -23,6 +23,13 @@ builtin.module attributes {tkc.target = "sm_100a"} {
     %high = ptx.slice %w {start = 1, count = 2, step = 2} : (!ptx.reg<f32 x 4>) -> (!ptx.reg<f32 x 2>)
     %low = ptx.slice %w {start = 0, count = 2, step = 2} : (!ptx.reg<f32 x 4>) -> (!ptx.reg<f32 x 2>)
     %packed = ptx.cvt.x2 %high, %low {round = ".rn", type = ".bf16x2"} : (!ptx.reg<f32 x 2>, !ptx.reg<f32 x 2>) -> (!ptx.reg<b32 x 2>)
+    // CHECK: mov.b32 %[[A:f[0-9]+]], %f7;
+    // CHECK-NEXT: mov.b32 %[[B:f[0-9]+]], %f4;
+    // CHECK: tcgen05.st.sync.aligned.32x32b.x2.b32 [%r0], {%[[A]], %[[B]]};
+    %w3 = ptx.slice %w {start = 3, count = 0, step = 1} : (!ptx.reg<f32 x 4>) -> (!ptx.reg<f32>)
+    %w0 = ptx.slice %w {start = 0, count = 0, step = 1} : (!ptx.reg<f32 x 4>) -> (!ptx.reg<f32>)
+    %joined = ptx.join %w3, %w0 : (!ptx.reg<f32>, !ptx.reg<f32>) -> (!ptx.reg<f32 x 2>)
+    ptx.tcgen05.st %at, %joined {shape = ".32x32b", num = ".x2"} : (!ptx.reg<b32>, !ptx.reg<f32 x 2>)
     // CHECK: st.shared.v2.b32 [%r0], {%r1, %r2};
     ptx.st.vec %at, %packed {space = ".shared", vec = ".v2", type = ".b32", operandSegmentSizes = array<i32: 1, 1, 0>} : (!ptx.reg<b32>, !ptx.reg<b32 x 2>)
     // CHECK: st.shared.v2.b32 [%r0+8], {%r2, %r0};

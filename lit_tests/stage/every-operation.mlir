@@ -50,6 +50,7 @@
 // CHECK-NEXT: stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
 // CHECK-NEXT: %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
 // CHECK-NEXT: %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
+// CHECK-NEXT: %re = stage.write_accumulator %sum, %f, %zero {row_block = 0 : i32}
 // CHECK-NEXT: %h = stage.map %f, %half {kind = "mul"} : (!stage.fragment<f32, [128, 32], rows>, f32) -> (!stage.fragment<f32, [128, 32], rows>)
 // CHECK-NEXT: %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
 // CHECK-NEXT: %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
@@ -148,6 +149,7 @@ builtin.module {
       stage.tcgen05_fence {side = "after_thread_sync", id = "f", by = "one"}
       %f = stage.read_accumulator %sum, %zero, %some {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, i32, i1) -> (!stage.fragment<f32, [128, 32], rows>)
       %g = stage.read_accumulator %sum, %zero {row_block = 1 : i32} : (!stage.accumulator<f32, [128, 64]>, i32) -> (!stage.fragment<f32, [64, 32], half_rows>)
+      %re = stage.write_accumulator %sum, %f, %zero {row_block = 0 : i32} : (!stage.accumulator<f32, [128, 64]>, !stage.fragment<f32, [128, 32], rows>, i32) -> (!stage.accumulator<f32, [128, 64]>)
       %h = stage.map %f, %half {kind = "mul"} : (!stage.fragment<f32, [128, 32], rows>, f32) -> (!stage.fragment<f32, [128, 32], rows>)
       %b = stage.cast %h : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<bf16, [128, 32], rows>)
       %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)

@@ -22,3 +22,8 @@ def test_the_axis_that_is_cut() -> None:
     assert split_axis([64, 128]) is None
     assert split_axis([512]) == 0
     assert split_axis([1, 264, 8]) == 1
+
+
+def test_an_absurd_extent_is_answered_at_once() -> None:
+    assert row_parts(2**31 - 1) is None
+    assert row_parts(2**40) == 2**32

@@ -48,7 +48,10 @@ def test_FE_1_every_operation_is_built_once() -> None:
     """
     texts = "\n".join(p.read_text() for p in (ROOT / "lit_tests").rglob("*.mlir"))
     built = Met()
-    for name, text in SOURCES.items():
+    programs = {
+        p.name: p.read_text(encoding="utf-8") for p in (ROOT / "lit_tests" / "run").glob("*.tk")
+    }
+    for name, text in {**SOURCES, **programs}.items():
         for target in ("sm_90a", "sm_100a"):
             try:
                 driver.run(Job(text, name, target), [built])

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.analysis.test_twins import diagnosed
-from tests.analysis.twins import KERNELS, SLIPS, source
+from tests.analysis.twins import KERNELS, SLIPS
 from tkc.commands.check import command
 from tkc.commands.explanations import codes, page
 from tkc.diagnostics import CODES
@@ -92,13 +92,13 @@ def test_a_fence_goes_below_the_whole_statement(tmp_path: Path) -> None:
 
 
 def test_the_strict_model_asks_for_more(tmp_path: Path) -> None:
-    """That a warp's lane may release what its warp's products read rests on an assumption (A13)."""
+    """wait_group.read holds a proxy fence by an assumption that only practice has (A7)."""
     path = tmp_path / "k.tk"
-    path.write_text(source("gemm_bf16_level2_sm90"), encoding="utf-8")
+    path.write_text(KERNELS["handed"], encoding="utf-8")
     assert check(str(path), "--target", "sm_90a").exit_code == 0
     strict = check(str(path), "--target", "sm_90a", "--model", "strict")
     assert strict.exit_code == 1
-    assert "TK309" in strict.output
+    assert "TK302" in strict.output
 
 
 def test_a_good_program_is_told_what_it_uses(tmp_path: Path) -> None:

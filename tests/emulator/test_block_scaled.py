@@ -124,6 +124,28 @@ def test_copies_in_a_role_of_their_own(schedule: str, stages: int) -> None:
         check(source, 300, 264, 1056, form, schedule, passes=passes, STAGES=stages)
 
 
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+@pytest.mark.parametrize(
+    ("sizes", "params"),
+    [
+        ((300, 264, 1056), {}),
+        ((129, 8, 0), {"STAGES": 1}),
+        ((130, 264, 96), {"STAGES": 2, "BK": 128}),
+    ],
+)
+def test_spelled_out(schedule: str, sizes: tuple[int, int, int], params: dict[str, int]) -> None:
+    check(example("gemm_nvfp4_level2"), *sizes, FORMS["gemm_nvfp4"], schedule, **params)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_bsc_10_a_barrier_short_of_the_bytes_of_scales_is_found(stages: int) -> None:
+    """`bytes` counts both parts of a block-scaled tile; a count of the data alone is a finding, not a wrong result."""
+    data = 2 * 128 * 256 // 2
+    text = changed("gemm_nvfp4_level2", ("bytes(a, b)", str(data)))
+    with pytest.raises(AssertionError, match="TK3"):
+        check(text, 300, 264, 1056, FORMS["gemm_nvfp4"], "random", STAGES=stages)
+
+
 @pytest.mark.parametrize("target", ["sm_100f", "sm_103a", "sm_107a"])
 def test_other_targets(target: str) -> None:
     check(example("gemm_nvfp4"), 200, 136, 544, FORMS["gemm_nvfp4"], target=target)

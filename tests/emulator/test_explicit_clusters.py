@@ -1,4 +1,4 @@
-"""Explicit synchronisation between the CTAs of a cluster, run: multicast, other CTAs' barriers, pairs, barriers of all."""
+"""Explicit synchronisation between the CTAs of a cluster, run: multicast, other CTAs' barriers, pairs, meetings."""
 
 from __future__ import annotations
 
@@ -14,63 +14,7 @@ import tkc
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 
-MULTICAST = """
-kernel gemm(A: global[bf16, M, K], B: global[bf16, N, K], C: global[bf16, M, N]):
-    param BM = 64, BN = 64, BK = 64, STAGES = 2, CTAS = 2
-    launch persistent, cluster(CTAS)
-    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN), across = m)
-    shared a: tile[bf16, BM, BK] * STAGES
-    shared b: tile[bf16, BN, BK] * STAGES
-    shared c: tile[bf16, BM, BN]
-    accum  d: tile[f32, BM, BN]
-    barrier full * STAGES, count = 1
-    barrier empty * STAGES, count = 4 * CTAS
-
-    role load:
-        slot = 0
-        phase = 0
-        for m, n in work:
-            for k in blocks(K, BK):
-                wait empty[slot], phase ^ 1, cluster
-                elect:
-                    expect full[slot], bytes(a, b)
-                    load a[slot] <- A[m, k], full[slot]
-                    if rank == 0:
-                        load b[slot] <- B[n, k], full[slot], multicast = (1 << CTAS) - 1, evict_last
-                slot += 1
-                if slot == STAGES:
-                    slot = 0
-                    phase = phase ^ 1
-
-    role math, warps 4:
-        slot = 0
-        phase = 0
-        for m, n in work:
-            for k in blocks(K, BK):
-                wait full[slot], phase
-                fence products
-                mma d += a[slot] @ b[slot].T, not k.first
-                commit products
-                wait products
-                sync warp
-                for r in unroll(CTAS):
-                    arrive empty[slot], each = warp, at = r
-                slot += 1
-                if slot == STAGES:
-                    slot = 0
-                    phase = phase ^ 1
-            elect:
-                wait stores, read
-            sync role
-            c <- bf16(read(d, 0, BN) if K > 0 else 0)
-            fence proxy shared
-            sync role
-            elect:
-                store C[m, n] <- c, evict_first
-                commit stores
-        elect:
-            wait stores
-"""
+MULTICAST = (EXAMPLES / "gemm_cluster_level2_sm90.tk").read_text(encoding="utf-8")
 
 
 def gemm(kernel: tkc.Kernel, m: int, n: int, k: int, seed: int) -> tuple[Any, Any]:
@@ -153,3 +97,11 @@ def test_all_threads_of_a_cluster_meet(line: str, seed: int) -> None:
     report = kernel.emulate(np.zeros((300, 32), np.float32), 1, sm_count=8, seed=seed)
     assert not report.findings, "\n".join(map(str, report.findings))
     kernel.cubin()
+
+
+@pytest.mark.parametrize("line", ["sync cluster", "sync cta", "arrive cluster; wait cluster"])
+def test_all_roles_come_to_where_all_threads_meet(line: str) -> None:
+    other = "    role other:\n        for m in work: arrive told\n"
+    with pytest.raises(tkc.TkcError, match="role other never comes: it says so, too"):
+        tkc.compile(MEETING.replace("LINE", line) + other, target="sm_90a")
+    tkc.compile(MEETING.replace("LINE", line) + other.replace("arrive told", line), target="sm_90a")

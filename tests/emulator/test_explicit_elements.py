@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,18 @@ def test_atomics_lose_nothing(target: str, seed: int) -> None:
         11,
     ]
     assert list(turns) == wanted
+
+
+HISTOGRAM = Path(__file__).parents[2] / "examples" / "histogram.tk"
+
+
+@BOTH
+def test_a_histogram_counts_all(target: str, seed: int) -> None:
+    x = np.random.default_rng(seed).integers(0, 32, (7, 300)).astype(np.int32)
+    counts = np.arange(32, dtype=np.int32)
+    kernel = tkc.compile(HISTOGRAM, target=target, params={"BINS": 32})
+    clean(kernel.emulate(x, counts, sm_count=3, schedule="random", seed=seed))
+    assert np.array_equal(counts, np.arange(32) + np.bincount(x.ravel(), minlength=32))
 
 
 FLAG = """

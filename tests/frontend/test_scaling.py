@@ -115,7 +115,7 @@ EXPLICIT = [
     ("a.scaled(sa)", "d.scaled(sa)", "TK106", "d.scaled(sa)", "not of the accumulator d"),
     ("read(d) * alpha", "read(sa) * alpha", "TK108", "sa", "outside"),
     ("factors(sa, sb)", "factors(sa, sb, d)", "TK110", None, "a pipe of accumulators and scales"),
-    ("    pipe factors(sa, sb):  move -> math\n", "", "TK110", "sa", "block scales in no pipe"),
+    ("    pipe factors(sa, sb):  move -> math\n", "", "TK108", "sa", "no pipe carries `sa`"),
 ]  # fmt: skip
 
 
@@ -138,3 +138,55 @@ def test_scales_in_tensor_memory_are_tiles_of_their_own() -> None:
     assert '%sa = tile.accum {sym_name = "sa"} : () -> (!tile.accum<ue4m3, [128, 16], 2>)' in text
     assert text.count("tile.copy_scales") == 2
     assert "tile.scaled_mma %d_1, %a_3, %sa_2, %b_3, %sb_2" in text
+
+
+LEVEL2 = (EXAMPLES / "gemm_nvfp4_level2.tk").read_text(encoding="utf-8")
+COPY = "copy sa[slot] <- a[slot].scales"
+SCALED = "a[slot].scaled(sa[slot])"
+OTHER = "b[slot].scaled(sb[slot]).T"
+READ = "read(d[i], j * WIDTH, WIDTH)"
+
+SPELLED_OUT = [
+    (COPY, "copy sa[slot] <- a[slot]", "TK106", "sa[slot] <- a[slot]", "not a slot of a"),
+    (COPY, "copy sa[slot], a[slot]", "TK101", "copy sa[slot], a[slot]", "`copy sa[slot] <- a[slot].scales`"),
+    (COPY, "copy sa <- a[slot].scales", "TK116", "sa", "sa has 4 slots"),
+    (COPY, "copy sa[slot] <- a.scales", "TK116", "a.scales", "a has 4 slots"),
+    (COPY, "copy d[i] <- a[slot].scales", "TK106", "d[i] <- a[slot].scales", "not a slot of d"),
+    (COPY, "copy sa[slot] <- c[0].scales", "TK102", "scales", "a slot of c has no `.scales`"),
+    (COPY, "sa[slot] <- a[slot].scales", "TK106", "sa[slot] <- a[slot].scales", "`copy sa[slot] <- a[slot].scales`"),
+    (COPY, f"{COPY}, pair", "TK106", f"{COPY}, pair", "`launch cluster(2)`"),
+    (COPY, f"{COPY}, fast", "TK102", "fast", "options are `pair`"),
+    ("sa: scales[ue4m3 / 16", "sa: scales[ue4m3 / 32", "TK105", COPY, "scales[ue4m3 / 16, 128, 256]"),
+    (SCALED, "a[slot]", "TK106", "a[slot]", "`a[slot].scaled(sa[slot])`"),
+    (SCALED, "a.scaled(sa[slot])", "TK116", "a", "a has 4 slots"),
+    (SCALED, "a[slot].scaled(sa)", "TK116", "sa", "sa has 4 slots"),
+    (SCALED, "a[slot].scaled(d[i])", "TK106", "d[i]", "not a slot of d"),
+    (SCALED, "c[0].scaled(sa[slot])", "TK106", "c[0].scaled(sa[slot])", "not of a slot of c"),
+    (OTHER, "b[slot].T", "TK106", "b[slot].T", "with its scales in tensor memory"),
+    ("mma d[i] +=", "mma sa[slot] +=", "TK106", "sa[slot]", "holds block scales"),
+    (READ, "read(a[0], j * WIDTH, WIDTH)", "TK110", "read(a[0], j * WIDTH, WIDTH)", "which is block-scaled"),
+    (READ, "read(sa[0])", "TK110", "read(sa[0])", "which is block-scaled"),
+    ("elect:\n                    copy", "elect:\n                    prefetch A[m, k]\n                    copy",
+     "TK110", "prefetch A[m, k]", "a prefetch of block-scaled data"),
+    ("bytes(a, b)", "bytes(a, sa)", "TK106", "sa", "`bytes` is of shared tiles"),
+    ("A: global[e2m1, M, K, scale = ue4m3 / 16]", "A: global[e2m1, M, K, scale = ue4m3 / 32]", "TK105",
+     "a[slot] <- A[m, k]", "a has scales of ue4m3 / 16 and A of ue4m3 / 32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "place", "told"),
+    SPELLED_OUT,
+    ids=[f"{c[2]}-{c[1][:40]!r}" for c in SPELLED_OUT],
+)
+def test_a_mistake_in_what_is_spelled_out(
+    old: str, new: str, code: str, place: str, told: str
+) -> None:
+    said = mistakes(changed(LEVEL2, (old, new)))
+    found = [s for s in said if s.code == code and told in s.message]
+    assert found, [(s.code, s.message, s.text) for s in said]
+    assert found[0].text == place
+
+
+def test_the_bytes_of_a_slot_are_those_of_data_and_scales() -> None:
+    assert f"bytes = {2 * (128 * 256 // 2 + 128 * 16)} : i32" in str(compiled(LEVEL2))

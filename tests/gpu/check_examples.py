@@ -114,11 +114,26 @@ def axpy(kernel: tkc.Kernel) -> None:
         close(y, exact, 1e-6, f"axpy {n}")
 
 
+def histogram(kernel: tkc.Kernel) -> None:
+    x = torch.randint(0, 256, (1000, 5000), dtype=torch.int32, device="cuda")
+    before = torch.arange(256, dtype=torch.int32, device="cuda")
+    counts = before.clone()
+    kernel.launch(x, counts)
+    torch.cuda.synchronize()
+    assert torch.equal(counts - before, torch.bincount(x.flatten(), minlength=256).int())
+    print("histogram: exact")
+
+
 CHECKS = {
     "gemm_bias_act": bias_act,
     "gemm_batched": batched,
     "gemm_cluster": clustered("gemm_cluster"),
     "gemm_2cta": clustered("gemm_2cta"),
+    "gemm_2cta_level2": clustered("gemm_2cta_level2"),
+    "gemm_bf16_level2": clustered("gemm_bf16_level2"),
+    "gemm_bf16_level2_sm90": clustered("gemm_bf16_level2_sm90"),
+    "gemm_cluster_level2_sm90": clustered("gemm_cluster_level2_sm90"),
+    "histogram": histogram,
     "gemm_dual": dual,
     "gemm_int8": int8,
     "gemm_splitk": splitk,

@@ -7,7 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from oracles.as_stage import COLUMNS, ROWS, as_stage
+from oracles.as_stage import COLUMNS, ROWS, NotInStage, as_stage
 from oracles.roles import Program
 
 from tkc.driver import run
@@ -21,6 +21,8 @@ PASSES = (
 
 
 def as_kernel(program: Program, target: str) -> Kernel:
+    if program.ctas() > 1:
+        raise NotInStage("a launch of several CTAs")
     module, _ = as_stage(program, target)
     return Kernel.of(run(Job("", "program", target, passes=PASSES), module=module))
 

@@ -7,7 +7,8 @@ is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from oracles.roles import Entry, For, If, Op, Program, Role, Statement, nested, walk
@@ -20,6 +21,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
+    i1,
     i32,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -28,6 +30,8 @@ from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import LoadElementOp, StoreElementOp
+from tkc.ir.stage.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.stage.types import (
     AccumulatorType,
     BarriersType,
@@ -69,20 +73,25 @@ class _Said:
     emit: Emitter = field(init=False)
 
     def module(self) -> ModuleOp:
-        if self.program.ctas() > 1:
-            raise NotInStage("several CTAs")
+        self.ctas = self.program.ctas()
         stores = [op.site for _, op in self.program.ops() if op.name == "store"]
         symbols = self.program.symbols()
-        tensors: list[Attribute] = [TensorType.of("bf16", ("M", "N"))] * (1 + len(stores))
+        in_global = [b.name for b in self.program.buffers.values() if b.home == "global"]
+        tensors: list[Attribute] = [TensorType.of("bf16", ("M", "N"))] * (
+            1 + len(stores) + len(in_global)
+        )
         if symbols:
             tensors.append(TensorType.of("bf16", symbols))
         body = Block(arg_types=tensors)
-        self.emit = Emitter(body)
+        self.emit, self.body_of_kernel = Emitter(body), body
         self.loaded = body.args[0]
         self.stored = dict(zip(stores, body.args[1:], strict=False))
+        self.values.update(zip(in_global, body.args[1 + len(stores) :], strict=False))
         for name in self.program.symbols():
             self.values[name] = self.value(s.SizeOp, (), i32, symbol=StringAttr(name))
         for b in self.program.buffers.values():
+            if b.home == "global":
+                continue
             self.values[b.name] = self.value(
                 s.BufferOp, (), self.buffer_type(b.name), sym_name=StringAttr(b.name)
             )
@@ -103,6 +112,7 @@ class _Said:
         kernel = construct(
             s.KernelOp,
             properties={
+                **({"cluster": number(self.ctas), "pair": UnitAttr()} if self.ctas > 1 else {}),
                 "sym_name": StringAttr("program"),
                 "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
                 "contract": self.contract(len(body.args)),
@@ -164,7 +174,7 @@ class _Said:
 
     def role(self, role: Role, first: int) -> None:
         body = Block()
-        with self.emit.inside(body):
+        with self.emit.inside(body), self.in_cta(role.cta):
             zero = self.emit.const(0)
             self.body(role, role.body, dict.fromkeys(carried(self.program, role), zero))
         self.emit.add(
@@ -177,6 +187,20 @@ class _Said:
                 regions=[Region(body)],
             )
         )  # fmt: skip
+
+    @contextmanager
+    def in_cta(self, rank: int) -> Generator[None]:
+        """In a cluster every CTA runs every role; what follows is for one of them."""
+        if self.ctas == 1:
+            yield
+            return
+        mine = self.value(s.UnitOp, (), i32, which=StringAttr("rank"))
+        here = self.emit.arith("eq", mine, self.emit.const(rank))
+        body = Block()
+        with self.emit.inside(body):
+            yield
+            self.emit.add(construct(s.YieldOp))
+        self.emit.add(construct(s.IfOp, (here,), regions=[Region(body)]))
 
     def body(self, role: Role, body: list[Statement], state: State) -> None:
         for n, one in enumerate(body):
@@ -256,13 +280,14 @@ class _Said:
     # Operations ------------------------------------------------------------------------------------------------------
 
     def op(self, role: Role, op: Op, state: State, following: Statement | None) -> None:
-        if op.words & {"cluster", "gpu"}:
-            raise NotInStage(f"{op.name} with {' '.join(sorted(op.words))}")
-        if (
-            op.name
-            in ("ld", "st", "tld", "sync", "warp_sync", "wgmma", "wgmma_wait", "thread_fence")
-            and op.by != "all"
-        ):
+        self.here = role.cta
+        for e in op.entries:
+            away = (
+                self.program.buffers.get(e.name) or self.program.barriers[e.name]
+            ).cta != role.cta
+            if away and op.name not in ("mma", "arrive", "expect", "commit", "tma"):
+                raise NotInStage(f"{op.name} in another CTA")
+        if op.name in ("tld", "sync", "warp_sync", "wgmma", "wgmma_wait") and op.by != "all":
             raise NotInStage(f"{op.name} by {op.by}")
         say: Callable[..., None] | None = getattr(self, f"say_{op.name}", None)
         if say is None:
@@ -276,33 +301,73 @@ class _Said:
 
     def synchronises(self, op: Op) -> Mapping[str, Attribute]:
         sem = {"sem": StringAttr("relaxed")} if "relaxed" in op.words else {}
-        return {"by": StringAttr(op.by), "id": self.id, **sem}
+        scope = {"scope": StringAttr(op.scope)} if op.scope != "cta" else {}
+        return {"by": StringAttr(op.by), "id": self.id, **sem, **scope}
+
+    def elsewhere(self, e: Entry) -> tuple[SSAValue, ...]:
+        """The rank of a barrier's CTA where it is not the role's own."""
+        owner = self.program.barriers[e.name].cta
+        return () if owner == self.here else (self.emit.const(owner),)
+
+    @contextmanager
+    def elected(self, op: Op) -> Generator[None]:
+        """What follows is done by those threads alone that the operation says."""
+        if op.by == "all":
+            yield
+            return
+        chosen = self.value(s.ElectedOp, (), i1, scope=StringAttr(op.by))
+        body = Block()
+        with self.emit.inside(body):
+            yield
+            self.emit.add(construct(s.YieldOp))
+        self.emit.add(construct(s.IfOp, (chosen,), regions=[Region(body)]))
+
+    def element(self, a: tuple[SSAValue, SSAValue]) -> tuple[SSAValue, ...]:
+        """The first element of an entry, or of a tensor."""
+        zero = self.emit.const(0)
+        return (a[0], zero, zero) if isinstance(a[0].type, TensorType) else (*a, zero, zero)
 
     def say_ld(self, op: Op, a: tuple[SSAValue, SSAValue]) -> None:
-        self.act(op, s.LoadSharedOp, (*a, self.emit.const(0)), (NARROW,))
+        if op.by == "all" and isinstance(a[0].type, BufferType):
+            self.act(op, s.LoadSharedOp, (*a, self.emit.const(0)), (NARROW,))
+            return
+        with self.elected(op):
+            self.act(op, LoadElementOp, self.element(a), (f32,))
 
     def say_st(self, op: Op, a: tuple[SSAValue, SSAValue]) -> None:
         one = self.value(s.ConstOp, (), f32, constant=FloatAttr(1.0, f32))
+        if op.by != "all" or not isinstance(a[0].type, BufferType):
+            with self.elected(op):
+                self.act(op, StoreElementOp, (one, *self.element(a)))
+            return
         narrow = self.value(s.CastOp, (self.value(FillOp, (one,), WIDE),), NARROW)
         self.act(op, s.StoreSharedOp, (narrow, *a, self.emit.const(0)))
 
-    def say_tma(self, op: Op, a: tuple[SSAValue, SSAValue], m: tuple[SSAValue, SSAValue]) -> None:
+    def say_tma(
+        self, op: Op, a: tuple[SSAValue, SSAValue], m: tuple[SSAValue, SSAValue],
+        g: tuple[SSAValue, SSAValue] | None = None,
+    ) -> None:  # fmt: skip
         zero = self.emit.const(0)
-        if a[1] is m[1]:
-            self.act(
-                op, s.TmaLoadOp, (self.loaded, *a, zero, zero, m[0]), (), (1, 1, 1, 2, 1), box=BOX
-            )
+        tensor = g[0] if g else self.loaded
+        rank = self.elsewhere(op.entries[1])
+        if self.program.buffers[op.entries[0].name].cta != self.here:
+            raise NotInStage("a copy into another CTA")
+        if a[1] is m[1] and not rank:
+            self.act(op, s.TmaLoadOp, (tensor, *a, zero, zero, m[0]), (), (1, 1, 1, 2, 1), box=BOX)
         else:
-            sizes = (1, 1, 1, 1, 1, 2, 0, 0)
-            self.act(op, x.TmaLoadToOp, (self.loaded, *a, *m, zero, zero), (), sizes, box=BOX)
+            sizes = (1, 1, 1, 1, 1, 2, 0, len(rank))
+            self.act(op, x.TmaLoadToOp, (tensor, *a, *m, zero, zero, *rank), (), sizes, box=BOX)
 
     def say_store(self, op: Op, *a: tuple[SSAValue, SSAValue]) -> None:
-        if len(a) != 1:
-            raise NotInStage("a store to a buffer in global memory")
         # Every store goes elsewhere: what the copy engine writes to global memory is not asked about.
         key, zero = f"store{op.site}.count", self.emit.const(0)
         row = self.emit.arith("mul", self.state[key], self.emit.const(ROWS))
-        self.act(op, s.TmaStoreOp, (*a[0], self.stored[op.site], row, zero), box=BOX)
+        self.act(
+            op,
+            s.TmaStoreOp,
+            (*a[0], a[1][0] if a[1:] else self.stored[op.site], row, zero),
+            box=BOX,
+        )
         self.state[key] = self.emit.arith("add", self.state[key], self.emit.const(1))
 
     def say_bulk_commit(self, op: Op) -> None:
@@ -324,20 +389,51 @@ class _Said:
     def product(
         self, op: Op, d: SSAValue, *operands: tuple[SSAValue, SSAValue], **more: Attribute
     ) -> None:
-        a, b = operands[0], operands[-1]
-        for buffer, _ in (a, b):
-            kind = buffer.type
-            if not isinstance(kind, BufferType) or kind.home.data != Home.SHARED:
-                raise NotInStage("an operand in tensor memory")
+        shared = [o for o in operands if self.in_shared(o)]
+        scales = [o for o in operands if not self.in_shared(o)]
+        a, b = (shared[0], shared[-1]) if shared else (self.unused(), self.unused())
+        if scales:
+            self.act(op, ScaledMmaOp, (d, *a, *b, *scales[0], *scales[-1]), (ACCUMULATOR,), **more)
+            return
         self.act(op, s.MmaOp, (d, *a, *b), (ACCUMULATOR,), trans_a=ZERO, trans_b=ONE, **more)
+
+    def check_scales(self, op: Op) -> None:
+        """Operands in tensor memory are said as scales, which no product writes."""
+        written = {o.entries[0].name for _, o in self.program.ops() if o.name == "mma"}
+        if any(e.name in written for e in op.entries[1:]):
+            raise NotInStage("an operand in tensor memory that a product writes")
 
     def say_mma(
         self, op: Op, d: tuple[SSAValue, SSAValue], *operands: tuple[SSAValue, SSAValue]
     ) -> None:
-        self.product(op, self.accumulator(d), *operands)
+        self.check_scales(op)
+        away = any(self.program.buffers[e.name].cta != self.here for e in op.entries)
+        self.product(op, self.accumulator(d), *operands, **({"pair": UnitAttr()} if away else {}))
+
+    @staticmethod
+    def in_shared(operand: tuple[SSAValue, SSAValue]) -> bool:
+        kind = operand[0].type
+        return isinstance(kind, BufferType) and kind.home.data == Home.SHARED
+
+    def unused(self) -> tuple[SSAValue, SSAValue]:
+        """An operand in shared memory that nobody else touches."""
+        kind = BufferType.of("bf16", (ROWS, COLUMNS), 1, Home.SHARED, "128B")
+        if self.spare is None:
+            self.spare = construct(s.BufferOp, (), (kind,), {"sym_name": StringAttr("unused")})
+            self.body_of_kernel.insert_op_before(self.spare, self.body_of_kernel.first_op)
+        return self.spare.results[0], self.emit.const(0)
+
+    spare: s.BufferOp | None = None
+
+    def say_cp(
+        self, op: Op, scales: tuple[SSAValue, SSAValue], a: tuple[SSAValue, SSAValue]
+    ) -> None:
+        self.act(op, CopyScalesOp, (*a, *scales))
 
     def say_commit(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(op, s.Tcgen05CommitOp, m, id=self.id)
+        owner = self.program.barriers[op.entries[0].name].cta
+        mask = () if owner == self.here else (self.emit.const(1 << owner),)
+        self.act(op, s.Tcgen05CommitOp, (*m, *mask), id=self.id)
 
     def say_wgmma(self, op: Op, *operands: tuple[SSAValue, SSAValue]) -> None:
         alone = {} if self.following == "wgmma_commit" else {"alone": UnitAttr()}
@@ -389,12 +485,16 @@ class _Said:
         self.act(op, s.MbarrierWaitOp, (*m, self.parity_of()), **self.synchronises(op))
 
     def say_arrive(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(op, s.MbarrierArriveOp, m, **self.synchronises(op))
+        self.act(
+            op, s.MbarrierArriveOp, (*m, *self.elsewhere(op.entries[0])), **self.synchronises(op)
+        )
 
     def say_expect(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        self.act(
-            op, s.MbarrierExpectOp, m, bytes=number(op.number * BYTES), **self.synchronises(op)
-        )
+        said = self.synchronises(op)
+        if "scope" in said:
+            raise NotInStage("expect of cluster scope")
+        at = (*m, *self.elsewhere(op.entries[0]))
+        self.act(op, s.MbarrierExpectOp, at, bytes=number(op.number * BYTES), **said)
 
     def say_fence(self, op: Op) -> None:
         space = {"any": "all"}.get(op.space, op.space)

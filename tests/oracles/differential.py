@@ -55,6 +55,9 @@ def compare(program: Program, target: str, profile: str, brief: bool = False) ->
         kind, pairs = ("unsound", mine) if oracle else ("false", theirs)
     elif any(f.kind not in RACES for f in oracle) or any(f.verdict not in ORDER for f in found):
         return None
+    elif program.ctas() > 1 and profile == "strict":
+        # Without A15 a remote arrival also hides the local ones of its phase; that more is wrong adds nothing.
+        return None
     else:
         names = {op.site: op.name for _, op in program.ops()}
         kind, pairs = "pairs", told(mine, names) ^ told(theirs, names)

@@ -19,7 +19,7 @@ def generate(seed: int, faults: int | None = None) -> tuple[Program, str]:
     rng = random.Random(seed)
     target = rng.choice(["sm_100a", "sm_100a", "sm_90a"])
     shapes = (
-        [ring, ring, chain, tiles, tiles, epilogue]
+        [ring, ring, chain, tiles, tiles, epilogue, pair]
         if target == "sm_100a"
         else [ring, ring, chain, epilogue]
     )
@@ -58,11 +58,12 @@ class Text:
     declared: list[str] = field(default_factory=list)
     roles: dict[str, list[str]] = field(default_factory=dict)
     warps: dict[str, int] = field(default_factory=dict)
+    ctas: dict[str, str] = field(default_factory=dict)
 
     def whole(self) -> str:
         lines = list(self.declared)
         for name, body in self.roles.items():
-            lines += [f"role {name} {self.warps[name]}", *body]
+            lines += [f"role {name} {self.warps[name]} {self.ctas.get(name, '')}", *body]
         return "\n".join(lines)
 
     def role(self, name: str, warps: int) -> None:
@@ -225,6 +226,38 @@ def tiles(t: Text) -> None:
     t.add("read", 1, "step t")
 
 
+def pair(t: Text) -> None:
+    """Two CTAs fill their halves, one multiplies both: by copies, or by stores of the other CTA."""
+    depth = t.rng.choice([1, 2, 2])
+    filled = t.rng.choice(["tma", "tma", "st"])
+    wide = "cluster" if filled == "st" or t.rng.random() < 0.5 else ""
+    for name in ("a", "r"):
+        t.declared.append(f"buffer {name} shared {depth}{' @1' * (name == 'r')}")
+    t.buffer("d", "tensor", 1)
+    t.barrier("f", depth, 2)
+    t.barrier("e", depth, 1)
+    t.declared.append(f"barrier n {depth} 1 @1")
+    for name in ("load", "peer", "math"):
+        t.role(name, 1)
+        t.add(name, 0, "for K")
+    t.ctas["peer"] = "@1"
+    t.add("load", 1, "wait e[i] lag one", "expect f[i] 1", "tma a[i] f[i]", "step i")
+    if filled == "tma":
+        t.add("peer", 1, f"wait n[i] lag one {wide}", "expect f[i] 1", "tma r[i] f[i]", "step i")
+    else:
+        t.add("peer", 1, f"wait n[i] lag all {wide}", "st r[i]", "fence", "warp_sync")
+        t.add("peer", 1, f"arrive f[i] one {wide}", "step i")
+    t.add(
+        "math",
+        1,
+        f"wait f[i] one {wide}",
+        "mma d[0] a[i] r[i]",
+        "commit e[i]",
+        "commit n[i]",
+        "step i",
+    )
+
+
 def staging(t: Text, entry: str, pending: int) -> list[str]:
     """A buffer that the role fills and the copy engine drains."""
     return [
@@ -313,6 +346,15 @@ def change_by(rng: random.Random, program: Program) -> None:
         op.words = op.words - {"one", "lane", "all"} | {rng.choice(ways)}
 
 
+def change_scope(rng: random.Random, program: Program) -> None:
+    if program.ctas() > 1 and (
+        place := pick(rng, program, lambda op: op.name in ("wait", "arrive"))
+    ):
+        op = place[0][place[1]]
+        assert isinstance(op, Op)
+        op.words = op.words ^ {"cluster"}
+
+
 def change_lag(rng: random.Random, program: Program) -> None:
     if place := pick(rng, program, lambda op: op.name == "wait"):
         op = place[0][place[1]]
@@ -369,6 +411,6 @@ def make_conditional(rng: random.Random, program: Program) -> None:
 
 
 FAULTS: tuple[Callable[[random.Random, Program], None], ...] = (
-    drop, drop, drop, drop_fence, drop_fence, swap, swap, repeat, change_by, change_by, change_lag, change_group,
-    change_count, change_depth, make_conditional,
+    drop, drop, drop, drop_fence, drop_fence, swap, swap, repeat, change_by, change_by, change_scope, change_lag,
+    change_group, change_count, change_depth, make_conditional,
 )  # fmt: skip

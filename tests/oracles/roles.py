@@ -26,7 +26,7 @@ OPERATIONS: dict[str, tuple[str, str]] = {
     # name: operands (B buffer entry, M barrier entry, N number), who does it unless the text says
     "ld": ("B", "all"),
     "st": ("B", "all"),
-    "tma": ("BM", "one"),
+    "tma": ("BMB", "one"),
     "store": ("B", "one"),
     "bulk_commit": ("", "one"),
     "bulk_wait": ("N", "one"),

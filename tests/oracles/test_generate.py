@@ -36,6 +36,8 @@ def test_without_faults_they_are_right() -> None:
         if "st x[0]" in str(program) and "ld x[0]" in str(program):
             continue  # guarded by a ring of another loop: mostly wrong
         assert not judge(program, "practice", trips(program, brief=True)), f"seed {seed}\n{program}"
+        if program.ctas() > 1:
+            continue  # strict proves no pair of CTAs (A1, A2, A15)
         for f in judge(program, "strict", trips(program, brief=True)):
             assert (f.kind, names(program, f)) in NEEDS_PRACTICE, f"seed {seed}\n{program}"
 

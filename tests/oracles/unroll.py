@@ -298,9 +298,11 @@ class _Machine:
 
     def tma(self, t: Thread, mine: _Local, s: Step) -> None:
         issue = self.plain(t, mine, s)
-        a = self.start(t, s, issue, s.cells[0], True, "async")
+        accesses = [self.start(t, s, issue, s.cells[0], True, "async")]
+        accesses += [self.start(t, s, issue, c, False, "async") for c in s.cells[2:]]
         done = self.r.event(t, s.op.site)
-        self.finish(a, done, "E3")
+        for a in accesses:
+            self.finish(a, done, "E3")
         self.complete(issue, done)
         self.arrive_at(s.cells[1], Arrival(done, t, True, "cluster", True), 0, -1)
 

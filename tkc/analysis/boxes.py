@@ -12,11 +12,10 @@ ATOM_ROWS = 8
 
 def row_parts(extent: int) -> int | None:
     """The fewest equal parts, whole atoms each where there are several, that an axis of rows is copied in; or None."""
-    for parts in range(1, extent // ATOM_ROWS + 1):
-        share, rest = divmod(extent, parts)
-        if not rest and share <= MAX_BOX and (parts == 1 or share % ATOM_ROWS == 0):
-            return parts
-    return 1 if extent <= MAX_BOX else None
+    if extent <= MAX_BOX:
+        return 1
+    shares = range(MAX_BOX, 0, -ATOM_ROWS)
+    return next((extent // share for share in shares if extent % share == 0), None)
 
 
 def split_axis(extents: Sequence[int]) -> int | None:

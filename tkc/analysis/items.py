@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -57,22 +58,41 @@ def run_alike(one: Block, two: Block) -> bool:
 
     Loops over a schedule are the same by its name, counted loops by their bounds.
     """
+    return counters_of(one, two) is not None
+
+
+def counters_of(one: Block, two: Block) -> dict[SSAValue, SSAValue] | None:
+    """The counters of the first block's loops and those of the second's that they equal; None where nests differ."""
     first, second = _nest(one), _nest(two)
     if first is None or second is None or len(first) != len(second):
-        return False
+        return None
     counters: dict[SSAValue, SSAValue] = {}
     for a, b in zip(first, second, strict=True):
-        if isinstance(a, s.WorkLoopOp) and isinstance(b, s.WorkLoopOp):
-            heads = zip(a.extents, b.extents, strict=True) if a.schedule == b.schedule else None
-        elif isinstance(a, s.ForOp) and isinstance(b, s.ForOp):
-            heads = zip(a.operands[:3], b.operands[:3], strict=True)
-        else:
+        if not _heads(a, b, counters, frozenset()):
+            return None
+        counters.update(zip(_counted(a), _counted(b), strict=True))
+    return counters
+
+
+def _counted(loop: Loop) -> Sequence[SSAValue]:
+    count = len(loop.extents) if isinstance(loop, s.WorkLoopOp) else 1
+    return loop.body.block.args[:count]
+
+
+Pairs = frozenset[tuple[SSAValue, SSAValue]]
+
+
+def _heads(a: Loop, b: Loop, counters: dict[SSAValue, SSAValue], taken: Pairs) -> bool:
+    """Whether two loops turn equally often, over the same."""
+    if isinstance(a, s.WorkLoopOp) and isinstance(b, s.WorkLoopOp):
+        if a.schedule != b.schedule:
             return False
-        if heads is None or not all(same(x, y, counters) for x, y in heads):
-            return False
-        count = len(a.extents) if isinstance(a, s.WorkLoopOp) else 1
-        counters.update(zip(a.body.block.args[:count], b.body.block.args[:count], strict=True))
-    return True
+        heads = zip(a.extents, b.extents, strict=True)
+    elif isinstance(a, s.ForOp) and isinstance(b, s.ForOp):
+        heads = zip(a.operands[:3], b.operands[:3], strict=True)
+    else:
+        return False
+    return all(same(x, y, counters, taken) for x, y in heads)
 
 
 def _nest(block: Block) -> list[Loop] | None:
@@ -85,20 +105,74 @@ def _nest(block: Block) -> list[Loop] | None:
     return found if isinstance(parent, s.RoleOp) else None
 
 
-def same(a: SSAValue, b: SSAValue, counters: dict[SSAValue, SSAValue] | None = None) -> bool:
-    """Whether two scalars are the same arithmetic on the same sizes, constants and corresponding counters of loops."""
-    if a is b:
+def same(
+    a: SSAValue,
+    b: SSAValue,
+    counters: dict[SSAValue, SSAValue] | None = None,
+    taken: Pairs = frozenset(),
+) -> bool:
+    """Whether two scalars are the same arithmetic on the same sizes, constants and corresponding counters of loops.
+
+    Values that loops carry are the same where they begin so, and a turn makes the same of the same: pairs in `taken`
+    are taken to be the same on the way round.
+    """
+    if a is b or (a, b) in taken:
         return True
-    if isinstance(a, BlockArgument):
-        return counters is not None and counters.get(a) is b
+    counters = {} if counters is None else counters
+    if isinstance(a, BlockArgument) or isinstance(b, BlockArgument):
+        return counters.get(a) is b or _carried_alike(_carried(a), _carried(b), counters, taken)
     x, y = a.owner, b.owner
+    if isinstance(x, s.WorkLoopOp | s.ForOp):
+        return _carried_alike(_carried(a), _carried(b), counters, taken)
+    if isinstance(x, s.IfOp) and isinstance(y, s.IfOp):
+        return same(x.condition, y.condition, counters, taken) and all(
+            same(i, j, counters, taken)
+            for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
+        )
     return (
         isinstance(x, ConstOp | ArithOp)
         and type(x) is type(y)
         and x.properties == y.properties
         and len(x.operands) == len(y.operands)
-        and all(same(i, j, counters) for i, j in zip(x.operands, y.operands, strict=True))
+        and all(same(i, j, counters, taken) for i, j in zip(x.operands, y.operands, strict=True))
     )
+
+
+class Carried(NamedTuple):
+    """A value that a loop carries: before it, at the start of a turn, at its end."""
+
+    loop: Loop
+    init: SSAValue
+    turn: SSAValue
+    next: SSAValue
+
+
+def _carried(x: SSAValue) -> Carried | None:
+    """What a loop's result is, or the argument of its body."""
+    loop = x.block.parent_op() if isinstance(x, BlockArgument) else x.owner
+    if not isinstance(loop, s.WorkLoopOp | s.ForOp):
+        return None
+    args, last = loop.body.block.args, loop.body.block.last_op
+    first = len(args) - len(loop.results)
+    at = x.index - (first if isinstance(x, BlockArgument) else 0)  # type: ignore[attr-defined]
+    if at < 0 or last is None:
+        return None
+    return Carried(loop, loop.inits[at], args[first + at], last.operands[at])
+
+
+def _carried_alike(
+    a: Carried | None, b: Carried | None, counters: dict[SSAValue, SSAValue], taken: Pairs
+) -> bool:
+    if a is None or b is None or not _heads(a.loop, b.loop, counters, taken):
+        return False
+    inside = taken | {(a.turn, b.turn), *zip(_counted(a.loop), _counted(b.loop), strict=True)}
+    return same(a.init, b.init, counters, taken) and same(a.next, b.next, counters, inside)
+
+
+def _handed(op: s.IfOp, result: SSAValue) -> list[SSAValue]:
+    """What each side of a condition hands on as a result."""
+    at = op.results.index(result)  # type: ignore[arg-type]
+    return [r.block.last_op.operands[at] for r in op.regions if r.blocks]  # type: ignore[union-attr]
 
 
 def ancestor(op: Operation, block: Block) -> Operation | None:

@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tkc.ir.ptx.control import ForOp, IfOp, RepeatOp, UntilOp, WhileOp, YieldOp
 from tkc.ir.ptx.instruction import Instruction
 from tkc.ir.ptx.registers import type_of
-from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp, root
+from tkc.ir.ptx.values import ImmOp, JoinOp, SliceOp, UndefOp, root
 
 Segment = tuple[int, int]
 """First and last position, both inside. Operation number n reads at 2n and writes at 2n + 1."""
@@ -143,6 +143,12 @@ class Liveness:
         for result in op.results:
             self._define(result, now + 1)
             mapped = type_of(result).count
+        if isinstance(
+            op, JoinOp
+        ):  # moves, one after the other: no source may be where an earlier one goes
+            for operand in op.operands:
+                self._use(operand, now + 1)
+            return
         if not (mapped and isinstance(op, Instruction) and op.SHAPE.maps):
             for operand in op.operands:
                 self._use(operand, now)

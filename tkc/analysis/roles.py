@@ -138,6 +138,8 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case CopyOp() if isinstance(op.source.type, RegsType):
                 registers_tiles = True
+                owner = slot_owner(op.destination).owner
+                accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case MapOp() | ReduceOp():
                 registers_tiles = True
             case _:

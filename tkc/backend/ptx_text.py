@@ -32,8 +32,8 @@ from tkc.ir.ptx.kernel import (
     SharedBaseOp,
     SpecialOp,
 )
-from tkc.ir.ptx.registers import PREFIXES, type_of
-from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp, is_constant
+from tkc.ir.ptx.registers import PREFIXES, WIDTHS, type_of
+from tkc.ir.ptx.values import ImmOp, JoinOp, SliceOp, UndefOp, is_constant
 from tkc.ir.target import target_of
 
 _TAKES_NAMES = frozenset({"WARP_SZ"})
@@ -233,6 +233,14 @@ class _KernelPrinter:
                 self._declare(op.results)
                 width = type_of(op.result).kind[1:]
                 self._plain(op, f"mov.u{width} {self._name(op.result)}, {op.register.data}")
+            case JoinOp():
+                self._declare(op.results)
+                type = type_of(op.result)
+                moves = [
+                    f"mov.b{WIDTHS[type.kind]} {to}, {self._name(part)}"
+                    for to, part in zip(type.names, op.parts, strict=True)
+                ]
+                self._plain(op, *moves)
             case _:
                 raise self._bug(op, "is no operation of a PTX kernel")
 

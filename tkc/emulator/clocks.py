@@ -70,7 +70,7 @@ class Clock:
     def __init__(self, components: Components, times: Vec | None = None) -> None:
         self.components = components
         self.times = (
-            np.zeros((components.rows, components.size), np.int64) if times is None else times
+            np.zeros((components.rows, components.size), np.int32) if times is None else times
         )
         self.far: dict[int, Vec] | None = None
 

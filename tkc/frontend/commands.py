@@ -11,6 +11,7 @@ import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
+from tkc.frontend import scaling
 from tkc.frontend.describe import describe
 from tkc.frontend.places import alone, place
 from tkc.frontend.program import Slice, Tile
@@ -77,6 +78,7 @@ class Commands:
             "fence": self._fence,
             "sync": self._sync,
             "mma": self._mma,
+            "copy": self._copy,
             "registers": self._registers,
         }
 
@@ -238,6 +240,8 @@ class Commands:
                 s.subject.value.span,  # type: ignore[union-attr]
             )
         self._same(place.tile, source, s)
+        if place.tile.scale != source.scale:
+            scaling.same(self.scope, place.tile, source, s.subject.span)
         found = self._options(s, s.options[1:], (*HINTS, "bulk"), ("multicast", "at"))
         mask, rank = (
             self._mask(found.named.get("multicast")),
@@ -273,6 +277,7 @@ class Commands:
                 s.subject.place.span,  # type: ignore[union-attr]
             )
         place = self._place(s.subject.value, "a store copies")
+        self._unscaled(place.tile.scale or target.scale, "a store of", s)
         self._same(place.tile, target, s)
         found = self._options(s, s.options, (*HINTS, "min", "max", "bulk"))
         smaller = found.one_of(("min", "max"))
@@ -294,7 +299,36 @@ class Commands:
         if not isinstance(source, Slice):
             told = f"`prefetch` is of a slice of a tensor, not of {describe(source)}"
             self._fail("TK106", told, s.subject.place.span)
+        self._unscaled(source.scale, "a prefetch of", s)
         return X.Prefetch(source, self._hint(s, self._options(s, s.options, HINTS)), s.span)
+
+    def _unscaled(self, scale: scaling.Scale | None, what: str, s: E.Command) -> None:
+        if scale is not None:
+            self.values.later(f"{what} block-scaled data", s.span)
+
+    def _copy(self, s: E.Command) -> Any:
+        """`copy sa[slot] <- a[slot].scales`."""
+        value = s.subject.value
+        if s.subject.operator != "<-" or value is None:
+            self._form(s, "`copy sa[slot] <- a[slot].scales`, of block scales to tensor memory")
+        into = self._ring(s.subject.place)
+        found = self.values.evaluate(value)
+        if not isinstance(found, P.Scales) or not scaling.holds_scales(into.tile):
+            what = found if scaling.holds_scales(into.tile) else into
+            how = "as in `copy sa[slot] <- a[slot].scales`"
+            told = f"`copy` is of a tile's scales to tensor memory, {how}, not {describe(what)}"
+            self._fail("TK106", told, s.subject.span)
+        source = self._slot(alone(self.values, found.tile, found.span), found.span)
+        scaling.fits(self.scope, source.tile, into.tile, s.span)
+        return X.CopyPlaces(into, source, self._paired(s, s.options, "copy"), s.span)
+
+    def _paired(self, s: E.Command, options: tuple[S.Argument, ...], what: str) -> bool:
+        """Whether the tensor cores of a pair of CTAs do it."""
+        pair = "pair" in self._options(s, options, ("pair",)).flags
+        if pair and self.scope.ctas != 2:
+            told = f"the {what} of a pair takes the operands of two CTAs: `launch cluster(2)`"
+            self._fail("TK106", told, s.span)
+        return pair
 
     def _same(self, tile: Tile, slice: Slice, s: E.Command) -> None:
         """A copy keeps shape and dtype."""
@@ -323,7 +357,10 @@ class Commands:
         d = self._ring(s.subject.place)
         if not d.tile.accumulator:
             self._fail("TK106", f"`mma` adds to an accumulator, not to {describe(d)}", d.span)
-        a, b = (self._place(x, "`@` takes") for x in (value.left, value.right))
+        if scaling.holds_scales(d.tile):
+            told = f"`{d.tile.name}` holds block scales: `copy {d.tile.name}[slot] <- a[slot].scales` writes it"
+            self._fail("TK106", told, d.span)
+        (a, of_a), (b, of_b) = (self._operand(x) for x in (value.left, value.right))
         keep, options = None, s.options
         if options and not self._is_word(options[0], "pair"):
             if options[0].name is not None:
@@ -333,12 +370,33 @@ class Commands:
                 N.as_condition(self.values, self.values.evaluate(e), e.span),
                 options[1:],
             )
-        pair = "pair" in self._options(s, options, ("pair",)).flags
-        if pair and self.scope.ctas != 2:
-            told = "the product of a pair takes the operands of two CTAs: `launch cluster(2)`"
-            self._fail("TK106", told, s.span)
+        pair = self._paired(s, options, "product")
         self._fits(s, d.tile, a, b, 2 if pair else 1)
-        return X.Product(d, a, b, keep, pair, s.span)
+        scales = None if of_a is None or of_b is None else (of_a, of_b)
+        return X.Product(d, a, b, keep, pair, s.span, scales)
+
+    def _operand(self, e: Any) -> tuple[X.Place, X.Place | None]:
+        """A slot, and that of its scales where it is block-scaled."""
+        x = self.values.evaluate(e)
+        transposed = isinstance(x, P.Transposed) and isinstance(x.tile, P.Scaled)
+        given = x.tile if transposed else x
+        if not isinstance(given, P.Scaled):
+            place = self._place(e, "`@` takes")
+            if place.tile.scale is not None:
+                name = place.tile.name
+                told = f"`mma` takes {name} with its scales in tensor memory: `{name}[slot].scaled(sa[slot])`"
+                self._fail("TK106", told, e.span)
+            return place, None
+        slot, scales = (self._slot(t, e.span) for t in (given.tile, given.scales))
+        return slot._replace(transposed=transposed), scales
+
+    def _slot(self, x: Any, span: S.Span) -> X.Place:
+        """A slot that the program numbers."""
+        if not isinstance(x, X.Place):
+            if x.name in self.scope.pipe_of or x.depth == 1:
+                place(self.values, x, Int(0, span), span, span)
+            self._fail("TK116", f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one", span)
+        return x
 
     def _fits(self, s: E.Command, d: Tile, a: X.Place, b: X.Place, ctas: int) -> None:
         """Shapes and dtypes of a product; of a pair, each CTA holds half of b's columns."""
@@ -358,7 +416,8 @@ class Commands:
                 f"`@` makes {[rows, columns * ctas]}, and accumulator {d.name} is {list(d.shape)}"
             )
             self._fail("TK104", told, s.span, *notes)
-        if a.tile.dtype != b.tile.dtype:
+        scaling.multiply(self.scope, [(t.tile, t.transposed) for t in (a, b)], at)
+        if a.tile.dtype != b.tile.dtype and a.tile.scale is None:
             told = f"`@` of {a.tile.dtype} and {b.tile.dtype}: operands have one dtype"
             self._fail("TK105", told, at, *notes[:2])
 

@@ -90,10 +90,6 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
-        for tile in self.made:
-            if isinstance(tile, Tile) and tile.scale and tile.name not in self.scope.pipe_of:
-                self.scope.later(f"block scales in no pipe, here of `{tile.name}`", tile.span)
-                self.whole = False
         self.scope.broken = not self.whole
         self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
 

@@ -39,9 +39,9 @@ def describe(x: Any) -> str:
         case Tile() if x.accumulator and x.scale is not None:
             return f"the scales {x.name}"
         case P.Scales():
-            return f"the scales of {x.tile.name}"
+            return f"the scales of {describe(x.tile)}"
         case P.Scaled():
-            return f"the scaled tile {x.tile.name}"
+            return f"{describe(x.tile)} with its scales"
         case Tile():
             return f"the {'accumulator' if x.accumulator else 'shared tile'} {x.name}"
         case X.Place():

@@ -30,6 +30,7 @@ from tkc.ir.stage.types import BarriersType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as T
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import BlockType, RegsType
 
 if TYPE_CHECKING:
@@ -303,14 +304,23 @@ def _product(k: Kernel, x: X.Product) -> None:
     a, b = place(k, x.a), place(k, x.b)
     if x.keep is not None:
         k.emit(T.RestartOp, x.span, [d, k.expression(x.keep)])
+    pair: dict[str, Attribute] = {"pair": UnitAttr()} if x.pair else {}
+    if x.scales is not None:
+        of_a, of_b = (place(k, scales) for scales in x.scales)
+        k.emit(ScaledMmaOp, x.span, [d, a, of_a, b, of_b], properties=pair)
+        return
     properties: dict[str, Attribute] = {
         "trans_a": integer(int(x.a.transposed)),
         "trans_b": integer(int(x.b.transposed)),
         "alone": UnitAttr(),
+        **pair,
     }
-    if x.pair:
-        properties["pair"] = UnitAttr()
     k.emit(t.MmaOp, x.span, [d, a, b], properties=properties)
+
+
+def _copy_scales(k: Kernel, x: X.CopyPlaces) -> None:
+    pair: dict[str, Attribute] = {"pair": UnitAttr()} if x.pair else {}
+    k.emit(CopyScalesOp, x.span, [place(k, x.source), place(k, x.destination)], properties=pair)
 
 
 def _registers(k: Kernel, x: X.Registers) -> None:
@@ -424,6 +434,7 @@ def turn(k: Kernel, x: P.Transfer, names: Sequence[str], make: Any) -> Operation
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
+    X.CopyPlaces: _copy_scales,
     X.ClusterBarrier: _cluster, X.Grid: _grid, X.Prefetch: _prefetch,
     X.StoreElement: _store_element, X.Do: _do,
     X.Registers: _registers, X.Elect: _elect, X.If: _if, X.While: _while, X.Range: _range,

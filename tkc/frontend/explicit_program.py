@@ -271,12 +271,22 @@ class Grid(NamedTuple):
 
 
 class Product(NamedTuple):
-    """`mma d[i] += a[slot] @ b[slot].T, keep`."""
+    """`mma d[i] += a[slot] @ b[slot].T, keep`; `scales` are those of block-scaled operands."""
 
     d: Place
     a: Place
     b: Place
     keep: Value | None
+    pair: bool
+    span: Span
+    scales: tuple[Place, Place] | None = None
+
+
+class CopyPlaces(NamedTuple):
+    """`copy sa[slot] <- a[slot].scales`."""
+
+    destination: Place
+    source: Place
     pair: bool
     span: Span
 

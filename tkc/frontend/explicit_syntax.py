@@ -5,7 +5,7 @@ from typing import NamedTuple
 from tkc.frontend.syntax import Argument, Block, Expression, Span, Word, Words
 
 COMMANDS = (
-    "wait", "arrive", "expect", "load", "store", "prefetch", "commit", "fence", "sync", "mma", "registers",
+    "wait", "arrive", "expect", "load", "store", "prefetch", "commit", "fence", "sync", "mma", "copy", "registers",
 )  # fmt: skip
 """Words that begin a command. They are no keywords: roles are called `load` and `store`."""
 

@@ -100,6 +100,9 @@ def slot_bytes(values: Values, e: S.Call) -> Int:
             told = f"`bytes` is of shared tiles, not of {describe(x)}"
             values.fail("TK106", told, argument.value.span)
         total += math.prod(tile.shape) * DTYPES[tile.dtype].bits // 8
+        if tile.scale is not None:
+            dtype, block = tile.scale
+            total += math.prod(tile.shape) // block * DTYPES[dtype].bits // 8
     return Int(total, e.span)
 
 
@@ -109,6 +112,9 @@ def read_columns(values: Values, place: Any, e: S.Call) -> X.ReadPlace:
     if not isinstance(place, X.Place):
         told = f"columns are read of a slot such as `d[i]`, not of {describe(place)}"
         values.fail("TK106", told, whole.span)
+    if place.tile.scale is not None:
+        told = f"reading {describe(place)}, which is block-scaled, into registers"
+        values.later(told, e.span)
     count = values.number(many, "the number of columns")
     *rows, width = place.tile.shape
     column = values.evaluate(first)

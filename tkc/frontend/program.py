@@ -316,17 +316,17 @@ class Product(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """`a.scales`: the block scales in a slot of a shared tile."""
+    """`a.scales`, `a[slot].scales`: the block scales in a slot of a shared tile."""
 
-    tile: Tile
+    tile: Any
     span: Span
 
 
 class Scaled(NamedTuple):
-    """`a.scaled(sa)`: a tile whose block scales are in a slot of tensor memory."""
+    """`a.scaled(sa)`, `a[slot].scaled(sa[slot])`: a tile whose block scales are in a slot of tensor memory."""
 
-    tile: Tile
-    scales: Tile
+    tile: Any
+    scales: Any
     span: Span
 
 

@@ -8,6 +8,8 @@ import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import Place
+from tkc.frontend.places import alone
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Scope, listed
 from tkc.frontend.syntax import Span
@@ -120,28 +122,60 @@ def scales_tile(values: Values, type_: S.Index) -> tuple[Scale, tuple[int, int]]
     return scale, (rows, columns // scale[1])
 
 
+def is_scaled(x: Any) -> bool:
+    """Whether it is a block-scaled shared tile, or a slot of one."""
+    tile = x.tile if isinstance(x, Place) and not x.transposed else x
+    return isinstance(tile, Tile) and not tile.accumulator and tile.scale is not None
+
+
 def scaled(values: Values, e: S.Call, function: S.Attribute) -> P.Scaled:
-    """`a.scaled(sa)`."""
+    """`a.scaled(sa)`, `a[slot].scaled(sa[slot])`."""
     tile = values.evaluate(function.base)
     if len(e.arguments) != 1 or e.arguments[0].name is not None:
         _fail(values.scope, "TK116", "`.scaled` takes one value: scales in tensor memory", e.span)
-    scales = values.evaluate(e.arguments[0].value)
-    if not isinstance(tile, Tile) or tile.accumulator or tile.scale is None:
+    given = e.arguments[0].value
+    scales = values.evaluate(given)
+    if not is_scaled(tile):
         _fail(
             values.scope,
             "TK106",
             f"`.scaled` is of block-scaled shared tiles, not of {describe(tile)}",
             e.span,
         )
-    if not isinstance(scales, Tile) or not holds_scales(scales):
+    tile = alone(values, tile, function.base.span)
+    scales = in_columns(values, alone(values, scales, given.span), given.span)
+    for x, span in ((tile, function.base.span), (scales, given.span)):
+        if isinstance(x, Tile) and x.name not in values.scope.pipe_of and not values.scope.broken:
+            told = f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one"
+            _fail(values.scope, "TK116", told, span)
+    if isinstance(tile, Place) is not isinstance(scales, Place):
+        slot, other = (tile, scales) if isinstance(tile, Place) else (scales, tile)
         _fail(
             values.scope,
             "TK106",
-            f"`.scaled` takes scales in tensor memory, not {describe(scales)}",
-            e.arguments[0].value.span,
+            f"{describe(slot)} is a slot that the program numbers, and {describe(other)} rides in a pipe: "
+            "a product's operands and their scales are all in pipes, or none is",
+            e.span,
         )
-    _fits(values.scope, tile, scales, e.span)
+    fits(values.scope, ring_of(tile), ring_of(scales), e.span)
     return P.Scaled(tile, scales, e.span)
+
+
+def ring_of(x: Tile | Place) -> Tile:
+    return x.tile if isinstance(x, Place) else x
+
+
+def in_columns(values: Values, x: Any, span: Span) -> Tile | Place:
+    """Scales in tensor memory, or a slot of them; TK106 where it is anything else."""
+    tile = x.tile if isinstance(x, Place) else x
+    if not isinstance(tile, Tile) or not holds_scales(tile):
+        _fail(
+            values.scope,
+            "TK106",
+            f"`.scaled` takes scales in tensor memory, not {describe(x)}",
+            span,
+        )
+    return x  # type: ignore[no-any-return]
 
 
 def copy(values: Values, target: Tile, source: Any, span: Span) -> P.CopyScales:
@@ -154,12 +188,19 @@ def copy(values: Values, target: Tile, source: Any, span: Span) -> P.CopyScales:
             f"and this is {describe(source)}",
             span,
         )
+    if isinstance(source.tile, Place):
+        _fail(
+            values.scope,
+            "TK106",
+            f"{describe(source.tile)} is a slot that the program numbers, and `{target.name}` rides in a pipe",
+            span,
+        )
     values.reads(source.tile, source.span)
-    _fits(values.scope, source.tile, target, span)
+    fits(values.scope, source.tile, target, span)
     return P.CopyScales(target.name, source.tile.name, span)
 
 
-def _fits(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
+def fits(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
     """The scales are of the tile's kind and shape."""
     assert tile.scale is not None
     rows, columns = tile.shape

@@ -71,18 +71,11 @@ def _div(a: float, b: float) -> float:
     return a / b
 
 
-def _rcp(a: float) -> float:
-    return 1 / a
-
-
-def _finite(a: float) -> float:
-    return 0.0 if a == -math.inf else a
-
-
 _NUMBERS: dict[str, Any] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
     "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": _rcp, "tanh": math.tanh, "finite": _finite,
+    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": lambda a: 1 / a, "tanh": math.tanh,
+    "finite": lambda a: 0.0 if a == -math.inf else a,
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
@@ -341,7 +334,7 @@ class Values:
         name = e.name.text
         if isinstance(x, P.Scaled) and name == "T":
             return Transposed(x, e.span)
-        if isinstance(x, Tile) and name == "scales" and not x.accumulator and x.scale is not None:
+        if name == "scales" and scaling.is_scaled(x):
             return P.Scales(x, e.span)
         if isinstance(x, Tile) and name == "T" and not x.accumulator:
             return Transposed(x, e.span)
@@ -530,6 +523,8 @@ class Values:
             return places.read_columns(self, tile, call)
         if len(call.arguments) != 1 or call.arguments[0].name:
             self.fail("TK116", f"`read` takes 1 value, not {len(call.arguments)}", span)
+        if isinstance(tile, X.Place) and tile.tile.scale is not None:
+            self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         if isinstance(tile, X.Place):
             return X.ReadPlace(tile, None, None, Regs(tile.tile.dtype, tile.tile.shape), span)
         if isinstance(tile, Slice):

@@ -137,6 +137,8 @@ class Writes:
             )
         value = self._shaped(place.tile, self.values.as_value(source, s.source.span))
         self._same(s, place.tile, value.type)
+        if isinstance(value, P.Transpose) and place.tile.accumulator:
+            self.values.later("a transpose written to an accumulator", s.span)
         return Fill(place, value, s.span)
 
     def _target(self, s: S.Copy) -> Slice | Tile | Place | Spot:
@@ -146,12 +148,15 @@ class Writes:
             self.values.evaluate(s.source)
             raise
         if isinstance(target, Slice | Spot) or (
-            isinstance(target, Place) and not (target.transposed or target.tile.accumulator)
+            isinstance(target, Place) and not target.transposed
         ):
             return target
         if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
+        if isinstance(target, Place) and scaling.holds_scales(target.tile):
+            told = f"`{text}` holds block scales: `copy {text} <- a[slot].scales`, in an election, writes it"
+            self.values.fail("TK106", told, s.span)
         if isinstance(target, Tile | Place):
             self.values.fail(
                 "TK106",

@@ -20,16 +20,17 @@ from xdsl.traits import Pure
 
 from tkc.analysis.items import Item, comes_before, item_of, run_alike
 from tkc.analysis.tensor_memory import columns_given, columns_of
-from tkc.diagnostics import Diagnostic, Severity, report
+from tkc.diagnostics import Diagnostic, report
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Await, Done, Touch
 from tkc.ir.isa.targets import Target
-from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BufferType, Home
 from tkc.ir.target import target_of
+from tkc.passes.cothreading.explicit import cothread_explicit
+from tkc.passes.cothreading.reasons import Stays, remark
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,11 @@ class CothreadCopiesPass(ModulePass):
                     else:
                         report(_remark(pipe, move.told()))
                         move.perform()
-
-
-class Stays(Exception):
-    """Why a copy may not move."""
+            cothread_explicit(op, kernel)
 
 
 def _remark(pipe: s.PipeOp, told: str) -> Diagnostic:
-    return Diagnostic(
-        "TK222",
-        f"copies into the scale columns of pipe {pipe.sym_name.data} {told}",
-        location_of(pipe),
-        Severity.REMARK,
-    )
+    return remark(f"copies into the scale columns of pipe {pipe.sym_name.data}", told, pipe)
 
 
 def _type(buffer: SSAValue) -> BufferType:

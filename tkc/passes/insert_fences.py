@@ -79,6 +79,8 @@ def _spelled_out(value: SSAValue) -> bool:
                 return op.explicit is not None
             case s.OpenOp() as op:
                 value = op.buffer
+            case s.WriteAccumulatorOp() as op:
+                value = op.accumulator
             case s.ZeroOp() | s.MmaOp() | s.ScaledMmaOp() | RestartOp() as op:
                 value = op.source
             case _:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
@@ -25,7 +25,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, kernel, string
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import NamedBarrierOp
+from tkc.ir.stage.explicit import ClusterBarrierOp, NamedBarrierOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.target import target_of
 from tkc.passes.lowering import (
@@ -130,6 +130,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
     if columns:
         emit("tcgen05.fence::after_thread_sync")
         k.tensor_base = emit("ld", ".shared::cta", ".b32", At(k.base, shared - TENSOR_WORD))
+    _check_meetings(roles, threads // 32)
     k.barrier_ids = _barrier_ids(roles)
     _dispatch(k, roles, threads // 32)
     emit.location = source.location
@@ -157,6 +158,37 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
         }
     )
     return new
+
+
+def _of_all(op: Operation) -> bool:
+    """Whether all threads of the CTA, or of its cluster, meet at an operation."""
+    if isinstance(op, NamedBarrierOp):
+        return op.number.value.data == 0
+    return isinstance(op, ClusterBarrierOp)
+
+
+def _check_meetings(roles: list[s.RoleOp], warps: int) -> None:
+    """TK121 where a role, or a warp without one, never comes to where all threads meet."""
+    meetings = {role: next((o for o in role.walk() if _of_all(o)), None) for role in roles}
+    first = next((op for op in meetings.values() if op is not None), None)
+    if first is None:
+        return
+    for role, op in meetings.items():
+        if op is None:
+            raise TkcError.at(
+                "TK121",
+                f"all threads of the CTA meet here, and role {role.sym_name.data} never comes: it says so, too",
+                location_of(first),
+                Note(f"role {role.sym_name.data}", location_of(role)),
+            )
+    idle = warps - sum(_count(role) for role in roles)
+    if idle:
+        raise TkcError.at(
+            "TK121",
+            f"all threads of the CTA meet here, and {idle} of its {warps} warps have no role: roles whose warps fill "
+            f"whole groups of {WARPGROUP_WARPS} fit",
+            location_of(first),
+        )
 
 
 def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:

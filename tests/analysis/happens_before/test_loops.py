@@ -321,7 +321,11 @@ def test_a_copy_that_overwrites_its_own_slot_is_in_conflict_with_itself() -> Non
     k, j = counted("k"), counted("k")
     k.body = loader(k, 1)[1:]
     j.body = [wait("r.full", Index(j, 0), ONE)]
-    made = program(role("load", loop("tile", k), warps=1), role("math", loop("tile", j), warps=1), barriers=ring("r", 1))
+    made = program(
+        role("load", loop("tile", k), warps=1),
+        role("math", loop("tile", j), warps=1),
+        barriers=ring("r", 1),
+    )
     del made.barriers["r.empty"]
     found = [f for f in findings(made) if f.code == "TK301"]
     assert [(f.first.name, f.second.name) for f in found] == [("tma", "tma")]

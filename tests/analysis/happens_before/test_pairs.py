@@ -196,9 +196,13 @@ TWO = {
         [role("a", wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ONE), arrive()),
          role("b", wait(threads=ONE), tma("next"))], UNORDERED, ORDERED,
     ),
-    "9 wgmma, TMA: a lane of each warp (A13)": (
-        meets([wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL)],
-            [tma("next")], waiting=ONE), UNORDERED, ORDERED,
+    "9 wgmma, TMA: a lane of each warp": (
+        meets([wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL)], [tma("next")], waiting=ONE),
+        ORDERED, ORDERED,
+    ),
+    "9 wgmma, TMA: one lane of one warp (A12)": (
+        [role("a", wgmma(), close(WGMMA, ALL), await_group(WGMMA, threads=ALL), sync("warp"), arrive()),
+         role("b", wait(threads=ONE), tma("next"))], UNORDERED, ORDERED,
     ),
     "9 TMA store, TMA": (
         [role("a", tma_store(), close(BULK), await_group(BULK, read=True), arrive()),
@@ -280,6 +284,10 @@ TWO = {
     ),
     "t ld, mma: bar.sync and no fences": (
         [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), tensor("mma"))], UNORDERED, UNORDERED,
+    ),
+    "t ld, mma: bar.sync, then an arrival": (
+        [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), arrive()),
+         role("b", wait(threads=ONE), tensor("mma"))], ORDERED, ORDERED,
     ),
     "t ld, mma: bar.sync and both fences": (
         [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), before(), sync(), after(), tensor("mma"))],

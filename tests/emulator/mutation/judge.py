@@ -112,8 +112,16 @@ def run(
     done: list[Verdict] = []
     if state is not None and state.exists():
         done = [Verdict(**json.loads(line)) for line in state.read_text().splitlines()]
-    known = {(v.kernel, v.mutant) for v in done}
-    work = [(k, m) for k in kernels for m in sites(k) if (k.name, m.name) not in known]
+    known = {(v.kernel, v.mutant): v for v in done}
+    work: list[tuple[Kernel, Mutant]] = []
+    for kernel in kernels:
+        for mutant in sites(kernel):
+            verdict = known.get((kernel.name, mutant.name))
+            if verdict is None:
+                work.append((kernel, mutant))
+            else:
+                # The reasons may have been written since.
+                verdict.redundant = reason(kernel.name, mutant)
     random.Random(seed).shuffle(work)
     until = time.monotonic() + seconds
     for kernel, mutant in work:

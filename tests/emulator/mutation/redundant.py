@@ -31,6 +31,14 @@ REDUNDANT: tuple[Redundant, ...] = (
     Redundant(GONE, r"^tcgen05\.fence::", "A3: every wait acquires and every arrival releases"),
     Redundant("move", r"^(barrier\.cta|bar)\.sync", "A3: moved over a tcgen05.fence",
               before=r"tcgen05\.fence::\w+;$"),
+    Redundant("relaxed", r"57640\]", "arrivals on the ring of inputs, which come later, order the same reads",
+              kernel=r"^gemm_bias_act-sm_90a"),
+    Redundant("move", r"^cp\.async\.bulk\.wait_group", "moved over a fence, which has nothing to do with completions",
+              before=r"fence\.proxy\.async[^|]*$"),
+    Redundant(GONE, r"^bar\.warp\.sync", "nothing but an elected arrival since the lanes met",
+              before=r"bar\.warp\.sync[^|]* \| mbarrier\.arrive[^|]*$"),
+    Redundant("move", r"^bar\.warp\.sync", "A11: the lane that arrives fences behind the barrier of the warp",
+              before=r"fence\.proxy\.async[^|]*$"),
     Redundant("move", r"^cp\.async\.bulk\.(wait_group|commit_group)", "moved over a tcgen05.fence alone",
               before=r"tcgen05\.fence::\w+;$"),
     Redundant(GONE, r"^fence\.mbarrier_init", "in one CTA the barrier that follows publishes the mbarriers",
@@ -51,7 +59,7 @@ REDUNDANT: tuple[Redundant, ...] = (
               after=r"tcgen05\.ld"),
     Redundant("unacquired", r"^mbarrier\.try_wait", "after_thread_sync orders tensor work behind a relaxed wait",
               after=r"^(mbarrier\.try_wait[^|]* \| )?(fence\.proxy[^|]* \| )?tcgen05\.fence::after_thread_sync"),
-    Redundant("count|delete", r"^cp\.async\.bulk\.wait_group 0", "sources were read; the grid's end completes the writes",
+    Redundant("count|delete", r"^cp\.async\.bulk\.wait_group 0", "sources were read; the grid's end completes it",
               before=r"cp\.async\.bulk\.wait_group\.read 0;"),
 )  # fmt: skip
 

@@ -138,6 +138,8 @@ def any_class(row: Row, name: str, modifiers: Mapping[str, str]) -> str:
     """A class that suits an operand of kind `any` or `address`."""
     if row.operands[name] == "address":
         return "b32" if "shared" in modifiers.get("space", "") else "b64"
+    if "type" not in modifiers:
+        return "b32"
     whole = REGISTER_CLASS[modifiers["type"]]
     return {"b16": "b8", "b32": "b16", "b64": "b32", "b128": "b64"}[whole]
 

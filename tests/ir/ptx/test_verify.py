@@ -98,7 +98,7 @@ REFUSED = {
     "ptx.st.vec %b64 {V4, S(1, 0, 0)} : (<b64>)": "a is an empty list",
     "ptx.st.vec %i4 {V4, S(0, 1, 0)} : (<b32 x 4>)": "addr is missing",
     "ptx.st.vec %b64, %b64, %i4 {V4, S(2, 1, 0)} : (<b64>, <b64>, <b32 x 4>)": "addr is one operand, not 2",
-    'ptx.tcgen05.st %b32, %b32 {shape = ".32x32b", num = ".x4"} : (<b32>, <b32>)': "a is a tuple of registers",
+    'ptx.tcgen05.st %b32, %b32 {shape = ".32x32b", num = ".x4"} : (<b32>, <b32>)': "a has 1 registers",
     'ptx.tcgen05.st %b32, %i8 {shape = ".32x32b", num = ".x4"} : (<b32>, <b32 x 8>)': "takes 4",
     "ptx.wgmma.wait_group": "count is missing",
     "ptx.wgmma.wait_group {count}": "count is an immediate",

@@ -3,7 +3,8 @@
 Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
 to the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
 closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`;
-`before` after before_thread_sync; `after` needs after_thread_sync; `pipe…` still under way, handed to another thread.
+`before` after before_thread_sync; `after` needs after_thread_sync; `met` beyond bar.sync without a fence before it;
+`pipe…` still under way, handed to another thread.
 """
 
 from __future__ import annotations
@@ -184,18 +185,16 @@ def _await_group(
         return
     if act.read and source.access.done is Done.BULK_GROUP:
         return
+    # products are the warp's (S6), so that any of its threads waits for what all of them read
+    part = max(state.part, Part.WARP) if state.name == "wgmma" else state.part
     for name, rule in completed(source, "await-group"):
         if rule == "implicit-fence-read" and not act.read:
             rule = "implicit-fence"
-        yield State(name, 0, 0, state.part, who), rule
-        if state.name == "wgmma" and "A12" in source.assumed and not within(source.threads, who):
+        yield State(name, 0, 0, part, who), rule
+        if state.name == "wgmma" and "A12" in source.assumed:
             yield State(name, 0, 0, Part.FULL, who), "whole-warpgroup"
-    if (
-        act.done is Done.BULK_GROUP
-        and not act.read
-        and source.access.done is Done.BULK_GROUP_READ
-        and "A7" not in source.assumed
-    ):
+    full = act.done is Done.BULK_GROUP and not act.read
+    if full and source.access.done is Done.BULK_GROUP_READ and "A7" not in source.assumed:
         yield State("gen", 0, 0, state.part, who), "implicit-fence"
 
 
@@ -289,13 +288,14 @@ def acquired(
 
 
 def _tensor_over(name: str, relaxed: bool, source: Source) -> str | None:
-    if name in ("pipe-before",):
+    """What is known of tensor memory beyond an arrival and a wait."""
+    if name == "pipe-before":
         return "pipe-after"
-    if name not in ("done", "before", "after"):
+    if name not in ("done", "before", "after", "met"):
         return None
     if not relaxed and "A3" in source.assumed:
         return "done"
-    return None if name == "done" else "after"
+    return "after" if name in ("before", "after") else None
 
 
 def tracked(state: State, source: Source) -> Iterator[tuple[str, str]]:
@@ -328,10 +328,9 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
         return
     name = state.name
     if source.access.space is Space.TENSOR:
+        # bar.sync hands it on for a later release, but orders no tcgen05 operation behind it without both fences
         over = _tensor_over(name, True, source)
-        if over is None:
-            return
-        name = over
+        name = over if over is not None else "met"
     yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
 
 

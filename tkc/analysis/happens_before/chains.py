@@ -19,7 +19,12 @@ BETWEEN = "read-between"
 def end_of(node: Node) -> End:
     """A node as certificates name it."""
     event, role = node.event, node.role
-    return End(label(event.op) if event is not None else "", role.name.split("[")[0].split(" ")[0], role.copy, role.cta)
+    return End(
+        label(event.op) if event is not None else "",
+        role.name.split("[")[0].split(" ")[0],
+        role.copy,
+        role.cta,
+    )
 
 
 def orders(judge: Judge, hazard: Hazard, others: list[Place], model: str) -> list[Order]:
@@ -28,7 +33,15 @@ def orders(judge: Judge, hazard: Hazard, others: list[Place], model: str) -> lis
     operands = first.access.operand, second.access.operand
 
     def entry(forward: Chain, back: Chain) -> Order:
-        return Order(end_of(first.node), end_of(second.node), operands, first.access.owner, forward, back, model)
+        return Order(
+            end_of(first.node),
+            end_of(second.node),
+            operands,
+            first.access.owner,
+            forward,
+            back,
+            model,
+        )
 
     if hazard.forward == -inf:  # their slots never meet
         return [entry(None, None)]
@@ -71,4 +84,3 @@ def _links(label: Label, rule: str, end: Place) -> tuple[Link, ...]:
         at = at.before
     found.reverse()
     return (*found, Link(end_of(label.node), end_of(end.node), rule))
-

@@ -59,7 +59,9 @@ class Proofs:
     def _judged(self) -> list[Hazard]:
         """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences there."""
         judge = Judge(self.graph, PROFILES[self.profile])
-        found = {id(h): h for h in (judge.hazard(a, b, here) for (a, b), here in self.others.items())}
+        found = {
+            id(h): h for h in (judge.hazard(a, b, here) for (a, b), here in self.others.items())
+        }
         made: list[Hazard] = []
         wider = Judge(self.graph, PROFILES[WIDEST])
         for hazard in found.values():
@@ -94,7 +96,9 @@ class Proofs:
         """The verdicts without some fences on all hazards whose proof used one."""
         gone = list(dict.fromkeys(away))
         judges = self.judges(gone)
-        return [self.again(judges, h) for h in dict.fromkeys(h for f in gone for h in self.users[f])]
+        return [
+            self.again(judges, h) for h in dict.fromkeys(h for f in gone for h in self.users[f])
+        ]
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
         """Whether a fence is of the kind that could order two accesses."""
@@ -104,7 +108,9 @@ class Proofs:
             return first.space is Space.TENSOR
         if isinstance(act, ProxyFence):
             async_too = Proxy.ASYNC in (first.proxy, second.proxy)
-            return async_too and first.space is not Space.TENSOR and act.space in (None, first.space)
+            return (
+                async_too and first.space is not Space.TENSOR and act.space in (None, first.space)
+            )
         return first.space is not Space.TENSOR
 
     def removable(self, candidates: Sequence[Operation]) -> list[Operation]:
@@ -132,7 +138,9 @@ class Proofs:
 
     def counterexample(self, fence: Operation, gone: Iterable[Operation] = ()) -> Hazard | None:
         """A hazard that is not in order without a fence, where those of `gone` are gone already."""
-        return next((h for h in self.without([*gone, fence]) if h.verdict is not Verdict.ORDERED), None)
+        return next(
+            (h for h in self.without([*gone, fence]) if h.verdict is not Verdict.ORDERED), None
+        )
 
 
 def within_the_cta(act: Fence) -> bool:

@@ -9,13 +9,13 @@ from tkc.ir.ptx.families import row_names
 from tkc.ir.ptx.instruction import instruction
 from tkc.ir.ptx.kernel import KernelOp, ParamAddressOp, ParamOp, SharedBaseOp, SpecialOp
 from tkc.ir.ptx.registers import RegisterType
-from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp
+from tkc.ir.ptx.values import ImmOp, JoinOp, SliceOp, UndefOp
 
 PTX = Dialect(
     "ptx",
     [
         *(KernelOp, ParamOp, ParamAddressOp, SharedBaseOp, SpecialOp),
-        *(ImmOp, SliceOp, UndefOp),
+        *(ImmOp, SliceOp, JoinOp, UndefOp),
         *(ForOp, IfOp, RepeatOp, WhileOp, YieldOp, UntilOp, ProceedOp),
         *(instruction(name) for name in row_names()),
     ],

@@ -44,7 +44,7 @@ from tkc.ir.ptx.kernel import (
 )
 from tkc.ir.ptx.registers import RegisterType, reg, type_of
 from tkc.ir.ptx.shape import Shape, Spelling
-from tkc.ir.ptx.values import ImmOp, SliceOp, UndefOp
+from tkc.ir.ptx.values import ImmOp, JoinOp, SliceOp, UndefOp
 from tkc.ir.syntax import construct, segments
 
 
@@ -324,6 +324,12 @@ class Emit:
         return self.insert(op).results[0]
 
     # What a kernel finds
+
+    def join(self, parts: Sequence[SSAValue], kind: str) -> SSAValue:
+        """A tuple of single registers of a class."""
+        return self.insert(
+            construct(JoinOp, tuple(parts), (reg(kind, len(parts)),), {}, self.location)
+        ).results[0]
 
     def param(self, name: str, kind: str) -> SSAValue:
         """The value of a scalar parameter or pointer of `kind` (`PARAM_KINDS`)."""

@@ -1,10 +1,17 @@
-"""Values that cost no instruction: constants, parts of register tuples, and registers that nobody has set."""
+"""Constants, parts of register tuples, registers that nobody has set: no instruction; tuples of registers: moves."""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -73,6 +80,24 @@ class SliceOp(Operation):
             raise VerifyException(f"registers {start} to {last} of a tuple of {whole.count}")
         if part != self.part_of(whole):
             raise VerifyException(f"the part is {self.part_of(whole)}, not {part}")
+
+
+@irdl_op_definition
+class JoinOp(Operation):
+    """A tuple of single registers of one class, each moved to its place in it."""
+
+    name = "ptx.join"
+    parts = var_operand_def(RegisterType)
+    result = result_def(RegisterType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        type = type_of(self.result)
+        if type.count != len(self.parts):
+            raise VerifyException(f"{len(self.parts)} registers make no tuple of {type.count}")
+        for part in self.parts:
+            if type_of(part).count or type_of(part).kind != type.kind:
+                raise VerifyException(f"{part.type} is no register of {type}")
 
 
 @irdl_op_definition

@@ -225,6 +225,22 @@ class ReadAccumulatorOp(StageOp):
     )
 
 
+@irdl_op_definition
+class WriteAccumulatorOp(StageOp):
+    """The accumulator with a fragment in columns `column` up of the rows of block `row_block`."""
+
+    name = "stage.write_accumulator"
+    BY: ClassVar[By | None] = By.ALL
+    accumulator = operand_def(AccumulatorType)
+    fragment = operand_def(FragmentType)
+    column = operand_def(i32)
+    row_block = prop_def(IntegerAttr)
+    value = result_def(AccumulatorType)
+    traits = traits_def(
+        Effects(Touch(WRITE, "accumulator", Space.TENSOR, Proxy.TENSOR, Done.TCGEN05_WAIT))
+    )
+
+
 # Fragments -----------------------------------------------------------------------------------------------------------
 
 
@@ -299,7 +315,8 @@ STAGE = Dialect(
         MbarrierWaitOp, MbarrierExpectOp, MbarrierArriveOp, Tcgen05CommitOp, ProxyFenceOp, Tcgen05FenceOp,
         RoleBarrierOp, WarpSyncOp, ElectedOp, UnitOp, GroupOp,
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
-        OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp, MapOp, *VECTORS,
+        OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
+        MapOp, *VECTORS,
         *SCALED, *EXPLICIT, *ELEMENTS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],

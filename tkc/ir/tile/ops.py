@@ -330,7 +330,7 @@ class SliceOp(Operation):
 
 @irdl_op_definition
 class CopyOp(Operation):
-    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to either.
+    """`destination <- source`: slice to shared tile, shared tile to slice, register tile to these and to accumulators.
 
     With `add`, `C[m, n] += r`: the source is added to the slice, element by element and in no order. With `multicast`
     the slice is the same in every CTA of the cluster: each loads a part of it for all. `hint` is a priority in the L2
@@ -339,7 +339,8 @@ class CopyOp(Operation):
 
     name = "tile.copy"
     source = operand_def(SliceType | SharedType | RegsType)
-    destination = operand_def(SliceType | SharedType)
+    destination = operand_def(SliceType | SharedType | AccumType)
+    CHANGES: ClassVar[tuple[str, ...]] = ("destination",)
     add = opt_prop_def(UnitAttr)
     multicast = opt_prop_def(UnitAttr)
     hint = opt_prop_def(StringAttr)
@@ -350,7 +351,9 @@ class CopyOp(Operation):
     def verify_(self) -> None:
         source, destination = self.source.type, self.destination.type
         assert isinstance(source, SliceType | SharedType | RegsType)
-        assert isinstance(destination, SliceType | SharedType)
+        assert isinstance(destination, SliceType | SharedType | AccumType)
+        if isinstance(destination, AccumType) and not isinstance(source, RegsType):
+            raise VerifyException(f"copies {source} to an accumulator: register tiles are")
         if isinstance(source, SliceType) and isinstance(destination, SliceType):
             raise VerifyException("a copy from global to global memory goes through a tile")
         if source.shape != destination.shape:
@@ -358,7 +361,8 @@ class CopyOp(Operation):
         if source.dtype != destination.dtype:
             raise VerifyException(f"copies {source} to {destination}: the dtypes differ")
         scale = NoneAttr() if isinstance(source, RegsType) else source.scale
-        if kind_of(scale) != kind_of(destination.scale):
+        held = NoneAttr() if isinstance(destination, AccumType) else destination.scale
+        if kind_of(scale) != kind_of(held):
             raise VerifyException(f"copies {source} to {destination}: the scales differ")
         if self.add is not None and not isinstance(destination, SliceType):
             raise VerifyException(f"adds to {destination}: only slices are added to")

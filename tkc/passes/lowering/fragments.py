@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.isa.targets import Feature
 from tkc.ir.locations import location_of
+from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, FragmentLayout, FragmentType
@@ -98,6 +99,67 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
         _finish(k, op, [(k.emit.slice(registers, first // 4, columns // 4),)])
     else:
         _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
+
+
+def _columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
+    """The registers of a fragment of 32-bit values, one by one in the order of columns."""
+    found: list[SSAValue] = []
+    for part in fragment.parts:
+        for i in range(_count(part)):
+            found += [k.emit.slice(x, i) if type_of(x).count else x for x in part]
+    return found
+
+
+@lowers(s.WriteAccumulatorOp, Feature.TCGEN05)
+def write_tensor(k: Kernel, op: s.WriteAccumulatorOp) -> None:
+    """Stores of 32 lanes by each warp (PTX: tcgen05.st.32x32b), and the wait for them."""
+    accumulator: Accumulator = k.values[op.accumulator]
+    width = op.accumulator.type
+    assert isinstance(width, AccumulatorType)
+    registers = _columns(k, k.values[op.fragment])
+    lanes = k.emit("shl", ".b32", k.bit_and(k.warp, 3), 21)
+    address = k.add(k.add(accumulator.address, lanes), k.number(op.column))
+    address = k.add(address, op.row_block.value.data * width.shape[1])
+    done = 0
+    while done < len(registers):
+        count = min(MOST_LOADED, 1 << (len(registers) - done).bit_length() - 1)
+        k.emit(
+            "tcgen05.st",
+            f".32x32b.x{count}",
+            At(k.add(address, done), 0),
+            registers[done : done + count],
+        )
+        done += count
+    k.emit("tcgen05.wait::st")
+    k.values[op.value] = replace(accumulator, started=True)
+
+
+def _in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
+    """The registers of a fragment as wgmma has them: for each eight columns two of a row and two of the row 8 below."""
+    if not fragment.halves:
+        return _columns(k, fragment)
+    found: list[SSAValue] = []
+    for upper, lower in zip(fragment.parts[::2], fragment.parts[1::2], strict=True):
+        for i in range(_count(upper)):
+            found += [k.emit.slice(x, i) if type_of(x).count else x for x in (*upper, *lower)]
+    return found
+
+
+@lowers(s.WriteAccumulatorOp, Feature.WGMMA)
+def write_registers(k: Kernel, op: s.WriteAccumulatorOp) -> None:
+    """The accumulator's registers with others in place of some."""
+    accumulator: Accumulator = k.values[op.accumulator]
+    first = k.number(op.column)
+    if not isinstance(first, int):
+        raise Bug("lower-stage-to-ptx", "registers are not found at run time")
+    block = op.row_block.value.data
+    whole = accumulator.registers[block]
+    new, at = _in_order(k, k.values[op.fragment]), first // 2
+    count = type_of(whole).count
+    kept = [k.emit.slice(whole, i) for i in range(count)] if len(new) < count else []
+    joined = k.emit.join([*kept[:at], *new, *kept[at + len(new) :]], type_of(whole).kind)
+    registers = (*accumulator.registers[:block], joined, *accumulator.registers[block + 1 :])
+    k.values[op.value] = replace(accumulator, registers=registers, started=True)
 
 
 # Arithmetic ----------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.loops import ShareOp
 from tkc.ir.tile.types import (
+    AccumType,
     BlockType,
     RegsType,
     ScaleAttr,
@@ -47,6 +48,9 @@ from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
 """Staging slots of a store (rule R22): one is filled while the copy engine drains the other."""
+
+WRITTEN = 64
+"""Columns of an accumulator that are written at once."""
 
 TURNED = 64
 """Columns of a register tile that become rows of one slot, where it is stored transposed; and columns of 8-bit elements
@@ -90,6 +94,8 @@ def copy(p: Placement, op: t.CopyOp) -> None:
             p.emit.add(s.BulkCommitOp.create(properties={"id": p.id("store")}))
         case RegsType(), SliceType():
             _store(p, op)
+        case RegsType(), AccumType():
+            _write(p, op)
         case RegsType(), SharedType():
             _fill(p, op)
         case _:
@@ -147,8 +153,11 @@ def _load(p: Placement, slot: Slot, buffer: SSAValue, box: Box, how: dict[str, A
 
 
 def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> None:
+    _load(p, slot, p.scales[slot.tile], box_of_scales(p, slot, source, op), _hinted(op))
+
+
+def box_of_scales(p: Placement, slot: Slot, source: SSAValue, op: Operation) -> Box:
     """The atoms of a tile's block scales: a box whose rows and columns are counted in atoms."""
-    buffer = p.scales[slot.tile]
     tile = slot.tile.type
     assert isinstance(tile, SharedType)
     assert isinstance(tile.scale, ScaleAttr)
@@ -163,7 +172,7 @@ def _load_scales(p: Placement, slot: Slot, source: SSAValue, op: t.CopyOp) -> No
                 f"engine takes boxes of at most {MAX_BOX} on each axis",
                 location_of(op),
             )
-    _load(p, slot, buffer, box_of(p, source, atoms, unit, whole=rows > tile.shape[0]), _hinted(op))
+    return box_of(p, source, atoms, unit, whole=rows > tile.shape[0])
 
 
 # Boxes ---------------------------------------------------------------------------------------------------------------
@@ -490,6 +499,32 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
                     operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
                 )
             )
+
+        _slices(p, op.source, rows, width, columns, one)
+
+
+def _write(p: Placement, op: t.CopyOp) -> None:
+    """`d[i] <- r`: a register tile into an accumulator, slice by slice."""
+    tile = op.source.type
+    assert isinstance(tile, RegsType)
+    key = p.role.key(op.destination)
+    p.role.slots[key].touch(How.TENSOR)
+    height, width = matrix(tile, op)
+    rows = rows_over_threads(p, height, op)
+    columns = math.gcd(WRITTEN, width)
+    for block in range(rows.blocks):
+
+        def one(column: SSAValue, block: int = block) -> None:
+            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            source = p.role.accumulators[key]
+            made = s.WriteAccumulatorOp.create(
+                operands=[source, value, column],
+                properties={"row_block": integer(block)},
+                result_types=[source.type],
+            )
+            written = p.emit.value(made)
+            if rows.layout is FragmentLayout.WGMMA:
+                p.role.accumulators[key] = written
 
         _slices(p, op.source, rows, width, columns, one)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import Pure
 
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
@@ -14,7 +15,8 @@ from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import AccumType, SharedType, SliceType
-from tkc.passes.placement.copies import box_of, check_box
+from tkc.passes.placement import vectors
+from tkc.passes.placement.copies import Box, box_of, box_of_scales, check_box
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
 
@@ -71,7 +73,8 @@ def explicit(p: Placement, op: Operation) -> bool:
                 )
             )
         case x.ReadColumnsOp():
-            pass  # made where it is used
+            if _outlived(op):
+                vectors.hold(p, op.value, op)
         case x.RestartOp():
             key = p.role.key(op.accum)
             source = p.role.accumulators[key]
@@ -95,6 +98,34 @@ def explicit(p: Placement, op: Operation) -> bool:
         case _:
             return False
     return True
+
+
+def _outlived(read: x.ReadColumnsOp) -> bool:
+    """Whether something may change the slot, or hand it on, before what is read is used: it is then read at once.
+
+    Otherwise it is read where it is used, slice by slice, so that a wide tile takes few registers.
+    """
+    block = read.parent_block()
+    todo, seen = [read.value], {read.value}
+    last: list[Operation] = []
+    while todo:
+        for use in todo.pop().uses:
+            op = use.operation
+            if op.parent_block() is not block:
+                return True
+            if op.has_trait(Pure):
+                new = [r for r in op.results if r not in seen]
+                seen.update(new)
+                todo += new
+            last.append(op)
+    pending = {id(op) for op in last}
+    op = read.next_op
+    while op is not None and pending:
+        pending.discard(id(op))
+        if pending and not op.has_trait(Pure) and not isinstance(op, x.ReadColumnsOp):
+            return True
+        op = op.next_op
+    return False
 
 
 def _copy(p: Placement, op: Operation) -> None:
@@ -142,7 +173,13 @@ def _slot(p: Placement, op: x.SlotOp) -> None:
 def _load(p: Placement, op: x.TmaLoadOp) -> None:
     slot = p.role.slots[op.destination]
     check_box(slot.type, op)
-    box = box_of(p, op.source, slot.type.shape)
+    _signalling(p, op, slot, slot.buffer, box_of(p, op.source, slot.type.shape))
+    if slot.tile in p.scales:
+        _signalling(p, op, slot, p.scales[slot.tile], box_of_scales(p, slot, op.source, op))
+
+
+def _signalling(p: Placement, op: x.TmaLoadOp, slot: Slot, buffer: SSAValue, box: Box) -> None:
+    """The load of a box that completes on the barrier that the program names."""
     mask, rank = ([p.values[v] for v in (x,) if v is not None] for x in (op.mask, op.rank))
     properties = {
         "box": box.extents,
@@ -152,7 +189,7 @@ def _load(p: Placement, op: x.TmaLoadOp) -> None:
     p.emit.add(
         e.TmaLoadToOp.create(
             operands=[
-                box.tensor, slot.buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
+                box.tensor, buffer, slot.slot, p.values[op.barriers], p.values[op.entry], *box.starts,
                 *mask, *rank,
             ],
             properties=properties,

@@ -110,8 +110,8 @@ MOVES = (
     Row(
         "tcgen05.st",
         "tcgen05.st.sync.aligned<shape><num><unpack?>.b32",
-        "[taddr], a",
-        {"taddr": "b32", "a": "vec"},
+        "[taddr], {a*}",
+        {"taddr": "b32", "a": "any*"},
         (),
         {"shape": texts(*SHAPES), "num": _NUM, "unpack": texts(".unpack::16b")},
         (_tensor(Kind.WRITE, "taddr", Done.TCGEN05_WAIT),),
