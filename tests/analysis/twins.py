@@ -146,7 +146,16 @@ kernel handed(X: global[bf16, M, N], Y: global[bf16, M, N]):
 """
 """A ring between a role that writes from registers and one that stores by the copy engine."""
 
+DEPENDENT = RING.replace("launch persistent", "launch persistent, dependent").replace(
+    "    role load:\n", "    role load:\n        wait pdl\n"
+)
+"""The ring in a kernel that may start before the grid ahead has ended; the role that loads tells the other."""
+
+LOADING = DEPENDENT[DEPENDENT.index("        wait pdl\n") + 17 : DEPENDENT.index("            phase = phase")]
+"""What its loading role does, up to the first copy."""
+
 KERNELS = {"staged": STAGED, "through": THROUGH, "ring": RING, "handed": HANDED}
+KERNELS["dependent"] = DEPENDENT
 
 
 @dataclass(frozen=True)
@@ -275,6 +284,10 @@ SLIPS = {
     # lifetimes
     "a role ends with its stores under way": Slip(
         "staged", "        elect: wait stores\n", "", "TK324", "store Y"
+    ),
+    # dependent launch
+    "the grid ahead is awaited after the first copy (LCH-1)": Slip(
+        "dependent", f"        wait pdl\n{LOADING}", f"{LOADING}            wait pdl\n", "TK318", "load x"
     ),
     # convergence
     "a barrier that some threads do not reach (CVG-5)": Slip(

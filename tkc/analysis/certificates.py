@@ -18,7 +18,8 @@ from tkc.analysis.known import (
     GENERIC,
     JOINED,
     PIPE,
-    PIPELINED,
+    PIPED,
+    TENSOR_WORK,
     UNDER_WAY,
     Access,
     Broken,
@@ -29,6 +30,7 @@ from tkc.analysis.known import (
     kind,
 )
 from tkc.analysis.steps import STEPS, Step, Steps
+from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
@@ -365,14 +367,25 @@ class Run(Steps):
         x = known.source
         if rule == "po" and known.state == COMPLETE:
             return
-        names = (x.event.op.name, x.operand, y.event.op.name, y.operand)
-        pair = PIPELINED.get(tuple(n.removeprefix("stage.") for n in names))  # pyright: ignore
-        if pair != rule or known.state not in ("tracked", PIPE):
+        if known.state not in ("tracked", PIPE) or rule not in self._piped(x, y):
             raise Broken(f"{rule} does not order these")
         if known.state == "tracked" and (
             known.copy != x.copy or x.event.threads != y.event.threads
         ):
             raise Broken("pipelined only within a thread")
+
+    def _piped(self, x: Access, y: Access) -> set[str]:
+        """The rules by which the tensor core keeps two operations of one thread in order."""
+        kinds = [TENSOR_WORK.get(a.event.op.name.removeprefix("stage.")) for a in (x, y)]
+        writes = [a.touch.kind is Kind.WRITE for a in (x, y)]
+        found: set[str] = set()
+        for row in PIPELINED:
+            if [row.first, row.then] != kinds or not (row.needs in self.assumed or not row.needs):
+                continue
+            wanted = [row.same, True] if kinds == ["mma", "mma"] else writes
+            if writes == wanted:
+                found.add(PIPED.get(row.needs, "pipelined"))
+        return found
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""

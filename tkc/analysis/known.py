@@ -9,7 +9,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
-from tkc.ir.isa.memory import Done, Proxy, Space, Touch
+from tkc.ir.isa.memory import Done, Space, Touch
 from tkc.ir.stage.types import Home
 
 
@@ -23,25 +23,15 @@ UNDER_WAY = {
 }  # fmt: skip
 GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
 """Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`."""
-BEFORE, AFTER, PIPE_BEFORE, PIPE_AFTER, PIPE = (
-    "before",
-    "after",
-    "pipe-before",
-    "pipe-after",
-    "pipe",
-)
+BEFORE, AFTER, MET = "before", "after", "met"
+PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
 PENDING = frozenset({"tx", "tracked", "group", "ld", "st"})
 
-PIPELINED: Mapping[tuple[str, str, str, str], str] = {
-    ("mma", "source", "mma", "source"): "pipelined",
-    ("scaled_mma", "source", "scaled_mma", "source"): "pipelined",
-    ("copy_scales", "destination", "scaled_mma", "scale_a"): "pipelined",
-    ("copy_scales", "destination", "scaled_mma", "scale_b"): "pipelined",
-    ("scaled_mma", "scale_a", "copy_scales", "destination"): "pipelined-scales",
-    ("scaled_mma", "scale_b", "copy_scales", "destination"): "pipelined-scales",
-    ("mma", "a", "mma", "source"): "pipelined-a",
-}
-"""tcgen05 operations of one thread that keep order, and by which rule (PTX 9.7.18.6.2)."""
+TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
+"""Operations by their names in the table of pairs that the tensor core keeps in order."""
+
+PIPED = {"": "pipelined", "A9": "pipelined-scales", "A14": "pipelined-a"}
+"""What such a pair needs, and the rule that says so."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +105,7 @@ def over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
         return state
     if state == PIPE_BEFORE:
         return PIPE_AFTER
-    if state in (COMPLETE, BEFORE, AFTER) and not relaxed and acquires:
+    if state in (COMPLETE, BEFORE, AFTER, MET) and not relaxed and acquires:
         return COMPLETE
     if state in (BEFORE, AFTER):
         return AFTER

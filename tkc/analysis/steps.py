@@ -14,11 +14,11 @@ from tkc.analysis.known import (
     COMPLETE,
     GENERIC,
     JOINED,
+    MET,
     PENDING,
     PIPE,
     PIPE_AFTER,
     PIPE_BEFORE,
-    Access,
     Broken,
     Known,
     expect,
@@ -93,8 +93,12 @@ class Steps:
             if reads_only:
                 raise Broken("the implicit fence is stated for full completion only")
             state = GENERIC
-        if rule == "whole-warpgroup" or (link.rule == "await-group" and not threads):
-            threads = {t: x.event.threads for t in event.threads & set(known.threads)}
+        if group is Done.WGMMA_GROUP:  # products are a warp's, or by A12 the warpgroup's
+            everyone = rule == "whole-warpgroup"
+            threads = {
+                t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
+                for t in event.threads & set(known.threads)
+            }
         return replace(known, at=known.at + 1, state=state, threads=threads)
 
     def proxy_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -147,13 +151,22 @@ class Steps:
         if among == "warp":
             return self._lanes(link, known, event)
         together = parts(known, event)
-        state = over(known.source, known.state, relaxed=True)
+        state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
             return replace(
                 known, at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
             )
         return self._elsewhere(known, event, among, other, state, together)
+
+    def _met(self, link: Link, known: Known) -> str:
+        """What is known after threads have met: of tensor memory it is handed on, but orders nothing by itself."""
+        x = known.source
+        if not x.tensor:
+            return known.state
+        if link.rule == "meet-awaited" and x.done is Done.TCGEN05_WAIT and known.state in (COMPLETE, MET):
+            return COMPLETE
+        return MET if known.state in (COMPLETE, MET) else over(x, known.state, relaxed=True)
 
     def _lanes(self, link: Link, known: Known, event: Event) -> Known:
         plain = not known.source.tensor and known.source.touch.proxy is Proxy.GENERIC
@@ -342,6 +355,7 @@ STEPS: Mapping[str, Step] = {
     "tcgen05-after": Steps.tensor_fence,
     "thread-fence": Steps.thread_fence,
     "meet": Steps.meet,
+    "meet-awaited": Steps.meet,
     "meet-warp": Steps.meet,
     "meet-warp-async": Steps.meet,
     "release": Steps.release,

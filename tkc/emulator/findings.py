@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tkc.emulator.report import Finding
 
 
+MOST = 200
+"""Pairs that one launch reports."""
+
+
 class Findings(Words):
     """Judges conflicts, and reports each pair of places once."""
 
@@ -59,7 +63,7 @@ class Findings(Words):
     ) -> None:
         """Reports a pair, once for two places of the source and the instructions there."""
         key = (code, self._place(old), self._place(new))
-        if key not in self.pairs:
+        if key not in self.pairs and len(self.pairs) < MOST:
             self.pairs.add(key)
             self.reported.setdefault((code, new.ins.line), (old, new))
             self.machine.raced(code, message, old, new, place, notes)

@@ -282,9 +282,18 @@ TWO = {
         [role("a", tensor("ld", ONE), await_group(TENSOR_WAIT), before(ONE), arrive(sem=RELAXED)),
          role("b", wait(threads=ONE, sem=RELAXED), after(ONE), tensor("mma"))], ORDERED, ORDERED,
     ),
-    "t ld, mma: bar.sync and no fences": (
-        [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), tensor("mma"))], UNORDERED, UNORDERED,
+    "t ld, mma: bar.sync and no fences (A20)": (
+        [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), tensor("mma"))], UNORDERED, ORDERED,
     ),
+    "t mma, ld: one waits, bar.sync and no fences": (
+        [role("a", tensor("mma"), commit(), wait(threads=ONE), sync(), tensor("ld"))], UNORDERED, UNORDERED,
+    ),
+    "t mma, ld: one waits, bar.sync and both fences": (
+        [role("a", tensor("mma"), commit(), wait(threads=ONE), before(), sync(), after(), tensor("ld"))],
+        ORDERED, ORDERED,
+    ),
+    "t mma writes, mma reads it as A": ([role("a", tensor("mma"), tensor("mma.a"))], UNORDERED, UNORDERED),
+    "t cp, cp": ([role("a", tensor("cp"), tensor("cp"))], ORDERED, ORDERED),
     "t ld, mma: bar.sync, then an arrival": (
         [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), arrive()),
          role("b", wait(threads=ONE), tensor("mma"))], ORDERED, ORDERED,

@@ -23,6 +23,7 @@ from tkc.analysis.happens_before.events import (
     ThreadFence,
     Threads,
 )
+from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 
 
@@ -329,6 +330,13 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
     name = state.name
     if source.access.space is Space.TENSOR:
         # bar.sync hands it on for a later release, but orders no tcgen05 operation behind it without both fences
+        if (
+            name in ("done", "met")
+            and source.access.done is Done.TCGEN05_WAIT
+            and "A20" in source.assumed
+        ):
+            yield State("done", state.n, state.fence, Part.FULL, ALL), "meet-awaited"
+            return
         over = _tensor_over(name, True, source)
         name = over if over is not None else "met"
     yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
@@ -361,29 +369,13 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
 
 # The end -------------------------------------------------------------------------------------------------------------
 
-PIPELINED: frozenset[tuple[str, str]] = frozenset(
-    {
-        ("mma", "mma"), ("mma", "shift"), ("cp", "mma"), ("cp", "mma.a"), ("cp", "mma.scale"),
-        ("shift", "mma"), ("shift", "cp.4x256b"),
-    }
-)  # fmt: skip
-"""Pairs of tcgen05 operations of one thread that keep order by themselves (PTX 9.7.18.6.2)."""
-
 
 def accepts(state: State, source: Source, access: Access, event: Event, cta: int) -> str | None:
     """The rule by which what is known orders the source before an access of this event, or None."""
     if access.space is Space.TENSOR:
         if state.name == "done":
             return "po"
-        if state.name in ("issued", "pipe"):
-            pair = (source.access.what, access.what)
-            if pair in PIPELINED:
-                return "pipelined"
-            if pair == ("mma.scale", "cp") and "A9" in source.assumed:
-                return "pipelined-scales"
-            if pair == ("mma.a", "mma") and "A14" in source.assumed:
-                return "pipelined-a"
-        return None
+        return _pipelined(source, access) if state.name in ("issued", "pipe") else None
     if state.fence == 2:
         return None
     if access.proxy is Proxy.GENERIC:
@@ -393,4 +385,24 @@ def accepts(state: State, source: Source, access: Access, event: Event, cta: int
         return "bridged"
     if state.name == "raw" and source.access.proxy is access.proxy and source.home == home:
         return "one-proxy" if source.cta == cta else "one-proxy-home"
+    return None
+
+
+_PIPED = {"A9": "pipelined-scales", "A14": "pipelined-a"}
+
+
+def _pipelined(source: Source, access: Access) -> str | None:
+    """Whether the tensor core's pipe keeps two operations of one thread in order; a product's own accumulator, as what
+    both write, and what one reads and the other writes, are different pairs."""
+    before, after = source.access, access
+    for pair in PIPELINED:
+        kinds = before.what.split(".")[0], after.what.split(".")[0]
+        if kinds != (pair.first, pair.then) or not (pair.needs in source.assumed or not pair.needs):
+            continue
+        if kinds == ("mma", "mma"):
+            fits = before.write and after.write if pair.same else not before.write and after.write
+        else:
+            fits = True
+        if fits:
+            return _PIPED.get(pair.needs, "pipelined")
     return None

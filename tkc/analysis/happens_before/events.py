@@ -205,6 +205,11 @@ class Meet:
     """`sync`, or half of it: `arrive` or `wait`."""
 
 
+@dataclass(frozen=True, slots=True)
+class GridWait:
+    """The grids that this one depends on have ended, for this thread (griddepcontrol.wait)."""
+
+
 Act = (
     Wait
     | Arrive
@@ -215,6 +220,7 @@ Act = (
     | TensorFence
     | ThreadFence
     | Meet
+    | GridWait
 )
 
 
@@ -274,8 +280,9 @@ class Barrier:
 
 @dataclass(eq=False, slots=True)
 class Program:
-    """One kernel: its roles and barriers."""
+    """One kernel: its roles and barriers. `dependent`: it may start before the grid ahead of it has ended."""
 
     name: str
     roles: list[Role]
     barriers: dict[Hashable, Barrier] = field(default_factory=dict)
+    dependent: bool = False

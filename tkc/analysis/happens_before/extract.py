@@ -37,7 +37,7 @@ from tkc.ir.stage import ops as s
 
 def program(kernel: s.KernelOp) -> Program:
     """The kernel's events."""
-    made = Program(kernel.sym_name.data, [])
+    made = Program(kernel.sym_name.data, [], dependent=kernel.dependent is not None)
     cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.automaton import within
 from tkc.analysis.happens_before.events import AwaitGroup, Program
 from tkc.analysis.happens_before.graph import build
@@ -37,7 +38,8 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         return _once(broken)
     judge = Judge(graph, PROFILES[profile])
     found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
-    return _once([*broken, *(found or check_laps(graph)), *check_lifetimes(judge)])
+    late = [*check_lifetimes(judge), *check_dependent(graph)]
+    return _once([*broken, *(found or check_laps(graph)), *late])
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:

@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.events import (
     CloseGroup,
     Complete,
     Event,
+    GridWait,
     Index,
     Loop,
     Meet,
@@ -244,6 +245,8 @@ class Operations:
                         found += self._signal(op, row, barrier, rows)
                 case m.Close(done=done):
                     found.append(CloseGroup(done))
+                case m.Meet(among="grid"):
+                    found.append(GridWait())
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
@@ -312,7 +315,9 @@ class Operations:
     def _proxy_fence(self, op: Operation) -> ProxyFence:
         word = _word(op, "space")
         where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(where, word == "shared::cluster", word if word in ("acquire", "release") else "")
+        return ProxyFence(
+            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
+        )
 
     # Items -----------------------------------------------------------------------------------------------------------
 

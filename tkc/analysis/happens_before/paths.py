@@ -51,7 +51,8 @@ class Reach:
     """All labels of one access.
 
     `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
-    may come by any of several arrivals. `moment`: the source is the event itself, not an access. Positions later
+    may come by any of several arrivals. `moment`: the source is the event itself, not an access. `whoever`: that of
+    any of its threads. Positions later
     than `most` counts are not looked at.
     """
 
@@ -62,6 +63,7 @@ class Reach:
     any_site: bool = False
     moment: bool = False
     most: int = 0
+    whoever: bool = False
     targets: frozenset[Hashable] = frozenset()
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
@@ -78,7 +80,7 @@ class Reach:
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
-            if self.any_site:
+            if self.any_site or self.whoever:
                 state = state._replace(who=origin.threads)
             label = Label(origin, state, position, "start", None)
             if self.moment:  # after the event itself
@@ -156,6 +158,10 @@ class Reach:
                 self._arrive(label, act)
             elif isinstance(act, Complete):
                 self._next_copy(label, act)
+            elif self.moment and isinstance(act, AwaitGroup):
+                # a product of a warpgroup is complete only after all of its warps have come to it
+                if act.done is Done.WGMMA_GROUP and not act.pending and node.role.warps == 4:
+                    states += automaton.meet_role(state, self.source)
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
@@ -230,7 +236,7 @@ class Reach:
         if isinstance(act, Arrive | Meet | Complete):
             return True
         if self.moment:
-            return isinstance(act, Wait)
+            return isinstance(act, Wait | AwaitGroup)
         source = self.source.access
         match act:
             case Wait():

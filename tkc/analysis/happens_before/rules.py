@@ -1,7 +1,6 @@
 """What orders what: every rule that a chain may use, with its section of the PTX manual and what it assumes.
 
-The rows are the memory model sheet's; `docs/memory-model.md` prints them. A profile is the set of assumptions that a
-proof may use.
+`docs/memory-model.md` prints the rows. A profile is the set of assumptions (`ir.isa.assumptions`) that a proof may use.
 """
 
 from __future__ import annotations
@@ -9,81 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tkc.ir.isa.assumptions import granted
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """Something that no document says outright: what it is, and who relies on it."""
-
-    says: str
-    support: str
-
-
-ASSUMPTIONS: Mapping[str, Assumption] = {
-    "A1": Assumption(
-        "an async access to shared memory belongs to the CTA that owns the memory",
-        "shipped kernels never fence async accesses across the CTAs of a cluster",
-    ),
-    "A2": Assumption(
-        "a wait at CTA scope also meets completions and arrivals from another CTA on its own barrier",
-        "CUTLASS, ThunderKittens and DeepGEMM wait at the default scope",
-    ),
-    "A3": Assumption(
-        "an acquire orders later tcgen05 operations too",
-        "PTX 9.7.18.6.3, indirectly; CUTLASS has no tcgen05.fence",
-    ),
-    "A4": Assumption(
-        "the arrival of tcgen05.commit releases the effects that it tracks",
-        "PTX 9.7.18.12.1, indirectly",
-    ),
-    "A5": Assumption(
-        "commit and complete_tx also order the async accesses that their thread knew complete, for a later async "
-        "access of the same bytes",
-        "every multi-stage pipeline",
-    ),
-    "A6": Assumption(
-        "completion of tcgen05.mma and cp makes their reads of shared memory known to the generic proxy",
-        "CUTLASS sm100 transforms; Triton's sanitizer",
-    ),
-    "A7": Assumption(
-        "wait_group.read makes the reads known to the generic proxy",
-        "every epilogue; PTX says it of full completion only",
-    ),
-    "A8": Assumption(
-        "wgmma's reads of shared memory come after an acquire before it in program order",
-        "every sm_90 pipeline; 8.9.1.1 excepts wgmma",
-    ),
-    "A9": Assumption(
-        "tcgen05.mma and a later tcgen05.cp of the same thread keep order on the scales in tensor memory",
-        "CUTLASS, DeepGEMM; not in the list of pairs",
-    ),
-    "A10": Assumption(
-        "a generic read that has returned needs no proxy fence before an async overwrite",
-        "contradicted by the try_cancel example; never assumed",
-    ),
-    "A11": Assumption(
-        "a proxy fence also covers what its thread knows of other threads of the CTA",
-        "NVIDIA's formal model (mixedproxy MP_cta)",
-    ),
-    "A12": Assumption(
-        "one thread's wgmma wait covers the reads of its whole warpgroup",
-        "CUTLASS counts one arriving thread a warpgroup",
-    ),
-    "A13": Assumption(
-        "bar.warp.sync also orders its lanes' tensor-memory, wgmma and bulk completions",
-        "shipped kernels elect one lane after it",
-    ),
-    "A14": Assumption(
-        "tcgen05.mma reading A in tensor memory and a later one of the same thread writing it keep order",
-        "FlashAttention-4 keeps P in the columns of S",
-    ),
-    "A15": Assumption(
-        "a remote arrival between two local ones keeps the chain of generic data within the CTA",
-        "every cluster kernel",
-    ),
-}
-
-STRICT = frozenset({"A3", "A4", "A8", "A11"})
-PRACTICE = frozenset(ASSUMPTIONS) - {"A10"}
+STRICT = granted("strict")
+PRACTICE = granted("practice")
 PROFILES: Mapping[str, frozenset[str]] = {"strict": STRICT, "practice": PRACTICE}
 
 
@@ -120,6 +48,9 @@ RULES: Mapping[str, Rule] = {
     "await-group": Rule("wait_group: the operation is complete", "9.7.10.28.6.2"),
     "meet": Rule("barrier of threads", "9.7.15.1"),
     "meet-cluster": Rule("barrier of the cluster", "9.7.15.3"),
+    "meet-awaited": Rule(
+        "barrier of threads, of awaited loads and stores of tensor memory", "9.7.15.1", ("A20",)
+    ),
     "meet-warp": Rule("bar.warp.sync", "9.7.15.2"),
     "meet-warp-async": Rule("bar.warp.sync, completions", "9.7.15.2", ("A13",)),
     "whole-warpgroup": Rule("the wait covers the warpgroup's products", "9.7.17.7", ("A12",)),

@@ -193,7 +193,9 @@ class GridWaitOp(StageOp):
     EACH: ClassVar[bool] = True
     by = prop_def(StringAttr)
     id = prop_def(StringAttr)
-    traits = traits_def(Effects(Await("", Done.NOW), Order(Proxy.GENERIC, Proxy.GENERIC)))
+    traits = traits_def(
+        Effects(Await("", Done.NOW), Meet("grid"), Order(Proxy.GENERIC, Proxy.GENERIC))
+    )
 
 
 @irdl_op_definition

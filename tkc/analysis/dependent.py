@@ -1,0 +1,71 @@
+"""Whether a kernel that may start before the grid ahead of it has ended waits for it before it touches global memory.
+
+`griddepcontrol.wait` is for its thread; others know of it by a chain of releases and acquires, not through the bytes of a
+copy. `launch_dependents` orders nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tkc.analysis.happens_before.automaton import Part, Source, within
+from tkc.analysis.happens_before.clocks import bound
+from tkc.analysis.happens_before.events import Access, GridWait, Threads
+from tkc.analysis.happens_before.graph import Graph, Node
+from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.analysis.moments import finding_at
+from tkc.ir.isa.memory import Space
+
+_TENSORS = "global memory"
+
+
+def check_dependent(graph: Graph) -> Iterator[Finding]:
+    """Accesses of global memory that nothing keeps behind a wait for the grids ahead."""
+    if not graph.program.dependent:
+        return
+    waits = [_after(graph, n) for n in graph.nodes if n.event and isinstance(n.event.act, GridWait)]
+    for node in graph.nodes:
+        if node.event is None or node.role.copy:
+            continue
+        touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
+        if touches and not any(_known(reach, node) for reach in waits):
+            yield finding_at(
+                "TK318",
+                node,
+                f"role {node.role.name} touches global memory in {node.event.name} without knowing that the grids ahead "
+                "have ended: `wait pdl` before it, in this role or in one that it then waits for",
+            )
+
+
+def _after(graph: Graph, node: Node) -> Reach:
+    """Who knows that some thread has waited; every node that touches global memory is asked for."""
+    assert node.event is not None
+    access = Access(Space.GLOBAL, _TENSORS, True)
+    source = Source(access, node.event, Threads.ONE, node.role.cta, node.role.cta, PRACTICE)
+    buffers = {
+        a.buffer
+        for n in graph.nodes
+        if n.event is not None
+        for a in n.event.accesses
+        if a.space is Space.GLOBAL
+    }
+    targets = frozenset(buffers)
+    return Reach(graph, source, node, most=graph.limit, targets=targets, whoever=True).run()
+
+
+def _known(reach: Reach, node: Node) -> bool:
+    """Whether the threads of a node know it, each time that they come to it."""
+    kernel = reach.graph.kernel
+    for (state, _), labels in reach.labels.get(node, {}).items():
+        own = state.part == Part.FULL or node.role is reach.origin.role
+        if state.name == "gen" and own and within(node.threads, state.who):
+            if any(bound(x.position, kernel, True) <= 0 or _always(x.position) for x in labels):
+                return True
+    return False
+
+
+def _always(position: object) -> bool:
+    """Whether a position is that of the first count of its clocks."""
+    return all(offset <= 0 for _, offset in position)  # pyright: ignore
