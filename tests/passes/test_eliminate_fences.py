@@ -244,6 +244,55 @@ def test_a_fence_of_tensors_that_threads_write_stays() -> None:
     assert verdicts(written)["store.user.fence.4"] == "kept"
 
 
+STORED = "                fence proxy shared\n                sync role\n"
+SYNC = "                sync role\n"
+ONE = "                elect:\n                    fence proxy shared\n"
+ATTEMPTS = {
+    "after the meeting, by all": (
+        SYNC + "                fence proxy shared\n",
+        {"fence.2": "kept"},
+    ),
+    "before the meeting, by one thread that has not written": (ONE + SYNC, {"fence.2": "kept"}),
+    "on both sides, one of them by one thread": (
+        STORED + ONE,
+        {"fence.2": "removed", "fence.3": "kept"},
+    ),
+    "twice": (
+        "                fence proxy shared\n" + STORED,
+        {"fence.2": "removed", "fence.3": "kept"},
+    ),
+    "under a condition on a size": (
+        "                if K > 64:\n                    fence proxy shared\n" + SYNC,
+        {"fence.2": "kept"},
+    ),
+    "in some turns": (
+        "                if j < 3:\n                    fence proxy shared\n" + SYNC,
+        {"fence.2": "kept"},
+    ),
+    "in a loop that may not turn": (
+        "                for q in blocks(K, BK):\n                    fence proxy shared\n" + SYNC,
+        {"fence.2": "kept"},
+    ),
+    "of the wrong space": ("                fence proxy global\n" + SYNC, {"fence.2": "removed"}),
+}
+"""Where else the fence of the epilogue may stand, and which then stay: a wrong program keeps what might help it."""
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS)
+def test_attempts_to_lose_the_fence_before_the_store(attempt: str) -> None:
+    instead, wanted = ATTEMPTS[attempt]
+    found = verdicts(changed(LEVEL2, (STORED, instead)))
+    assert {id: found[f"store.user.{id}"] for id in wanted} == wanted
+
+
+def test_staging_that_is_not_awaited_keeps_every_fence_of_its_space() -> None:
+    text = changed(
+        LEVEL2, ("                elect:\n                    wait stores <= 1, read\n", "")
+    )
+    found = verdicts(text)
+    assert (found["store.user.fence.2"], found["math.user.fence.3"]) == ("kept", "kept")
+
+
 SINGLE = """
 kernel reverse(X: global[f32, M, N], Y: global[f32, M, N]):
     launch persistent
