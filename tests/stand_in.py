@@ -123,7 +123,7 @@ def install(monkeypatch: pytest.MonkeyPatch, pipeline: str = "mark,nothing,mark{
 
     monkeypatch.setattr("tkc.frontend.compile_source", front_end, raising=False)
     monkeypatch.setattr("tkc.passes.PASSES", PASSES)
-    monkeypatch.setattr("tkc.passes.pipeline", lambda target: pipeline)
+    monkeypatch.setattr("tkc.passes.pipeline", lambda target, *how: pipeline)
     monkeypatch.setattr("tkc.backend.ptx_text.print_ptx", print_ptx)
     monkeypatch.setattr("tkc.backend.package.contract_of", contract_of)
     monkeypatch.setattr("tkc.backend.package.check_kernel", lambda kernel, path="": None)

@@ -1,10 +1,15 @@
-// Where threads write what the copy engine reads, a fence stands between, before the barrier of the role.
+// Threads read tiles that the copy engine brought, and write one that it takes away. Only what they write needs a fence: it
+// also covers what they read before it. What is gone has a certificate.
 // RUN: tkc-opt %s -p 'insert-fences,eliminate-fences' | filecheck %s
 
-// CHECK: stage.store_shared %{{.*}}, %staging
-// CHECK-NEXT: stage.proxy_fence {space = "shared::cta", guards = ["math.staging"]
-// CHECK: stage.role_barrier
-// CHECK: stage.tma_store %staging
+// CHECK: tkc.certificates = [{kernel = "silu_mul", model = "practice"
+// CHECK-SAME: id = "math.fence.0"
+// CHECK-SAME: verdict = "removed"
+// CHECK-NOT: stage.proxy_fence {
+// CHECK: stage.store_shared
+// CHECK-NEXT: stage.proxy_fence {space = "shared::cta", guards = ["math.staging"], id = "math.fence.3"}
+// CHECK-NEXT: stage.role_barrier
+// CHECK-NOT: stage.proxy_fence {
 
 builtin.module attributes {tkc.target = "sm_100a"} {
   stage.kernel {sym_name = "silu_mul", arg_names = ["X", "Y", "Z"], contract = {}} do {

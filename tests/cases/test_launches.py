@@ -13,8 +13,8 @@ from tkc.backend.expressions import Scope, evaluate
 CLUSTER = (EXAMPLES / "gemm_cluster.tk").read_text(encoding="utf-8")
 
 
-def test_LCH_1_no_kernel_asks_for_a_dependent_launch() -> None:
-    """None waits for the grid before, so none may overlap it; the clause is refused until one does."""
+def test_LCH_1_no_kernel_asks_for_a_dependent_launch_by_itself() -> None:
+    """None of these waits for the grid before, so none may overlap it."""
     for path in sorted(EXAMPLES.glob("*.tk")):
         for target in ("sm_90a", "sm_100a"):
             try:
@@ -23,8 +23,19 @@ def test_LCH_1_no_kernel_asks_for_a_dependent_launch() -> None:
                 continue  # an example for the other target
             assert kernel.contract["attributes"] == {}
             assert "griddepcontrol" not in kernel.ptx
-    with pytest.raises(tkc.TkcError, match=r"not supported yet: `launch dependent` \[TK110\]"):
-        tkc.compile(changed(GEMM, ("launch persistent", "launch persistent, dependent")))
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_LCH_1_a_dependent_launch_takes_a_wait_before_the_first_load(target: str) -> None:
+    asked = changed(GEMM, ("launch persistent", "launch persistent, dependent"))
+    with pytest.raises(tkc.TkcError, match=r"begins with `wait pdl`, and none does \[TK106\]"):
+        tkc.compile(asked, target=target)
+    kernel = tkc.compile(
+        changed(asked, ("role load:\n", "role load:\n        wait pdl\n")), target=target
+    )
+    assert kernel.contract["attributes"] == {"dependent": True}
+    loads = kernel.ptx.index("cp.async.bulk.tensor.2d.shared::cluster.global")
+    assert kernel.ptx.index("griddepcontrol.wait") < loads
 
 
 @pytest.mark.parametrize("device", [(132, 66), (132, 60), (114, 57), (7, 3), (1, 1)])

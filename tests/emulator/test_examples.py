@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tkc
+from tkc.emulator.machine import SCHEDULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
@@ -31,8 +32,10 @@ def run(source: str, target: str, *arguments: Any, **params: int) -> None:
     """Compiles and runs, on two work units; nothing may be found."""
     text = (EXAMPLES / f"{source}.tk").read_text() if "\n" not in source else source
     kernel = tkc.compile(text, target=target, params=params or None)
-    report = kernel.emulate(*arguments, sm_count=2)
-    assert not report.findings, "\n".join(map(str, report.findings))
+    schedule, seed = str(RNG.choice(SCHEDULES)), int(RNG.integers(1 << 30))
+    report = kernel.emulate(*arguments, sm_count=2, schedule=schedule, seed=seed)
+    found = "\n".join(map(str, report.findings))
+    assert not report.findings, f"{schedule}, seed {seed}\n{found}"
 
 
 def close(found: Array, wanted: Array, bound: float) -> None:

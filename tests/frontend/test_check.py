@@ -179,7 +179,6 @@ LATER = [
     ("C: global", "x: i64, C: global", "scalar arguments of i64"),
     ("tile[f32, BM, BN] * 2", "tile[f32, BM, BN] * 2 in a", "in the place of another"),
     ("tile[bf16, BM, BK]", "tile[bf16, BM]", "a tile of 1 axis"),
-    ("load -> math", "load, store -> math", "several producers"),
     ("load -> math", "load -> load", "from role load to itself"),
     ("group = 8", "order = longest_first", "the order of a schedule"),
     ("schedule work:", "schedule work(i):", "a schedule with arguments"),

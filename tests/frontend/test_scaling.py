@@ -115,7 +115,7 @@ EXPLICIT = [
     ("a.scaled(sa)", "d.scaled(sa)", "TK106", "d.scaled(sa)", "not of the accumulator d"),
     ("read(d) * alpha", "read(sa) * alpha", "TK108", "sa", "outside"),
     ("factors(sa, sb)", "factors(sa, sb, d)", "TK110", None, "a pipe of accumulators and scales"),
-    ("    pipe factors(sa, sb):  move -> math\n", "", "TK108", "sa", "no pipe carries `sa`"),
+    ("    pipe factors(sa, sb): move -> math\n", "", "TK108", "sa", "no pipe carries `sa`"),
 ]  # fmt: skip
 
 

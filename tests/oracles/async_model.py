@@ -61,8 +61,9 @@ class Graph:
             (a.event, w.event) for w in run.waits for p in range(w.seen + 1)
             for a in self.word(w).arrivals[p]
         ]  # fmt: skip
-        self.time = self.reach([(a, b) for a, b, kind in run.edges if kind != "converge"] + waited)
-        self.converged = self.reach([(a, b) for a, b, _ in run.edges] + waited)
+        done = [e for e in run.edges if not e[2].startswith("done") or self.counts(e[2])]
+        self.time = self.reach([(a, b) for a, b, kind in done if kind != "converge"] + waited)
+        self.converged = self.reach([(a, b) for a, b, _ in done] + waited)
         edges = [(a, b) for a, b, kind in run.edges if self.counts(kind)]
         lanes = [(a, b) for a, b, kind in run.edges if kind == "warp"]
         strong, waived = self.synchronised()
@@ -70,6 +71,11 @@ class Graph:
         # What an asynchronous access may use besides, or may not.
         edges += strong + (waived if "A2" in assume else []) + (lanes if "A13" in assume else [])
         self.other = self.same_bytes = self.reach(edges)
+        # Tensor memory: what follows has to be behind an acquire (A3), for which a barrier of threads does not do.
+        met = {(a, b) for a, b, kind in run.edges if kind == "sync"}
+        self.unmet = self.reach([e for e in edges if e not in met])
+        self.acquires = sum(1 << w.event for w in run.waits if w.acquire)
+        self.acquires |= sum(1 << e for e, _, _ in self.fences["thread_fence"])
         if "A5" in assume:
             self.same_bytes = self.reach(edges + list(run.completions.items()))
 
@@ -239,7 +245,9 @@ class Graph:
         if listed and self.joined(self.own("before", x.thread, above=x.issue), ends):
             return True
         for e, _, _ in x.done:
-            if self.other[e] >> y.issue & 1:
+            if x.op in ("tld", "tst") and "A20" in self.assume and self.other[e] >> y.issue & 1:
+                return True
+            if any(self.unmet[a] >> y.issue & 1 for a in (e, *bits(self.other[e] & self.acquires))):
                 return True
             agent = e in self.run.completions.values()
             starts = [e] if agent else self.own("before", x.thread, above=e)

@@ -32,7 +32,8 @@ class Event:
     """One memory operation, fence or barrier operation. `agent` numbers the asynchronous operation that it is part of.
 
     `kind`: R, W (also the halves of an atomic, joined by `rmw`), F a fence, P a proxy fence (`proxy`), B a CTA barrier
-    (`barrier`, `waits`), I the issue of an asynchronous operation, K a wait for a group.
+    (`barrier`, `waits`, and `quorum` threads where it counts them), I the issue of an asynchronous operation, K a wait
+    for a group.
     """
 
     thread: int
@@ -48,6 +49,7 @@ class Event:
     rmw: int | None = None
     depends: frozenset[int] = frozenset()
     barrier: tuple[int, ...] = ()
+    quorum: int = 0
     waits: bool = True
     agent: int | None = None
     family: str = ""
@@ -212,7 +214,8 @@ class Walk:
                 yield self.add(s, "F", sem=sem, scope=scope)
             case "bar":
                 ids = tuple(s.value(w)[0] for w in args[0].split(":"))
-                yield self.add(s, "B", barrier=ids, waits=mods[0] == "sync")
+                quorum = int(args[1]) if args[1:] else 0
+                yield self.add(s, "B", barrier=ids, waits=mods[0] == "sync", quorum=quorum)
             case "goto" | "if":
                 yield from self.jump(s, name, args)
             case "need":

@@ -26,7 +26,7 @@ from oracles.relations import (
 
 STRICT = frozenset({"A3", "A4", "A8", "A11"})
 HOME = STRICT | {"A1"}
-PRACTICE = STRICT | {"A1", "A2", "A5", "A6", "A7", "A9", "A12", "A13", "A14", "A15"}
+PRACTICE = STRICT | {"A1", "A2", "A5", "A6", "A7", "A9", "A12", "A13", "A14", "A15", "A20"}
 """Assumptions on asynchronous operations, by the ids of docs/memory-model.md."""
 
 GOT = {"acquire", "acq_rel", "sc"}
@@ -169,8 +169,8 @@ class Candidate:
 
     def memories(self) -> Iterator[dict[str, int]]:
         """The final memory of every allowed execution with these traces."""
-        barriers = self.barrier_edges()
-        if barriers is None:
+        barriers = list(self.barrier_edges())
+        if not barriers:
             return
         sources = [
             [w for w in self.writes if self.overlap(w, r) and self.may_read(w, r)]
@@ -181,8 +181,8 @@ class Candidate:
             for r, w in zip(self.reads, choice, strict=True):
                 rf[w] |= 1 << r
             if not self.out_of_nowhere(rf):
-                for order in self.fence_orders():
-                    yield from Ordered(self, rf, order, barriers).memories()
+                for order, meeting in itertools.product(self.fence_orders(), barriers):
+                    yield from Ordered(self, rf, order, meeting).memories()
 
     def may_read(self, w: int, r: int) -> bool:
         a, b = self.events[w], self.events[r]
@@ -209,31 +209,58 @@ class Candidate:
                 seen.add(tuple(r))
                 yield r
 
-    def barrier_edges(self) -> Relation | None:
-        """CTA barriers: the k-th arrivals of all threads that use a barrier meet. None where they cannot all be passed.
+    def barrier_edges(self) -> Iterator[Relation]:
+        """CTA barriers: who meets whom, in every way that all can pass.
 
-        PTX says by a count which threads take part; here it is those that use it, as in the published tests.
+        Where a barrier counts, any that many arrivals of different threads meet; a thread that comes too late is left
+        waiting, which is the end of it. Where it does not, all threads that use it take part (PTX: all of the CTA),
+        as in the published tests.
         """
-        sync = empty(self.n)
-        meet: dict[tuple[object, ...], list[int]] = {}
-        turn: dict[tuple[object, ...], int] = {}
+        arrivals: dict[tuple[object, ...], list[int]] = {}
         for i, e in enumerate(self.events):
             if e.kind == "B":
-                mine = (e.thread, e.barrier)
-                turn[mine] = turn.get(mine, 0) + 1
-                meet.setdefault((e.gpu, e.cta, e.barrier, turn[mine]), []).append(i)
-        for members in meet.values():
-            for a, b in itertools.permutations(members, 2):
-                if self.events[b].waits:
-                    sync[a] |= 1 << b
-        # Who waits for itself is stuck: a barrier waits for what is before the others' arrivals, not for the arrivals.
-        before = empty(self.n)
-        for a, row in enumerate(self.po):
-            for b in bits(row):
-                before[a] |= 1 << b
-                if self.events[b].kind == "B":
-                    before[a] |= sync[b]
-        return sync if acyclic(before) else None
+                arrivals.setdefault((e.gpu, e.cta, e.barrier), []).append(i)
+        ways = [list(self.meetings(members)) for members in arrivals.values()]
+        for choice in itertools.product(*ways):
+            sync = empty(self.n)
+            for members in itertools.chain(*choice):
+                for a, b in itertools.permutations(members, 2):
+                    if self.events[b].waits:
+                        sync[a] |= 1 << b
+            # A barrier waits for what is before the others' arrivals, not for the arrivals: a cycle is stuck.
+            before = empty(self.n)
+            for a, row in enumerate(self.po):
+                for b in bits(row):
+                    before[a] |= 1 << b
+                    if self.events[b].kind == "B":
+                        before[a] |= sync[b]
+            if acyclic(before):
+                yield sync
+
+    def meetings(self, members: list[int]) -> Iterator[list[tuple[int, ...]]]:
+        """The ways in which the arrivals at one barrier meet."""
+        by_thread: dict[int, list[int]] = {}
+        for i in members:
+            by_thread.setdefault(self.events[i].thread, []).append(i)
+        quorum = self.events[members[0]].quorum
+        if not quorum:
+            turns = itertools.zip_longest(*by_thread.values())
+            yield [tuple(i for i in turn if i is not None) for turn in turns]
+            return
+
+        def rest(heads: dict[int, list[int]]) -> Iterator[list[tuple[int, ...]]]:
+            waiting = [t for t, own in heads.items() if own]
+            if len(waiting) < quorum:
+                if all(not self.po[heads[t][0]] for t in waiting):
+                    yield []
+                return
+            for chosen in itertools.combinations(waiting, quorum):
+                met = tuple(heads[t][0] for t in chosen)
+                after = {t: own[1:] if t in chosen else own for t, own in heads.items()}
+                for more in rest(after):
+                    yield [met, *more]
+
+        yield from rest(by_thread)
 
 
 class Ordered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp
@@ -126,11 +126,11 @@ def same(
         return _carried_alike(_carried(a), _carried(b), counters, taken)
     if isinstance(x, s.IfOp) and isinstance(y, s.IfOp):
         return same(x.condition, y.condition, counters, taken) and all(
-            same(i, j, counters, taken)
-            for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
+            same(i, j, counters, taken) for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
         )
     return (
         isinstance(x, ConstOp | ArithOp)
+        and isinstance(y, ConstOp | ArithOp)
         and type(x) is type(y)
         and x.properties == y.properties
         and len(x.operands) == len(y.operands)
@@ -149,12 +149,19 @@ class Carried(NamedTuple):
 
 def _carried(x: SSAValue) -> Carried | None:
     """What a loop's result is, or the argument of its body."""
-    loop = x.block.parent_op() if isinstance(x, BlockArgument) else x.owner
+    match x:
+        case BlockArgument():
+            loop, at = x.block.parent_op(), x.index
+        case OpResult():
+            loop, at = x.op, x.index
+        case _:
+            return None
     if not isinstance(loop, s.WorkLoopOp | s.ForOp):
         return None
     args, last = loop.body.block.args, loop.body.block.last_op
     first = len(args) - len(loop.results)
-    at = x.index - (first if isinstance(x, BlockArgument) else 0)  # type: ignore[attr-defined]
+    if isinstance(x, BlockArgument):
+        at -= first
     if at < 0 or last is None:
         return None
     return Carried(loop, loop.inits[at], args[first + at], last.operands[at])
@@ -171,8 +178,9 @@ def _carried_alike(
 
 def _handed(op: s.IfOp, result: SSAValue) -> list[SSAValue]:
     """What each side of a condition hands on as a result."""
-    at = op.results.index(result)  # type: ignore[arg-type]
-    return [r.block.last_op.operands[at] for r in op.regions if r.blocks]  # type: ignore[union-attr]
+    assert isinstance(result, OpResult)
+    ends = [r.block.last_op for r in op.regions if r.blocks]
+    return [last.operands[result.index] for last in ends if last is not None]
 
 
 def ancestor(op: Operation, block: Block) -> Operation | None:

@@ -68,11 +68,11 @@ class Fences(Ordering):
         mine = self.of(w)
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
+            known = times[ORDER].copy()
+            known[mine.lanes(part.mask & w.mask)] = mine.time
             if acquires:
-                np.maximum(times[MAP], np.minimum(times[MAP_HALF], times[ORDER]), out=times[MAP])
+                np.maximum(times[MAP], np.minimum(times[MAP_HALF], known), out=times[MAP])
             else:
-                known = times[ORDER].copy()
-                known[mine.lanes(part.mask & w.mask)] = mine.time
                 np.maximum(times[MAP_HALF], known, out=times[MAP_HALF])
         mine.time += 1
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
-from tkc.frontend.scope import Scope, plural
+from tkc.frontend.scope import Scope, listed, plural
 from tkc.frontend.syntax import Span
 
 
@@ -228,11 +228,44 @@ def check_agreement(scope: Scope, pipes: Sequence[P.Pipe], roles: Sequence[P.Rol
         if idle:
             continue
         producer = pipe.producers[0]
-        for consumer in pipe.consumers:
-            at = (by_name[producer].span, by_name[consumer].span)
-            found = _differ(trips[producer], trips[consumer], at)
+        for other in (*pipe.producers[1:], *pipe.consumers):
+            at = (by_name[producer].span, by_name[other].span)
+            found = _differ(trips[producer], trips[other], at)
             if found:
-                _report(scope, pipe, (producer, consumer), *found)
+                _report(scope, pipe, (producer, other), *found)
+
+
+def check_writers(scope: Scope, pipes: Sequence[P.Pipe]) -> None:
+    """R5: where several roles fill each item, each tile is filled by exactly one of them, in all its puts."""
+    for pipe in pipes:
+        if len(pipe.producers) == 1:
+            continue
+        for tile in pipe.tiles:
+            writers = scope.writers.get((pipe.name, tile.name), {})
+            silent = scope.silent.get((pipe.name, tile.name), {})
+            if len(writers) > 1:
+                first, *others = writers
+                scope.error(
+                    "TK103",
+                    f"`{tile.name}` of pipe {pipe.name} is written by role {first} and by role {others[0]}: one does",
+                    writers[others[0]].span,
+                    scope.note(f"role {first} writes it here", writers[first].span),
+                )
+            for role, owned in writers.items():
+                if role in silent:
+                    scope.error(
+                        "TK114",
+                        f"role {role} writes `{tile.name}` in one put of pipe {pipe.name}, and not in this",
+                        silent[role].span,
+                        scope.note("it is written here", owned.span),
+                    )
+            if not writers and silent:
+                scope.error(
+                    "TK114",
+                    f"no role writes `{tile.name}`, and {listed(pipe.consumers)} reads it: expected "
+                    f"`{tile.name} <- ...` in a put of {' or '.join(pipe.producers)}",
+                    pipe.span,
+                )
 
 
 def _report(
@@ -243,18 +276,19 @@ def _report(
     counts: tuple[int, int],
 ) -> None:
     texts = [scope.source.excerpt(span) for span in spans]
+    does = "puts" if names[1] in pipe.producers else "gets"
     if counts[0] != counts[1]:
         told = [
             f"{plural(n, 'put or loop', 'puts or loops')} in `{t}`"
             for n, t in zip(counts, texts, strict=True)
         ]
-        told[1] = told[1].replace("put", "get")
+        told[1] = told[1].replace("put", does.removesuffix("s"))
     else:
         told = [f"`{t}`" for t in texts]
     scope.error(
         "TK109",
         f"roles {names[0]} and {names[1]} disagree about the items of pipe {pipe.name}: "
-        f"{names[0]} puts them by {told[0]}, {names[1]} gets them by {told[1]}",
+        f"{names[0]} puts them by {told[0]}, {names[1]} {does} them by {told[1]}",
         spans[1],
         scope.note(f"role {names[0]}: `{texts[0]}`", spans[0]),
         scope.note(f"role {names[1]}: `{texts[1]}`", spans[1]),

@@ -12,7 +12,7 @@ import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend.agree import check_agreement
+from tkc.frontend.agree import check_agreement, check_writers
 from tkc.frontend.carry import leave, settle
 from tkc.frontend.conditions import Condition
 from tkc.frontend.declare import Declarations
@@ -115,6 +115,7 @@ def check_kernel(
             declared.clauses.said["dependent"],
         )
     if whole and declared.whole:
+        check_writers(scope, [d for d in declared.made if isinstance(d, P.Pipe)])
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:
         return None
@@ -402,7 +403,12 @@ class _Role:
         for name, (tile, owned) in mine.items():
             cleared_here = tile.accumulator and tile.scale is None
             written_here = scope.cleared if cleared_here else scope.written
-            if owned.direction == "put" and name not in written_here and quiet:
+            if owned.direction == "put" and len(owned.pipe.producers) > 1:
+                if name in written_here:
+                    self.scope.writers.setdefault((owned.pipe.name, name), {})[self.name] = owned
+                elif quiet:
+                    self.scope.silent.setdefault((owned.pipe.name, name), {})[self.name] = owned
+            elif owned.direction == "put" and name not in written_here and quiet:
                 self._unwritten(tile, owned)
             del scope.owned[name]
             if name not in outer:

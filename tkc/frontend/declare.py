@@ -454,8 +454,8 @@ class Declarations:
         )
         if not tiles:
             self._later("a pipe without tiles", s.span)
-        if len(producers) > 1:
-            self._later("a pipe of several producers", s.producers[1].span)
+        if len(producers) > 1 and any(t is not None and t.accumulator for t in tiles):
+            self._later("an accumulator from several roles", s.producers[1].span)
         for reference in s.consumers:
             if reference.name.text in producers:
                 self._later(f"a pipe from role {reference.name.text} to itself", reference.span)

@@ -32,10 +32,11 @@ Axes = tuple[_Place | None, ...]
 
 
 class _Item(NamedTuple):
-    """A put or get, and the loops round it."""
+    """A put or get, and the loops and the other puts and gets round it."""
 
     block: P.Transfer
     loops: tuple[Loop, ...]
+    outer: tuple[P.Transfer, ...]
 
 
 class _Slot(NamedTuple):
@@ -46,15 +47,17 @@ class _Slot(NamedTuple):
     tile: int
 
 
-def _items(body: P.Body, loops: tuple[Loop, ...] = ()) -> Iterator[_Item]:
+def _items(
+    body: P.Body, loops: tuple[Loop, ...] = (), outer: tuple[P.Transfer, ...] = ()
+) -> Iterator[_Item]:
     for s in body:
         if isinstance(s, P.Transfer):
-            yield _Item(s, loops)
-            yield from _items(s.body, loops)
+            yield _Item(s, loops, outer)
+            yield from _items(s.body, loops, (*outer, s))
         else:
             here = (*loops, s) if isinstance(s, Loop) else loops
             for inner in P.bodies(s):
-                yield from _items(inner, here)
+                yield from _items(inner, here, outer)
 
 
 def _inside(body: P.Body) -> Iterator[P.Statement]:
@@ -119,14 +122,16 @@ class _Blocks:
         self.slots[id(item.block)] = tuple(slots)
 
     def axes(self, slot: _Slot) -> Axes:
-        """By the loops round the put that fills a slot; nothing where the role computes the tile."""
+        """By the loops round the put that fills a slot; nothing where that is not known."""
         if slot not in self.known:
             self.known[slot] = ()
-            puts = self.puts.get((slot.pipe.producers[0], slot.pipe.name), [])
-            if slot.item < len(puts):
-                item, first = puts[slot.item]
-                found = list(self._written(item, item.block.tiles[first + slot.tile]))
-                self.known[slot] = found[0] if found and all(a == found[0] for a in found) else ()
+            found: list[Axes] = []
+            for producer in slot.pipe.producers:
+                puts = self.puts.get((producer, slot.pipe.name), [])
+                if slot.item < len(puts):
+                    item, first = puts[slot.item]
+                    found += self._written(item, item.block.tiles[first + slot.tile])
+            self.known[slot] = found[0] if found and all(a == found[0] for a in found) else ()
         return self.known[slot]
 
     def _written(self, item: _Item, tile: str) -> Iterator[Axes]:
@@ -137,9 +142,27 @@ class _Blocks:
                     places = [p for one in found for p in one]
                     yield tuple(p for p in places if p is None or not _single(p, item.loops))
                 else:
-                    yield ()
+                    yield self._computed(item, s.source)
             elif isinstance(s, P.Multiply) and s.d == tile:
                 yield self._product(item, s)
+
+    def _computed(self, item: _Item, x: object) -> Axes:
+        """Of a tile that is made of others, element by element, what those are whose gets stand round the put."""
+        match x:
+            case P.Read():
+                for block in reversed((*item.outer, item.block)):
+                    slots = zip(block.tiles, self.slots[id(block)], strict=True)
+                    found = next((slot for tile, slot in slots if tile == x.tile), None)
+                    if found is not None:
+                        return self.axes(found)
+                return ()
+            case P.Cast():
+                return self._computed(item, x.operand)
+            case P.Apply():
+                whole = [o for o in x.operands if o.type == x.type or _shape(o) == _shape(x)]
+                return next((axes for o in whole if (axes := self._computed(item, o))), ())
+            case _:
+                return ()
 
     def _product(self, item: _Item, s: P.Multiply) -> Axes:
         """Rows of a, columns of b, in the loops round the put of the accumulator."""
@@ -231,6 +254,10 @@ class _Role:
                 return x._replace(operand=operand, block=block[0], extent=block[1].extent)
             case _:
                 return x
+
+
+def _shape(x: P.Value) -> tuple[int, ...] | None:
+    return x.type.shape if isinstance(x.type, P.Regs) else None
 
 
 def _ragged(axis: P.Axis) -> bool:

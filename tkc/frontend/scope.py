@@ -127,7 +127,9 @@ class Scope:
     only a finished loop has set; `lenient` counts the wrong headers round a statement, inside which no tile is known to
     be owned or not; `failed` counts wrong statements; `coming` are all names that the kernel declares; `functions` are
     those of the file, `calls` the ones being evaluated; `conditional` counts the run-time conditions round a statement;
-    `inside` a role, threads have numbers; `broken`: a declaration was wrong; `multicast` asks whether a copy may serve
+    `inside` a role, threads have numbers; `broken`: a declaration was wrong; of a pipe of
+    several producers and a tile of it, `writers` are the roles with a put that writes it, `silent` those with one that
+    does not; `multicast` asks whether a copy may serve
     a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
     or a lane of each warp; `awaits_grids`: a role waits for the grids before.
     """
@@ -152,6 +154,8 @@ class Scope:
         self.awaits_grids = False
         self.alone = ""
         self.broken = False
+        self.writers: dict[tuple[str, str], dict[str, Owned]] = {}
+        self.silent: dict[tuple[str, str], dict[str, Owned]] = {}
         self.multicast: Callable[[Span], bool] | None = None
 
     # reporting

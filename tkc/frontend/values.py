@@ -18,6 +18,7 @@ from tkc.frontend import scaling
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
+from tkc.frontend.products import product
 from tkc.frontend.program import (
     Apply,
     Cast,
@@ -99,6 +100,10 @@ class Values:
         }
 
     # what callers ask for
+
+    def in_registers(self, x: Any) -> bool:
+        """Whether it is a value that the kernel holds in registers."""
+        return isinstance(x, _RUNTIME)
 
     def evaluate(self, e: S.Expression) -> Any:
         """Int, a value of the program, Slice, Tile, Transposed, Product, Block, or the meaning of a name."""
@@ -220,7 +225,7 @@ class Values:
         self, sign: str, left: Any, at_left: Span, right: Any, at_right: Span, span: Span
     ) -> Any:
         if sign == "@":
-            return self._product(left, right, span)
+            return product(self, left, right, span)
         integer = N.operate(self, sign, left, at_left, right, at_right, span)
         if integer is not None:
             return integer
@@ -287,45 +292,6 @@ class Values:
         if kind not in _SCALARS:
             self.later(f"{kind} of an f32 scalar", span)
         return Apply(kind, operands, F32, span)
-
-    def _product(self, left: Any, right: Any, span: Span) -> Product:
-        sides: list[tuple[Tile, bool]] = []
-        scales: list[Tile] = []
-        for x in (left, right):
-            tile, transposed = (x.tile, True) if isinstance(x, Transposed) else (x, False)
-            if isinstance(tile, P.Scaled):
-                scales.append(tile.scales)
-                tile = tile.tile
-            if isinstance(tile, _RUNTIME):
-                self.later("a matrix product with an operand in registers", x.span)
-            if not isinstance(tile, Tile) or tile.accumulator:
-                self.fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
-            sides.append((tile, transposed))
-        (a, ta), (b, tb) = sides
-        rows, inner = a.shape[::-1] if ta else a.shape
-        inner_b, columns = b.shape[::-1] if tb else b.shape
-        if inner != inner_b:
-            self.fail(
-                "TK104",
-                f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{inner_b}, {columns}]: "
-                f"{inner} is not {inner_b}",
-                span,
-                self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
-                self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
-            )
-        scaling.multiply(self.scope, sides, span)
-        if a.dtype != b.dtype and a.scale is None:
-            self.fail(
-                "TK105",
-                f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
-                span,
-                self.scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
-                self.scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
-            )
-        if len(scales) == 1:
-            self.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
-        pair = (scales[0], scales[1]) if scales else None
-        return Product(a, ta, b, tb, (rows, columns), span, pair)
 
     # postfix
 

@@ -1,1 +1,1 @@
-"""The pieces of `cothread-copies` beside the pass, which moves copies between rings: barriers that a program spells out."""
+"""The pieces of `cothread-copies` beside the pass: barriers that a program spells out, and what is said of copies."""

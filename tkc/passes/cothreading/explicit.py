@@ -37,7 +37,11 @@ def cothread_explicit(module: ModuleOp, kernel: s.KernelOp) -> None:
             without_fences = _proved(module, kernel, name)
             Move.of(kernel, role, copies).perform(without_fences)
         except Stays as reason:
-            report(remark(f"copies of role {name}", f"are not moved to the products: {reason}", copies[0]))
+            report(
+                remark(
+                    f"copies of role {name}", f"are not moved to the products: {reason}", copies[0]
+                )
+            )
         else:
             report(remark(f"copies of role {name}", told, kernel))
 
@@ -117,8 +121,13 @@ class Move:
         names = giver.sym_name.data, taker.sym_name.data
         counters = counters_of(source, target)
         if counters is None:
-            raise Stays(f"the loops round those of role {names[0]} and the products of role {names[1]} differ")
-        signals, waits = _signals(giver), [op for op in giver.walk() if isinstance(op, s.MbarrierWaitOp)]
+            raise Stays(
+                f"the loops round those of role {names[0]} and the products of role {names[1]} differ"
+            )
+        signals, waits = (
+            _signals(giver),
+            [op for op in giver.walk() if isinstance(op, s.MbarrierWaitOp)],
+        )
         found = Finder(counters, _numbers(taker), names[1])
         ready = _ready(signals, taker, products[0], target, found)
         move = cls(giver, taker, copies, products[0], found.made, ready, [])
@@ -138,7 +147,11 @@ class Move:
         if signal.barriers is self.ready.barriers:
             self.gone.append(declared)
             return
-        others = [op for op in _users(signal.barriers) if op is not signal and not isinstance(op, s.MbarrierWaitOp)]
+        others = [
+            op
+            for op in _users(signal.barriers)
+            if op is not signal and not isinstance(op, s.MbarrierWaitOp)
+        ]
         if (
             len(others) != 1
             or not isinstance(others[0], s.Tcgen05CommitOp)
@@ -169,14 +182,15 @@ class Move:
             self.gone.append(declared)
             return
         if not comes_before(wait, self.copies[0], source):
-            raise Stays(f"role {self.giver.sym_name.data} waits for barrier {declared.sym_name.data} elsewhere")
+            raise Stays(
+                f"role {self.giver.sym_name.data} waits for barrier {declared.sym_name.data} elsewhere"
+            )
         if any(
             role_of(op) is self.taker
             and self._behind(op, self.first, target)
             and found.equal(wait.slot, op.slot)
             and found.equal(wait.parity, op.parity)
             for op in waits
-            if isinstance(op, s.MbarrierWaitOp)
         ):
             return
         found.find(wait.slot)
@@ -223,7 +237,9 @@ class Move:
         needed = {v.owner for v in self.same.values()}
         ops = list(block.ops)
         before = ops[: ops.index(self.first)]
-        taken = [i for i, op in enumerate(before) if op in needed or isinstance(op, s.MbarrierWaitOp)]
+        taken = [
+            i for i, op in enumerate(before) if op in needed or isinstance(op, s.MbarrierWaitOp)
+        ]
         return ops[taken[-1] + 1] if taken else ops[0]
 
     def _moved(self, op: Operation) -> Operation:
@@ -248,7 +264,9 @@ class Finder:
         if number not in self.made:
             equal = next((c for c in self.candidates if self.equal(number, c)), None)
             if equal is None:
-                raise Stays(f"role {self.name} has no number of the same slot or phase at the products")
+                raise Stays(
+                    f"role {self.name} has no number of the same slot or phase at the products"
+                )
             self.made[number] = equal
 
 
@@ -266,12 +284,12 @@ def _taker(
                     products[product] = None
                 case other:
                     raise Stays(f"{other.name} touches them too, not only copies and products")
-    roles = dict.fromkeys(role_of(p) for p in products)
+    reading = {role_of(p) for p in products}
+    roles = [r for r in _roles(kernel) if r in reading]
     if len(roles) != 1:
-        names = " and ".join(r.sym_name.data for r in roles if r is not None)
+        names = " and ".join(r.sym_name.data for r in roles)
         raise Stays(f"roles {names} read them" if roles else "there is no product that takes them")
-    role = next(iter(roles))
-    assert role is not None
+    (role,) = roles
     order = {op: i for i, op in enumerate(role.walk())}
     return role, sorted(products, key=lambda p: order[p])
 
@@ -280,7 +298,11 @@ def _elected(ops: Sequence[Operation]) -> Block:
     """The block round the one election in which all stand."""
     (first, *rest) = dict.fromkeys(op.parent_block() for op in ops)
     around = first.parent_op() if first is not None else None
-    if rest or not isinstance(around, s.IfOp) or not isinstance(around.condition.owner, s.ElectedOp):
+    if (
+        rest
+        or not isinstance(around, s.IfOp)
+        or not isinstance(around.condition.owner, s.ElectedOp)
+    ):
         raise Stays(f"{ops[0].name} stands in several places, or in no election of one thread")
     block = around.parent_block()
     assert block is not None
@@ -313,7 +335,7 @@ def _ready(
         users = [op for op in _users(signal.barriers) if op is not signal]
         if len(users) != 1 or not isinstance(users[0], s.MbarrierWaitOp):
             continue
-        (wait,) = users
+        wait = users[0]
         inner = first.parent_block()
         assert inner is not None
         if (

@@ -50,4 +50,5 @@ void __cudaRegisterVar(void) {}
 int __cudaPopCallConfiguration(void) { return 0; }
 int __cudaLaunchKernel(void) { return 0; }
 int __cudaGetKernel(void) { return 0; }
+int __cudaInitModule(void) { return 0; }
 int cudaMemsetAsync(void) { return 0; }

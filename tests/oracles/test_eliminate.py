@@ -1,0 +1,153 @@
+"""Fences that the compiler takes out of random role programs, which oracle B then judges again without them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from oracles.as_stage import NotInStage, as_stage
+from oracles.async_model import Finding, judge
+from oracles.generate import generate, trips
+from oracles.roles import For, If, Op, Program, Statement, parse
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from tkc.diagnostics import listening
+from tkc.ir import context
+from tkc.passes.eliminate_fences import EliminateFencesPass
+
+PROGRESS = Path(__file__).parents[2] / "out" / "eliminate-soak.json"
+"""How far earlier soaks came: the next one goes on from there."""
+FENCES = {
+    "sm_100a": ("fence", "fence", "fence one", "before", "after", "before one", "after one"),
+    "sm_90a": ("fence", "fence", "fence one"),
+}
+TIED = ("wait_ld", "wgmma_commit", "else")
+"""What nothing may come before."""
+
+
+def crowded(seed: int) -> tuple[Program, str]:
+    """A random program with fences where they may be needed, where they are not, and some of it not in order."""
+    rng = random.Random(seed)
+    program, target = generate(seed, faults=rng.choice([0, 0, 0, 1]))
+    lines: list[str] = []
+    roles = False
+    for line in str(program).splitlines():
+        word = line.split()[0]
+        roles |= word == "role"
+        if roles and word != "role" and word not in TIED and rng.random() < 0.4:
+            indent = line[: len(line) - len(line.lstrip())]
+            lines.append(indent + rng.choice(FENCES[target]))
+        lines.append(line)
+    return parse("\n".join(lines)), target
+
+
+def without(program: Program, gone: set[int], spaces: dict[int, str]) -> Program:
+    """A program less some sites, the others with their numbers; fences in the space that they now have."""
+
+    def kept(body: list[Statement]) -> list[Statement]:
+        found: list[Statement] = []
+        for s in body:
+            if isinstance(s, Op) and s.site in gone:
+                continue
+            if isinstance(s, Op) and s.site in spaces:
+                s = replace(s, words=s.words - {"any", "shared::cluster"} | {spaces[s.site]})
+            if isinstance(s, For):
+                s.body = kept(s.body)
+            if isinstance(s, If):
+                s.then, s.otherwise = kept(s.then), kept(s.otherwise)
+            found.append(s)
+        return found
+
+    made = copy.deepcopy(program)
+    for role in made.roles:
+        role.body = kept(role.body)
+    return made
+
+
+def eliminated(module: ModuleOp, model: str) -> list[str]:
+    """Runs the pass; gives the certificates that did not hold."""
+    with listening() as heard:
+        EliminateFencesPass(model=model).apply(context(), module)
+    return [d.message for d in heard if d.code == "TK902"]
+
+
+def wrongly(
+    program: Program, target: str, model: str, brief: bool
+) -> tuple[int, set[Finding], list[str]]:
+    """How many fences went, what oracle B finds only without them, and which certificates did not hold."""
+    module, sites = as_stage(program, target)
+    fences: dict[Operation, int] = {
+        op: n
+        for op, n in sites.items()
+        if op.name.endswith("_fence") and op.name != "stage.mma_fence"
+    }
+    spaces = {op: op.properties["space"] for op in fences if "space" in op.properties}
+    failed = eliminated(module, model)
+    left = set(module.walk())
+    gone = {n for op, n in fences.items() if op not in left}
+    changed = {
+        fences[op]: op.properties["space"].data for op, space in spaces.items() if op in left and op.properties["space"] != space  # pyright: ignore
+    }  # fmt: skip
+    if not gone and not changed:
+        return 0, set(), failed
+    counts = trips(program, brief)
+    # what no fence puts in order strictly goes by practice: the strict oracle is asked only where it finds nothing
+    before, after = judge(program, model, counts), without(program, gone, changed)
+    found = judge(after, model, counts) - before
+    if model == "strict" and before:
+        found = judge(after, "practice", counts) - judge(program, "practice", counts)
+    return len(gone), found, failed
+
+
+def ask(
+    seeds: Iterable[int], brief: bool, until: float = float("inf")
+) -> tuple[Counter[str], list[str], int]:
+    """Asks about each program; what is wrong in words, and the last seed."""
+    said: Counter[str] = Counter()
+    problems: list[str] = []
+    seed = 0
+    for seed in seeds:
+        program, target = crowded(seed)
+        model = ("practice", "practice", "strict")[seed % 3]
+        try:
+            gone, found, failed = wrongly(program, target, model, brief)
+        except NotInStage:
+            continue
+        said.update(programs=1, fences=gone, failed=len(failed))
+        if found:
+            problems.append(f"seed {seed}, {target}, {model}: {sorted(found)}\n{program}")
+        if time.monotonic() > until or len(problems) > 10:
+            break
+    return said, problems, seed
+
+
+def test_no_fence_goes_that_is_needed() -> None:
+    said, problems, _ = ask(range(400), brief=True)
+    assert not problems, problems[0]
+    assert said["fences"] > 2000, said
+    assert not said["failed"], said
+
+
+@pytest.mark.soak
+def test_no_fence_goes_that_is_needed_in_many_programs() -> None:
+    """100,000, or as many as TKC_SOAK_MINUTES permit; goes on where the last run stopped, or begins at TKC_SEED."""
+    until = time.monotonic() + 60 * float(os.environ.get("TKC_SOAK_MINUTES", "60"))
+    asked_for = int(os.environ.get("TKC_SEED") or 0)
+    done = json.loads(PROGRESS.read_text()) if PROGRESS.exists() and not asked_for else {}
+    first = done.get("next", asked_for or 2000)
+    said, problems, last = ask(range(first, first + 100_000), brief=False, until=until)
+    PROGRESS.parent.mkdir(exist_ok=True)
+    PROGRESS.write_text(
+        json.dumps({"next": last + 1, "said": Counter(done.get("said", {})) + said})
+    )
+    assert not problems, "\n".join(problems)
+    assert not said["failed"], said

@@ -1,0 +1,56 @@
+"""`a @ b` in an expression: which tiles can be multiplied (explicit `mma` has rules of its own, in commands.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tkc.frontend.program as P
+from tkc.frontend import scaling
+from tkc.frontend.describe import describe
+from tkc.frontend.program import Product, Tile, Transposed
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+
+def product(values: Values, left: Any, right: Any, span: Span) -> Product:
+    """`left @ right`; TK104, TK105, TK106 or TK110 where there is no such product."""
+    scope = values.scope
+    sides: list[tuple[Tile, bool]] = []
+    scales: list[Tile] = []
+    for x in (left, right):
+        tile, transposed = (x.tile, True) if isinstance(x, Transposed) else (x, False)
+        if isinstance(tile, P.Scaled):
+            scales.append(tile.scales)
+            tile = tile.tile
+        if values.in_registers(tile):
+            values.later("a matrix product with an operand in registers", x.span)
+        if not isinstance(tile, Tile) or tile.accumulator:
+            values.fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
+        sides.append((tile, transposed))
+    (a, ta), (b, tb) = sides
+    rows, inner = a.shape[::-1] if ta else a.shape
+    inner_b, columns = b.shape[::-1] if tb else b.shape
+    if inner != inner_b:
+        values.fail(
+            "TK104",
+            f"`@` contracts the last axis of [{rows}, {inner}] with the first of [{inner_b}, {columns}]: "
+            f"{inner} is not {inner_b}",
+            span,
+            scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
+            scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
+        )
+    scaling.multiply(scope, sides, span)
+    if a.dtype != b.dtype and a.scale is None:
+        values.fail(
+            "TK105",
+            f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
+            span,
+            scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
+            scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
+        )
+    if len(scales) == 1:
+        values.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
+    pair = (scales[0], scales[1]) if scales else None
+    return Product(a, ta, b, tb, (rows, columns), span, pair)
