@@ -25,11 +25,17 @@ def counted(kernel: tkc.Kernel) -> list[int]:
 
 def main(*targets: str) -> None:
     for target in targets or ("sm_100a",):
-        print(f"\n| {target} | " + " | ".join(f"`{w}`" for w in WORDS) + " |\n|---|" + "---|" * len(WORDS))
+        print(
+            f"\n| {target} | "
+            + " | ".join(f"`{w}`" for w in WORDS)
+            + " |\n|---|"
+            + "---|" * len(WORDS)
+        )
         for example in sorted((ROOT / "examples").glob("*.tk")):
             try:
                 before, after = (
-                    counted(tkc.compile(example, target=target, fences=f)) for f in ("conservative", "minimal")
+                    counted(tkc.compile(example, target=target, fences=f))
+                    for f in ("conservative", "minimal")
                 )
             except tkc.TkcError:
                 continue

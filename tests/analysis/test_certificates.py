@@ -18,9 +18,13 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("gemm_bf16", "gemm_bf16_level2", "gemm_nvfp4", "row_softmax", "gemm_2cta")
 
 
-def made(name: str, target: str = "sm_100a", model: str = "practice") -> tuple[s.KernelOp, c.Certificate, ModuleOp]:
+def made(
+    name: str, target: str = "sm_100a", model: str = "practice"
+) -> tuple[s.KernelOp, c.Certificate, ModuleOp]:
     path = EXAMPLES / f"{name}.tk"
-    module = to_module(Job(path.read_text(), str(path), target, model=model), after="eliminate-fences")
+    module = to_module(
+        Job(path.read_text(), str(path), target, model=model), after="eliminate-fences"
+    )
     kernel = next(op for op in module.body.block.ops if isinstance(op, s.KernelOp))
     return kernel, c.read(module)[0], module
 
@@ -33,7 +37,9 @@ def test_what_the_pass_writes_holds(name: str) -> None:
 
 
 def chains(order: c.Order) -> list[tuple[str, tuple[c.Link, ...]]]:
-    return [(side, chain) for side in ("forward", "back") if (chain := getattr(order, side)) is not None]
+    return [
+        (side, chain) for side in ("forward", "back") if (chain := getattr(order, side)) is not None
+    ]
 
 
 @pytest.mark.parametrize("name", ["gemm_bf16", "gemm_bf16_level2", "gemm_nvfp4"])
@@ -42,15 +48,30 @@ def test_a_chain_with_a_step_left_out_does_not_hold(name: str) -> None:
     kernel, certificate, _module = made(name)
     taken: list[tuple[int, c.Certificate]] = []
     for number, order in enumerate(certificate.orders):
-        alone = [o for o in certificate.orders if (o.first, o.second, o.operands) == (order.first, order.second, order.operands)]
+        alone = [
+            o
+            for o in certificate.orders
+            if (o.first, o.second, o.operands) == (order.first, order.second, order.operands)
+        ]
         for side, chain in chains(order):
             for i, link in enumerate(chain[:-1]):
-                if link.rule in ("group", "read-between", "meet-warp", "meet-warp-async") or len(alone) > 1:
+                if (
+                    link.rule in ("group", "read-between", "meet-warp", "meet-warp-async")
+                    or len(alone) > 1
+                ):
                     continue
                 shorter = order._replace(**{side: (*chain[:i], *chain[i + 1 :])})
                 if order.first == order.second and order.operands[0] == order.operands[1]:
-                    shorter = shorter._replace(forward=(*chain[:i], *chain[i + 1 :]), back=(*chain[:i], *chain[i + 1 :]))
-                changed = certificate._replace(orders=(*certificate.orders[:number], shorter, *certificate.orders[number + 1 :]))
+                    shorter = shorter._replace(
+                        forward=(*chain[:i], *chain[i + 1 :]), back=(*chain[:i], *chain[i + 1 :])
+                    )
+                changed = certificate._replace(
+                    orders=(
+                        *certificate.orders[:number],
+                        shorter,
+                        *certificate.orders[number + 1 :],
+                    )
+                )
                 taken.append((number, changed))
     assert len(taken) > 5
     for number, changed in random.Random(7).sample(taken, 6):
@@ -59,7 +80,9 @@ def test_a_chain_with_a_step_left_out_does_not_hold(name: str) -> None:
 
 def test_a_rule_of_another_model_is_refused() -> None:
     kernel, certificate, _module = made("gemm_bf16")
-    strict = certificate._replace(orders=tuple(o._replace(model="strict") for o in certificate.orders))
+    strict = certificate._replace(
+        orders=tuple(o._replace(model="strict") for o in certificate.orders)
+    )
     refused = wrong(strict, kernel)
     assert refused
     assert all("assumes" in why for why in refused.values())
@@ -80,7 +103,11 @@ def test_a_certificate_of_another_program_does_not_hold() -> None:
 def test_a_ring_with_one_slot_too_few_barriers_does_not_hold() -> None:
     """The counts of a barrier are part of what is checked: fewer arrivals than it takes, and a phase ends too early."""
     kernel, certificate, _module = made("gemm_bf16")
-    drained = next(op for op in kernel.body.block.ops if isinstance(op, s.BarriersOp) and op.sym_name.data == "result.empty")
+    drained = next(
+        op
+        for op in kernel.body.block.ops
+        if isinstance(op, s.BarriersOp) and op.sym_name.data == "result.empty"
+    )
     drained.count = type(drained.count)(1, drained.count.type)
     assert wrong(certificate, kernel)
 

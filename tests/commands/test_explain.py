@@ -15,7 +15,16 @@ from tkc.__main__ import guarded, main
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVEL2 = str(EXAMPLES / "gemm_bf16_level2.tk")
 VERDICTS = {"removed", "kept", "weakened", "moved", "inserted"}
-KINDS = {"proxy-fence", "tcgen05-fence", "thread-fence", "init-fence", "wait", "arrive", "commit", "meet"}
+KINDS = {
+    "proxy-fence",
+    "tcgen05-fence",
+    "thread-fence",
+    "init-fence",
+    "wait",
+    "arrive",
+    "commit",
+    "meet",
+}
 
 
 def explained(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -27,20 +36,30 @@ def sites(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {s["id"]: s for k in made["kernels"] for s in k["sites"]}
 
 
-def test_json_has_every_synchronisation_of_both_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_synchronisation_of_both_programs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     made = explained(capsys, LEVEL2)
     assert made["schema"] == "tkc-explain/1"
     found = sites(made)
     assert {s["verdict"] for s in found.values()} <= VERDICTS
     assert {s["kind"] for s in found.values()} <= KINDS
     words = ("fence ", "wait ", "arrive ", "commit ", "sync ", "expect ")
-    lines = [n for n, line in enumerate(Path(LEVEL2).read_text().splitlines(), 1) if line.strip().startswith(words)]
+    lines = [
+        n
+        for n, line in enumerate(Path(LEVEL2).read_text().splitlines(), 1)
+        if line.strip().startswith(words)
+    ]
     assert sorted({s["location"]["line"] for s in found.values()}) == lines
 
 
 def test_what_is_gone_has_its_chain_and_both_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     fence = sites(explained(capsys, LEVEL2))["math.user.fence.3"]
-    assert (fence["verdict"], fence["before"], fence["after"]) == ("removed", "fence.proxy.async.shared::cta", "")
+    assert (fence["verdict"], fence["before"], fence["after"]) == (
+        "removed",
+        "fence.proxy.async.shared::cta",
+        "",
+    )
     assert fence["profiles"] == {"practice": "removed", "strict": "removed"}
     assert [x["rule"] for x in fence["chain"]][:2] == ["bytes", "one-proxy"]
     assert all(set(x) == {"from", "to", "rule", "section", "assumptions"} for x in fence["chain"])
@@ -58,7 +77,9 @@ def test_what_stays_has_the_pair_that_would_race(capsys: pytest.CaptureFixture[s
     assert all(s["witness"] for s in found.values() if s["verdict"] == "kept")
 
 
-def test_conservative_keeps_all_and_says_what_they_would_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_conservative_keeps_all_and_says_what_they_would_be(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     found = sites(explained(capsys, LEVEL2, "--fences", "conservative"))
     assert {s["verdict"] for s in found.values()} == {"kept"}
 
@@ -67,7 +88,10 @@ def test_text_names_line_verdict_rule_and_section(capsys: pytest.CaptureFixture[
     assert guarded(main, ("explain", LEVEL2, "--only", "math.user.fence.3")) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "45:21 removed - fence.proxy.async.shared::cta math.user.fence.3" in out
-    assert "load.tma_load_to.0 ─[bytes §9.7.10.28.2]→ math.user.wait.full ─[one-proxy §8.9.5]→ math.mma.0" in out
+    assert (
+        "load.tma_load_to.0 ─[bytes §9.7.10.28.2]→ math.user.wait.full ─[one-proxy §8.9.5]→ math.mma.0"
+        in out
+    )
 
 
 def test_a_level_1_kernel_is_explained_at_its_own_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +122,9 @@ class Page(HTMLParser):
             self.chains[self.at] = self.chains.get(self.at, 0) + 1
 
 
-def test_the_page_stands_alone_and_draws_every_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_stands_alone_and_draws_every_chain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "page.html"
     assert guarded(main, ("explain", LEVEL2, "--html", str(path))) == 0
     capsys.readouterr()
@@ -106,12 +132,23 @@ def test_the_page_stands_alone_and_draws_every_chain(tmp_path: Path, capsys: pyt
     page.feed(path.read_text())
     assert page.outside == []
     assert "svg" in page.tags
-    gone = {f"gemm.{n}" for n in ("math.user.fence", "math.user.fence.2", "math.user.fence.3", "store.user.fence", "store.user.fence.3")}
+    gone = {
+        f"gemm.{n}"
+        for n in (
+            "math.user.fence",
+            "math.user.fence.2",
+            "math.user.fence.3",
+            "store.user.fence",
+            "store.user.fence.3",
+        )
+    }
     assert gone <= set(page.chains)
     assert re.search(r"math\.user\.wait\.full\[0\] phase 0", path.read_text())
 
 
-def test_wrong_usage_and_wrong_programs_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_and_wrong_programs_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert guarded(main, ("explain", str(tmp_path / "none.tk"))) == 1
     assert "does not exist" in capsys.readouterr().err
     assert guarded(main, ("explain", LEVEL2, "--format", "sarif")) == 2

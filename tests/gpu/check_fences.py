@@ -22,7 +22,14 @@ import tkc  # noqa: E402
 
 FENCES = ("conservative", "as-written", "minimal")
 
-GEMM_SHAPES = ((4096, 4096, 4096), (8192, 8192, 512), (8192, 8192, 128), (4096, 4096, 64), (2048, 2048, 2048), (1024, 1024, 256))
+GEMM_SHAPES = (
+    (4096, 4096, 4096),
+    (8192, 8192, 512),
+    (8192, 8192, 128),
+    (4096, 4096, 64),
+    (2048, 2048, 2048),
+    (1024, 1024, 256),
+)
 """M, N, K: few products to a tile where the end of a tile is to show."""
 FLAT_SHAPES = ((16384, 8192), (8192, 8192), (4096, 4096), (2048, 1024), (16384, 256))
 
@@ -47,7 +54,9 @@ def make(folder: Path, target: str) -> None:
             kernel = tkc.compile(ROOT / "examples" / f"{example}.tk", target=target, fences=fences)
             place = folder / f"{name}-{fences}"
             kernel.save(place)
-            print(f"{name:14} {fences:13} {kernel.ptx.count('fence.proxy.async')} proxy fences in the text")
+            print(
+                f"{name:14} {fences:13} {kernel.ptx.count('fence.proxy.async')} proxy fences in the text"
+            )
             for made in place.glob("*.json"):
                 made.rename(place / "kernel.json")
 
@@ -104,7 +113,9 @@ def right(name: str, kernels: dict[str, tkc.Kernel], shape: tuple[int, ...], run
             kernel.launch(*given)
             if wanted is None:
                 wanted = out.clone()
-                found = (torch.linalg.norm(wanted.double() - exact) / torch.linalg.norm(exact)).item()
+                found = (
+                    torch.linalg.norm(wanted.double() - exact) / torch.linalg.norm(exact)
+                ).item()
                 assert found < BOUND, f"{name} {fences} {shape}: relative error {found}"
             same = torch.equal(out.view(torch.int16), wanted.view(torch.int16))
             assert same, f"{name} {fences} {shape}: run {run} differs from the first"
@@ -165,13 +176,18 @@ def run(folder: Path, runs: int) -> None:
     torch.manual_seed(int(time.time()))
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     for name, (_, shapes) in KERNELS.items():
-        kernels = {fences: tkc.load(folder / f"{name}-{fences}" / "kernel.json") for fences in FENCES}
+        kernels = {
+            fences: tkc.load(folder / f"{name}-{fences}" / "kernel.json") for fences in FENCES
+        }
         for shape in shapes:
             right(name, kernels, shape, runs)
             times = timed(name, kernels, shape)
             said = "  ".join(f"{fences} {times[fences]:8.2f} us" for fences in FENCES)
             ratio = times["conservative"] / times["minimal"]
-            print(f"{name:14} {' x '.join(map(str, shape)):20} {said}  conservative/minimal {ratio:.4f}  bits equal x {runs}", flush=True)
+            print(
+                f"{name:14} {' x '.join(map(str, shape)):20} {said}  conservative/minimal {ratio:.4f}  bits equal x {runs}",
+                flush=True,
+            )
     print("all right")
 
 

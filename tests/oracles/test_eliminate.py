@@ -26,7 +26,10 @@ from tkc.passes.eliminate_fences import EliminateFencesPass
 
 PROGRESS = Path(__file__).parents[2] / "out" / "eliminate-soak.json"
 """How far earlier soaks came: the next one goes on from there."""
-FENCES = {"sm_100a": ("fence", "fence", "fence one", "before", "after", "before one", "after one"), "sm_90a": ("fence", "fence", "fence one")}
+FENCES = {
+    "sm_100a": ("fence", "fence", "fence one", "before", "after", "before one", "after one"),
+    "sm_90a": ("fence", "fence", "fence one"),
+}
 TIED = ("wait_ld", "wgmma_commit", "else")
 """What nothing may come before."""
 
@@ -77,10 +80,16 @@ def eliminated(module: ModuleOp, model: str) -> list[str]:
     return [d.message for d in heard if d.code == "TK902"]
 
 
-def wrongly(program: Program, target: str, model: str, brief: bool) -> tuple[int, set[Finding], list[str]]:
+def wrongly(
+    program: Program, target: str, model: str, brief: bool
+) -> tuple[int, set[Finding], list[str]]:
     """How many fences went, what oracle B finds only without them, and which certificates did not hold."""
     module, sites = as_stage(program, target)
-    fences: dict[Operation, int] = {op: n for op, n in sites.items() if op.name.endswith("_fence") and op.name != "stage.mma_fence"}
+    fences: dict[Operation, int] = {
+        op: n
+        for op, n in sites.items()
+        if op.name.endswith("_fence") and op.name != "stage.mma_fence"
+    }
     spaces = {op: op.properties["space"] for op in fences if "space" in op.properties}
     failed = eliminated(module, model)
     left = set(module.walk())
@@ -99,7 +108,9 @@ def wrongly(program: Program, target: str, model: str, brief: bool) -> tuple[int
     return len(gone), found, failed
 
 
-def ask(seeds: Iterable[int], brief: bool, until: float = float("inf")) -> tuple[Counter[str], list[str], int]:
+def ask(
+    seeds: Iterable[int], brief: bool, until: float = float("inf")
+) -> tuple[Counter[str], list[str], int]:
     """Asks about each program; what is wrong in words, and the last seed."""
     said: Counter[str] = Counter()
     problems: list[str] = []
@@ -135,6 +146,8 @@ def test_no_fence_goes_that_is_needed_in_many_programs() -> None:
     first = done.get("next", asked_for or 2000)
     said, problems, last = ask(range(first, first + 100_000), brief=False, until=until)
     PROGRESS.parent.mkdir(exist_ok=True)
-    PROGRESS.write_text(json.dumps({"next": last + 1, "said": Counter(done.get("said", {})) + said}))
+    PROGRESS.write_text(
+        json.dumps({"next": last + 1, "said": Counter(done.get("said", {})) + said})
+    )
     assert not problems, "\n".join(problems)
     assert not said["failed"], said

@@ -20,7 +20,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LEVEL2 = (EXAMPLES / "gemm_bf16_level2.tk").read_text()
 
 
-def compiled(text: str, target: str = "sm_100a", **job: str) -> tuple[ModuleOp, Certificate, list[Diagnostic]]:
+def compiled(
+    text: str, target: str = "sm_100a", **job: str
+) -> tuple[ModuleOp, Certificate, list[Diagnostic]]:
     """The module after the pass, its certificate, and what failed of it (nothing may, where a test does not ask)."""
     with listening() as heard:
         module = to_module(Job(text, "test.tk", target, **job), after="eliminate-fences")  # pyright: ignore
@@ -64,7 +66,11 @@ def test_both_fences_before_a_product_go(model: str) -> None:
 
 def test_what_the_copy_engine_brought_is_read_by_the_rules_of_one_proxy() -> None:
     _, certificate, _ = compiled(LEVEL2, model="strict")
-    loads = [o for o in certificate.orders if (o.first.site, o.second.site) == ("load.tma_load_to.0", "math.mma.0")]
+    loads = [
+        o
+        for o in certificate.orders
+        if (o.first.site, o.second.site) == ("load.tma_load_to.0", "math.mma.0")
+    ]
     assert [x.rule for o in loads for x in o.forward or ()] == ["bytes", "one-proxy"]
     assert all(o.model == "strict" for o in loads)
 
@@ -89,9 +95,16 @@ def test_scale_columns_that_are_used_again_rest_on_an_assumption() -> None:
     """A product, then a copy over the scales that it reads: not in PTX's list of pairs."""
     text = (EXAMPLES / "gemm_nvfp4.tk").read_text()
     _, certificate, _ = compiled(text)
-    again = [o for o in certificate.orders if {"copy_scales", "scaled_mma"} <= {o.first.site.split(".")[1], o.second.site.split(".")[1]}]
+    again = [
+        o
+        for o in certificate.orders
+        if {"copy_scales", "scaled_mma"}
+        <= {o.first.site.split(".")[1], o.second.site.split(".")[1]}
+    ]
     assert again
-    assert {"pipelined", "pipelined-scales"} >= {x.rule for o in again for x in (*(o.forward or ()), *(o.back or ()))}
+    assert {"pipelined", "pipelined-scales"} >= {
+        x.rule for o in again for x in (*(o.forward or ()), *(o.back or ()))
+    }
     _, strict, _ = compiled(text, model="strict")
     assert {o.model for o in strict.orders if "pipelined-scales" in o.rules()} <= {"practice"}
 
@@ -153,13 +166,18 @@ def test_an_operand_that_threads_write_needs_their_fence() -> None:
 
 def test_without_the_writers_fence_the_one_before_the_product_stays() -> None:
     fence = "                fence proxy shared\n                sync warp\n                arrive ready"
-    found = verdicts(changed(FILLED, (fence, fence.replace("                fence proxy shared\n", ""))))
+    found = verdicts(
+        changed(FILLED, (fence, fence.replace("                fence proxy shared\n", "")))
+    )
     assert found["math.user.fence.3"] == "kept"
 
 
 def test_a_program_s_own_fences_stay_as_written() -> None:
     assert set(verdicts(LEVEL2, fences="as-written").values()) == {"kept"}
-    assert tkc.compile(LEVEL2, fences="as-written").ptx == tkc.compile(LEVEL2, fences="conservative").ptx
+    assert (
+        tkc.compile(LEVEL2, fences="as-written").ptx
+        == tkc.compile(LEVEL2, fences="conservative").ptx
+    )
     tiles = EXAMPLES / "gemm_bf16.tk"
     assert tkc.compile(tiles, fences="as-written").ptx == tkc.compile(tiles).ptx
 
@@ -167,7 +185,11 @@ def test_a_program_s_own_fences_stay_as_written() -> None:
 def test_the_cheapest_form_is_taken() -> None:
     """One that covers every space costs a barrier of the whole GPU; this one is only there for shared memory."""
     wide = changed(
-        LEVEL2, ("                fence proxy shared\n                sync role\n", "                fence proxy all\n                sync role\n")
+        LEVEL2,
+        (
+            "                fence proxy shared\n                sync role\n",
+            "                fence proxy all\n                sync role\n",
+        ),
     )
     module, certificate, failed = compiled(wide)
     assert failed == []
@@ -188,9 +210,23 @@ def test_scopes_are_narrowed_where_no_generic_data_crosses() -> None:
 
 def test_a_fence_of_tensors_that_threads_write_stays() -> None:
     """Another CTA may read what this one writes, which the analysis of one does not see."""
-    text = changed(LEVEL2, ("        elect:\n            wait stores\n", "        elect:\n            wait stores\n        fence proxy global\n"))
-    assert verdicts(text)["store.user.fence.4"] == "removed"  # here only the copy engine touches tensors
-    written = changed(text, ("            arrive drained[i], each = warp\n", "            arrive drained[i], each = warp\n            atomic_add(D[0], 1.0)\n"))
+    text = changed(
+        LEVEL2,
+        (
+            "        elect:\n            wait stores\n",
+            "        elect:\n            wait stores\n        fence proxy global\n",
+        ),
+    )
+    assert (
+        verdicts(text)["store.user.fence.4"] == "removed"
+    )  # here only the copy engine touches tensors
+    written = changed(
+        text,
+        (
+            "            arrive drained[i], each = warp\n",
+            "            arrive drained[i], each = warp\n            atomic_add(D[0], 1.0)\n",
+        ),
+    )
     written = written.replace("C: global[bf16, M, N])", "C: global[bf16, M, N], D: global[f32, M])")
     assert verdicts(written)["store.user.fence.4"] == "kept"
 

@@ -81,13 +81,21 @@ class Site:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return tuple(sorted({a for _, *ways in self.chains for way in ways for x in way for a in x.assumptions}))
+        return tuple(
+            sorted(
+                {a for _, *ways in self.chains for way in ways for x in way for a in x.assumptions}
+            )
+        )
 
     def to_json(self) -> dict[str, Any]:
         place = self.location
         chain = [step.to_json() for _, there, back in self.chains[:1] for step in (*there, *back)]
         hazards = [
-            {"pair": pair, "there": [x.to_json() for x in there], "back": [x.to_json() for x in back]}
+            {
+                "pair": pair,
+                "there": [x.to_json() for x in there],
+                "back": [x.to_json() for x in back],
+            }
             for pair, there, back in self.chains
         ]
         return {
@@ -142,12 +150,24 @@ def explain(
             orders = site.rested or site.orders
             proved = [certificate.orders[i] for i in orders]
             chains = tuple(
-                (told(o), steps(o.forward), steps(o.back)) for o in sorted(proved, key=_telling) if o.forward or o.back
+                (told(o), steps(o.forward), steps(o.back))
+                for o in sorted(proved, key=_telling)
+                if o.forward or o.back
             )
         witness = reasons.witness(left[id]) if id in left and verdict != "removed" else None
         found.append(
             Site(
-                id, role, op.name, kind_of(op), location_of(op), origin(id), verdict, before, after, chains, orders,
+                id,
+                role,
+                op.name,
+                kind_of(op),
+                location_of(op),
+                origin(id),
+                verdict,
+                before,
+                after,
+                chains,
+                orders,
                 witness,
             )  # fmt: skip
         )
@@ -168,7 +188,9 @@ def _telling(order: Order) -> tuple[bool, bool]:
 
 def told(order: Order) -> str:
     """A pair of accesses in words."""
-    first, second = (f"{end.site}({operand})" for end, operand in zip(order[:2], order.operands, strict=True))
+    first, second = (
+        f"{end.site}({operand})" for end, operand in zip(order[:2], order.operands, strict=True)
+    )
     return f"{first} and {second}" if first != second else f"{first} and itself"
 
 
@@ -179,7 +201,9 @@ def steps(chain: Sequence[Link] | None) -> tuple[Step, ...]:
         row = RULES[link.rule]
         end = link.end.site or f"role {link.end.role}"
         crosses = link.start._replace(site="") != link.end._replace(site="")
-        found.append(Step(link.start.site, end, link.rule, row.says, row.section, row.assumes, crosses))
+        found.append(
+            Step(link.start.site, end, link.rule, row.says, row.section, row.assumes, crosses)
+        )
     return tuple(found)
 
 

@@ -81,7 +81,9 @@ class Event:
         found = getattr(self.op, operand, None)
         if not isinstance(found, SSAValue):
             return None
-        return next((v for o, v in zip(self.op.operands, self.values, strict=True) if o is found), None)
+        return next(
+            (v for o, v in zip(self.op.operands, self.values, strict=True) if o is found), None
+        )
 
     def rows(self) -> tuple[Effect, ...]:
         return effects_of(self.op) or ()
@@ -167,18 +169,24 @@ class Machine:
         match op:
             case ConstOp():
                 constant = op.constant
-                self.values[op.value] = constant.value.data if isinstance(constant, IntegerAttr) else None
+                self.values[op.value] = (
+                    constant.value.data if isinstance(constant, IntegerAttr) else None
+                )
             case SizeOp():
                 self.values[op.value] = self.sizes[op.symbol.data]
             case ArithOp():
-                self.values[op.value] = calculate(op.kind.data, [self.values.get(v) for v in op.inputs])
+                self.values[op.value] = calculate(
+                    op.kind.data, [self.values.get(v) for v in op.inputs]
+                )
             case s.UnitOp():
                 self.values[op.value] = {"index": 0, "count": 1, "rank": self.at.cta}[op.which.data]
             case s.GroupOp():
                 self.values[op.value] = self.at.copy
             case s.ElectedOp():
                 one = op.scope.data == By.ONE
-                self.values[op.value] = Each(t == 0 if one else t % 2 == 0 for t in range(self.count))
+                self.values[op.value] = Each(
+                    t == 0 if one else t % 2 == 0 for t in range(self.count)
+                )
             case IdentityOp():
                 self.values[op.value] = Each(
                     {"lane": t % 2, "warp": t // 2, "thread": 32 * (t // 2) + t % 2}[op.which.data]
@@ -213,7 +221,9 @@ class Machine:
                 if block is not None and self.mask:
                     results.append(self._block(block))
             self.mask = before
-            same = [v[0] if all(x == v[0] for x in v) else None for v in zip(*results, strict=False)]
+            same = [
+                v[0] if all(x == v[0] for x in v) else None for v in zip(*results, strict=False)
+            ]
             self.values.update(zip(op.results, same, strict=False))
             return
         if condition is None:
@@ -225,7 +235,9 @@ class Machine:
     def _event(self, op: Operation) -> None:
         if op.regions:
             raise Unknown(f"{op.name} cannot be run on numbers")
-        accumulator = next((self.values.get(v) for v in op.operands if isinstance(v.type, AccumulatorType)), None)
+        accumulator = next(
+            (self.values.get(v) for v in op.operands if isinstance(v.type, AccumulatorType)), None
+        )
         for result in op.results:
             self.values[result] = accumulator if isinstance(result.type, AccumulatorType) else None
         if not effects_of(op) or not isinstance(op, s.StageOp) or not self.at.role:
@@ -329,12 +341,22 @@ class Barriers:
         """Whether the event could happen now; then it has."""
         rows = event.rows()
         for row in rows:
-            if isinstance(row, Await) and row.on and isinstance(getattr(event.op, row.on).type, BarriersType):
-                if not self._wait(copy, event, Word(getattr(event.op, row.on), entry(event), copy.cta)):
+            if (
+                isinstance(row, Await)
+                and row.on
+                and isinstance(getattr(event.op, row.on).type, BarriersType)
+            ):
+                if not self._wait(
+                    copy, event, Word(getattr(event.op, row.on), entry(event), copy.cta)
+                ):
                     return False
         event.arrivals, event.completions = [], []
         for row in rows:
-            if isinstance(row, Signal) and row.barrier and getattr(event.op, row.barrier) is not None:
+            if (
+                isinstance(row, Signal)
+                and row.barrier
+                and getattr(event.op, row.barrier) is not None
+            ):
                 barriers = getattr(event.op, row.barrier)
                 if isinstance(barriers.type, BarriersType):
                     self._signal(copy, event, row, barriers)
@@ -399,11 +421,16 @@ class Barriers:
 def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes."""
     sizes = _blocks(kernel)
-    deepest = max((op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)), default=1)
+    deepest = max(
+        (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
+        default=1,
+    )
     turns = (1, deepest + 2, 2, 0)
     names = list(sizes)
     for shift in range(len(turns)):
-        chosen = {name: sizes[name] * (turns[(i + shift) % 4] - 1) + 1 for i, name in enumerate(names)}
+        chosen = {
+            name: sizes[name] * (turns[(i + shift) % 4] - 1) + 1 for i, name in enumerate(names)
+        }
         chosen = {name: max(0, n) for name, n in chosen.items()}
         traces = Machine(chosen).kernel(kernel)
         order = list(traces)
@@ -422,7 +449,11 @@ def _blocks(kernel: s.KernelOp) -> dict[str, int]:
             found.setdefault(name, 1)
             for use in op.value.uses:
                 divided = use.operation
-                if isinstance(divided, ArithOp) and divided.kind.data in ("cdiv", "div") and use.index == 0:
+                if (
+                    isinstance(divided, ArithOp)
+                    and divided.kind.data in ("cdiv", "div")
+                    and use.index == 0
+                ):
                     by = divided.inputs[1].owner
                     if isinstance(by, ConstOp) and isinstance(by.constant, IntegerAttr):
                         found[name] = max(found[name], by.constant.value.data)

@@ -40,7 +40,10 @@ class Explained:
 @click.option("--only", metavar="ID", help="Show one site, or those whose ids begin so.")
 @click.option("--all", "everything", is_flag=True, help="Show the whole chain of every pair.")
 @click.option(
-    "--html", metavar="FILE", type=click.Path(), help="Draw roles over time with the chains into a file."
+    "--html",
+    metavar="FILE",
+    type=click.Path(),
+    help="Draw roles over time with the chains into a file.",
 )
 @model_option
 @compile_options
@@ -141,7 +144,13 @@ def _print_json(job: Job, found: list[Explained]) -> None:
 
 # Text ----------------------------------------------------------------------------------------------------------------
 
-_STYLES = {"removed": "green", "weakened": "cyan", "moved": "cyan", "inserted": "yellow", "kept": "default"}
+_STYLES = {
+    "removed": "green",
+    "weakened": "cyan",
+    "moved": "cyan",
+    "inserted": "yellow",
+    "kept": "default",
+}
 
 
 def _print_text(job: Job, found: list[Explained], everything: bool) -> None:
@@ -154,7 +163,9 @@ def _print_text(job: Job, found: list[Explained], everything: bool) -> None:
         changed = sum(site.verdict == "weakened" for site in x.sites)
         console.print(
             Text.assemble(
-                (x.name, "bold"), f" for {job.target}: {len(x.sites)} synchronisations, ", (f"{gone} removed", "green"),
+                (x.name, "bold"),
+                f" for {job.target}: {len(x.sites)} synchronisations, ",
+                (f"{gone} removed", "green"),
                 f", {changed} weakened, {len(x.sites) - gone - changed} kept; fences {job.fences}, model {job.model}",
             )  # fmt: skip
         )

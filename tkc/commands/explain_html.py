@@ -68,17 +68,27 @@ def _side(x: Explained) -> str:
 
 
 def _why(site: Site) -> str:
-    said = [f"<p><small>{escape(site.id)}; " + ", ".join(f"{m}: {v}" for m, v in site.profiles.items()) + "</small></p>"]
+    said = [
+        f"<p><small>{escape(site.id)}; "
+        + ", ".join(f"{m}: {v}" for m, v in site.profiles.items())
+        + "</small></p>"
+    ]
     for pair, there, back in site.chains:
         said.append(f"<p>{escape(pair)} are in order without it</p><ol>")
         for step in (*there, *back):
-            basis = ", ".join((f"PTX {step.section}" if step.section else "", *step.assumptions)).strip(", ")
-            said.append(f"<li>{escape(step.start)} → {escape(step.end)}: {escape(step.says)} <small>{escape(basis)}</small></li>")
+            basis = ", ".join(
+                (f"PTX {step.section}" if step.section else "", *step.assumptions)
+            ).strip(", ")
+            said.append(
+                f"<li>{escape(step.start)} → {escape(step.end)}: {escape(step.says)} <small>{escape(basis)}</small></li>"
+            )
         said.append("</ol>")
     if site.witness is not None:
         w = site.witness
         pair = f"{w.first} and {w.second}: " if w.first else ""
-        counts = f" ({w.loop} {w.instances[0]} and {w.instances[1]})" if w.instances and w.loop else ""
+        counts = (
+            f" ({w.loop} {w.instances[0]} and {w.instances[1]})" if w.instances and w.loop else ""
+        )
         said.append(f"<p>Without it: {escape(pair + w.why + counts)}</p>")
     return "".join(said)
 
@@ -102,11 +112,15 @@ class Drawing:
         return self.traces[copy][at].when < ROWS
 
     def path(self, trail: list[tuple[Copy, int]], back: bool) -> str:
-        points = [(self.x(c) + 4, self.y(self.traces[c][at])) for c, at in trail if self.shown(c, at)]
+        points = [
+            (self.x(c) + 4, self.y(self.traces[c][at])) for c, at in trail if self.shown(c, at)
+        ]
         if len(points) < 2:
             return ""
         curves = "".join(
-            f"M{a},{b} C{(a + c) / 2},{b} {(a + c) / 2},{d} {c},{d} " if a != c else f"M{a},{b} C{a - 22},{b} {a - 22},{d} {c},{d} "
+            f"M{a},{b} C{(a + c) / 2},{b} {(a + c) / 2},{d} {c},{d} "
+            if a != c
+            else f"M{a},{b} C{a - 22},{b} {a - 22},{d} {c},{d} "
             for (a, b), (c, d) in zip(points, points[1:], strict=False)
         )
         dots = "".join(f'<circle cx="{a}" cy="{b}" r="3.5"/>' for a, b in points)
@@ -123,7 +137,9 @@ def _drawing(x: Explained) -> str:
     drawing = Drawing(traces)
     last = min(ROWS, max((e.when for t in traces.values() for e in t), default=0) + 1)
     high, wide = TOP + HEIGHT * (last + 2), LEFT + WIDTH * len(traces)
-    said = [f'<p><small>with {escape(sizes)}</small></p><svg width="{wide}" height="{high}" viewBox="0 0 {wide} {high}">']
+    said = [
+        f'<p><small>with {escape(sizes)}</small></p><svg width="{wide}" height="{high}" viewBox="0 0 {wide} {high}">'
+    ]
     for copy, trace in traces.items():
         said.append(_lane(drawing, copy, trace, high))
     for site in x.sites:
@@ -135,12 +151,20 @@ def _lane(drawing: Drawing, copy: Copy, trace: list[Event], high: int) -> str:
     from tkc.analysis.explanation import kind_of
 
     at = drawing.x(copy)
-    name = copy.role + (f" [{copy.copy}]" if copy.copy else "") + (f" of CTA {copy.cta}" if copy.cta else "")
-    said = [f'<rect class=lane x="{at - 6}" y="8" width="{WIDTH - 14}" height="{high - 12}" rx="5"/><text x="{at}" y="26">{escape(name)}</text>']
+    name = (
+        copy.role
+        + (f" [{copy.copy}]" if copy.copy else "")
+        + (f" of CTA {copy.cta}" if copy.cta else "")
+    )
+    said = [
+        f'<rect class=lane x="{at - 6}" y="8" width="{WIDTH - 14}" height="{high - 12}" rx="5"/><text x="{at}" y="26">{escape(name)}</text>'
+    ]
     for event in trace:
         if event.when < ROWS:
             style = "sync" if kind_of(event.op) else "touch"
-            said.append(f'<text class={style} x="{at + 12}" y="{drawing.y(event) + 4}">{escape(event.name)}{_numbers(event)}</text>')
+            said.append(
+                f'<text class={style} x="{at + 12}" y="{drawing.y(event) + 4}">{escape(event.name)}{_numbers(event)}</text>'
+            )
     return "".join(said)
 
 

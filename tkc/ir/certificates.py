@@ -152,8 +152,13 @@ def _kernel(c: Certificate) -> DictionaryAttr:
     orders = [
         DictionaryAttr(
             {
-                "first": StringAttr(str(o.first)), "second": StringAttr(str(o.second)), "operands": _words(o.operands),
-                "owner": IntAttr(o.owner), "forward": _chain(o.forward), "back": _chain(o.back), "model": StringAttr(o.model),
+                "first": StringAttr(str(o.first)),
+                "second": StringAttr(str(o.second)),
+                "operands": _words(o.operands),
+                "owner": IntAttr(o.owner),
+                "forward": _chain(o.forward),
+                "back": _chain(o.back),
+                "model": StringAttr(o.model),
             }  # fmt: skip
         )
         for o in c.orders
@@ -162,15 +167,18 @@ def _kernel(c: Certificate) -> DictionaryAttr:
         DictionaryAttr(
             {
                 **{name: StringAttr(getattr(s, name)) for name in Site._fields[:7]},
-                "orders": _numbers(s.orders), "rested": _numbers(s.rested),
+                "orders": _numbers(s.orders),
+                "rested": _numbers(s.rested),
             }  # fmt: skip
         )
         for s in c.sites
     ]
     return DictionaryAttr(
         {
-            "kernel": StringAttr(c.kernel), "model": StringAttr(c.model),
-            "orders": ArrayAttr(orders), "sites": ArrayAttr(sites),
+            "kernel": StringAttr(c.kernel),
+            "model": StringAttr(c.model),
+            "orders": ArrayAttr(orders),
+            "sites": ArrayAttr(sites),
         }  # fmt: skip
     )
 
@@ -196,12 +204,18 @@ def _read_chain(found: Any) -> tuple[Link, ...] | None:
 def _read_kernel(c: dict[str, Any]) -> Certificate:
     orders = tuple(
         Order(
-            End.of(o["first"]), End.of(o["second"]), (o["operands"][0], o["operands"][1]), o["owner"],
-            _read_chain(o["forward"]), _read_chain(o["back"]), o["model"],
+            End.of(o["first"]),
+            End.of(o["second"]),
+            (o["operands"][0], o["operands"][1]),
+            o["owner"],
+            _read_chain(o["forward"]),
+            _read_chain(o["back"]),
+            o["model"],
         )  # fmt: skip
         for o in c["orders"]
     )
     sites = tuple(
-        Site(*(x[name] for name in Site._fields[:7]), tuple(x["orders"]), tuple(x["rested"])) for x in c["sites"]
+        Site(*(x[name] for name in Site._fields[:7]), tuple(x["orders"]), tuple(x["rested"]))
+        for x in c["sites"]
     )
     return Certificate(c["kernel"], c["model"], orders, sites)

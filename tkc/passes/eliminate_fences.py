@@ -65,7 +65,9 @@ def cost(fence: Operation) -> int:
         at = at.parent_op()
     row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
     each = row.cost if row is not None else 0
-    warps = 1 if isinstance(fence, s.StageOp) and fence.executed_by is By.ONE else role.warps.value.data
+    warps = (
+        1 if isinstance(fence, s.StageOp) and fence.executed_by is By.ONE else role.warps.value.data
+    )
     return each * warps * 10**depth
 
 
@@ -111,10 +113,15 @@ class Elimination:
 
     def run(self) -> c.Certificate:
         for role in [r for r in self.kernel.body.block.ops if isinstance(r, s.RoleOp)]:
-            c.name_sites(role.sym_name.data, [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)])
+            c.name_sites(
+                role.sym_name.data,
+                [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)],
+            )
         self.hidden, self.crossed = hidden_spaces(self.kernel), tensors_cross(self.kernel)
         proofs = Proofs(self.kernel, self.model)
-        candidates = sorted((f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True)
+        candidates = sorted(
+            (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
+        )
         gone = proofs.removable(candidates)
         self.before = {f: spelled(f) for f in proofs.events}
         self.weakened = self._weaken(proofs, gone)
@@ -193,7 +200,9 @@ class Elimination:
         """The fences of every pair that the checker does not accept stay; it says why."""
         sites: list[c.Site] = []
         by_id = {site.id: site for site in certificate.sites}
-        doubtful = [by_id[c.label(f)] for f, _, _ in places if set(by_id[c.label(f)].orders) & set(bad)]
+        doubtful = [
+            by_id[c.label(f)] for f, _, _ in places if set(by_id[c.label(f)].orders) & set(bad)
+        ]
         for fence, block, following in reversed(places):
             site = by_id[c.label(fence)]
             if site not in doubtful:
@@ -206,12 +215,21 @@ class Elimination:
             else:
                 block.insert_op_before(fence, following)
             first = min(set(site.orders) & set(bad))
-            _own_fault(fence, f"the certificate of {site.id} does not hold, so it stays: {bad[first]}")
+            _own_fault(
+                fence, f"the certificate of {site.id} does not hold, so it stays: {bad[first]}"
+            )
         for site in certificate.sites:
-            sites.append(site._replace(verdict="kept", after=site.before) if site in doubtful else site)
+            sites.append(
+                site._replace(verdict="kept", after=site.before) if site in doubtful else site
+            )
         return certificate._replace(sites=tuple(sites))
 
-    def _certificate(self, proofs: Proofs, gone: list[Operation], rested: dict[Operation, set[tuple[Operation, Operation]]]) -> c.Certificate:
+    def _certificate(
+        self,
+        proofs: Proofs,
+        gone: list[Operation],
+        rested: dict[Operation, set[tuple[Operation, Operation]]],
+    ) -> c.Certificate:
         judges = proofs.judges(gone)
         final = [proofs.again(judges, h) for h in proofs.hazards]
         changed = [*gone, *self.weakened]
@@ -219,7 +237,11 @@ class Elimination:
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
         mine: dict[Operation, list[int]] = {op: [] for op in changed}
         for hazard in final:
-            guards = [op for op in changed if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)]
+            guards = [
+                op
+                for op in changed
+                if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)
+            ]
             if not guards:
                 continue
             pair = hazard.first, hazard.second
@@ -231,16 +253,30 @@ class Elimination:
                 guarded[op] += numbers
                 if _pair(hazard) in rested.get(op, ()):
                     mine[op] += numbers
-        sites = [self._site(op, gone, guarded.get(op, []), mine.get(op, [])) for op in self.before if op in changed or op in proofs.events]
+        sites = [
+            self._site(op, gone, guarded.get(op, []), mine.get(op, []))
+            for op in self.before
+            if op in changed or op in proofs.events
+        ]
         return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
 
-    def _site(self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]) -> c.Site:
+    def _site(
+        self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]
+    ) -> c.Site:
         verdict = "removed" if op in gone else "weakened" if op in self.weakened else "kept"
         after = "" if op in gone else spelled(op)
         place = location_of(op)
         id = c.label(op)
         return c.Site(
-            id, op.name, c.origin(id), verdict, self.before[op], after, str(place or ""), tuple(orders), tuple(rested)
+            id,
+            op.name,
+            c.origin(id),
+            verdict,
+            self.before[op],
+            after,
+            str(place or ""),
+            tuple(orders),
+            tuple(rested),
         )
 
 
@@ -260,7 +296,9 @@ def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
     return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone))
 
 
-def _setting(op: Operation, name: str, value: StringAttr | None) -> Callable[[], Callable[[], None]]:
+def _setting(
+    op: Operation, name: str, value: StringAttr | None
+) -> Callable[[], Callable[[], None]]:
     """A change of one property."""
 
     def put(new: object) -> None:
@@ -304,7 +342,12 @@ def hidden_spaces(kernel: s.KernelOp) -> frozenset[Space]:
 
 def tensors_cross(kernel: s.KernelOp) -> bool:
     """Whether threads and the copy engine both touch tensors, in this CTA or another that the analysis does not see."""
-    rows = [r for op in kernel.walk() for r in effects_of(op) or () if isinstance(r, Touch) and r.space is Space.GLOBAL]
+    rows = [
+        r
+        for op in kernel.walk()
+        for r in effects_of(op) or ()
+        if isinstance(r, Touch) and r.space is Space.GLOBAL
+    ]
     return {Proxy.GENERIC, Proxy.ASYNC} <= {r.proxy for r in rows}
 
 

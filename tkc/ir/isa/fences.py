@@ -29,7 +29,9 @@ _VIEW = "FENCE.VIEW.ASYNC"
 PROXY_FENCES: tuple[ProxyFence, ...] = (
     ProxyFence("global", _GLOBAL, Scope.GPU, (8, 0), (f"{_VIEW}.G",), 1),
     ProxyFence("shared::cta", _SHARED, Scope.CTA, (8, 0), ("MEMBAR.ALL.CTA", f"{_VIEW}.S"), 2),
-    ProxyFence("shared::cluster", _SHARED, Scope.CLUSTER, (8, 0), ("MEMBAR.ALL.GPU", f"{_VIEW}.S"), 20),
+    ProxyFence(
+        "shared::cluster", _SHARED, Scope.CLUSTER, (8, 0), ("MEMBAR.ALL.GPU", f"{_VIEW}.S"), 20
+    ),
     ProxyFence("", _SHARED | _GLOBAL, Scope.CLUSTER, (8, 0), ("MEMBAR.ALL.GPU", f"{_VIEW}.S"), 20),
 )
 """Cheapest first."""

@@ -1,0 +1,126 @@
+"""What is known of an access at a moment, in words: its state, which threads know of which threads' parts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tkc.analysis.instances import Copy, Event, Opened
+from tkc.ir.isa.memory import Done, Space, Touch
+from tkc.ir.stage.types import Home
+
+
+class Broken(Exception):
+    """Why a chain does not hold."""
+
+
+UNDER_WAY = {
+    Done.MBARRIER_TX: "tx", Done.TCGEN05_COMMIT: "tracked", Done.BULK_GROUP: "group", Done.BULK_GROUP_READ: "group",
+    Done.WGMMA_GROUP: "group", Done.CP_ASYNC_GROUP: "group",
+}  # fmt: skip
+GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
+"""Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`."""
+BEFORE, AFTER, MET = "before", "after", "met"
+PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
+PENDING = frozenset({"tx", "tracked", "group", "ld", "st"})
+
+TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
+"""Operations by their names in the table of pairs that the tensor core keeps in order."""
+
+PIPED = {"": "pipelined", "A9": "pipelined-scales", "A14": "pipelined-a"}
+"""What such a pair needs, and the rule that says so."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One instance: where in which role's trace, and what it does."""
+
+    copy: Copy
+    at: int
+    event: Event
+    operand: str
+    touch: Touch
+    done: Done
+    home: int
+
+    @property
+    def tensor(self) -> bool:
+        return self.touch.space is Space.TENSOR
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads` knows
+    the parts of the threads that it lists. `fence`: 1 after a release fence, 2 where an acquire fence is missing."""
+
+    source: Access
+    copy: Copy
+    at: int
+    state: str
+    threads: Mapping[int, frozenset[int]]
+    cta: int = -1
+    fence: int = 0
+    trail: tuple[tuple[Copy, int], ...] = ()
+    """The events on the way, by their places in the traces."""
+
+
+def kind(event: Event) -> tuple[str, SSAValue | None]:
+    """What makes two places alike: the operation, and the barriers that it is about."""
+    return event.op.name, getattr(event.op, "barriers", None)
+
+
+def fragment(event: Event) -> Any:
+    """How an event's elements fall on threads, and where; None where it moves no fragment."""
+    op = event.op
+    if "transposed" in op.properties or event.value("column") is None:
+        return None
+    for name in ("value", "source"):
+        found = getattr(op, name, None)
+        if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
+            return found.type.layout, found.type.dims, event.value("column"), event.value("row")  # pyright: ignore
+    return None
+
+
+def those(known: Known, event: Event) -> dict[int, frozenset[int]]:
+    """What is known of the threads that execute an event."""
+    return {t: parts for t, parts in known.threads.items() if t in event.threads}
+
+
+def parts(known: Known, event: Event) -> frozenset[int]:
+    """What the threads that execute an event know together."""
+    return frozenset().union(*those(known, event).values())
+
+
+def expect(known: Known, *states: str) -> None:
+    if known.state not in states:
+        raise Broken(f"the access is not under way as {' or '.join(states)}")
+
+
+def over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
+    """What another thread knows of an access of tensor memory after it has been told; of others the same."""
+    if not x.tensor:
+        return state
+    if state == PIPE_BEFORE:
+        return PIPE_AFTER
+    if state in (COMPLETE, BEFORE, AFTER, MET) and not relaxed and acquires:
+        return COMPLETE
+    if state in (BEFORE, AFTER):
+        return AFTER
+    raise Broken("tcgen05 operations need a fence here")
+
+
+def text(event: Event, name: str) -> str:
+    found = event.op.properties.get(name)
+    return found.data if found is not None and hasattr(found, "data") else ""  # pyright: ignore
+
+
+def depth(buffer: SSAValue) -> int:
+    return buffer.type.depth.data  # pyright: ignore
+
+
+def in_registers(event: Event) -> bool:
+    source = event.value("source")
+    return isinstance(source, Opened) and source.buffer.type.home.data == Home.REGISTER  # pyright: ignore

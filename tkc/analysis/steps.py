@@ -1,0 +1,372 @@
+"""What each rule of a chain adds to what is known of an access, at the event that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import SSAValue
+
+from tkc.analysis.instances import Copy, Event, Word, number
+from tkc.analysis.known import (
+    AFTER,
+    BEFORE,
+    COMPLETE,
+    GENERIC,
+    JOINED,
+    MET,
+    PENDING,
+    PIPE,
+    PIPE_AFTER,
+    PIPE_BEFORE,
+    Broken,
+    Known,
+    expect,
+    kind,
+    over,
+    parts,
+    text,
+    those,
+)
+from tkc.ir.certificates import Link
+from tkc.ir.isa.fences import form
+from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import FenceOp
+
+
+@dataclass
+class Steps:
+    """The roles' events in one run, and what is assumed. `where`: the places of each named operation in a trace; `alike`:
+    those of its kind."""
+
+    traces: Mapping[Copy, list[Event]]
+    assumed: frozenset[str]
+    where: dict[tuple[Copy, str], list[int]] = field(
+        default_factory=dict[tuple[Copy, str], list[int]]
+    )
+    alike: dict[tuple[Copy, str, SSAValue | None], list[int]] = field(
+        default_factory=dict[tuple[Copy, str, "SSAValue | None"], list[int]]
+    )
+
+    def __post_init__(self) -> None:
+        for copy, trace in self.traces.items():
+            for at, event in enumerate(trace):
+                self.where.setdefault((copy, event.name), []).append(at)
+                self.alike.setdefault((copy, *kind(event)), []).append(at)
+
+    def await_group(self, link: Link, known: Known, event: Event) -> Known | None:
+        """wait_group: this thread's group is among those that are over; or tcgen05.wait."""
+        x = known.source
+        threads = those(known, event)
+        if x.done is Done.TCGEN05_WAIT:
+            if not any(
+                isinstance(r, Await | Touch) and r.done is Done.TCGEN05_WAIT for r in event.rows()
+            ):
+                raise Broken(f"{link.start} waits for no tcgen05.ld or st")
+            expect(known, "ld", "st")
+            return replace(known, at=known.at + 1, state=COMPLETE, threads=threads)
+        group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
+        if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
+            raise Broken(f"{link.start} does not wait for the group")
+        expect(known, "group")
+        reads_only = "read" in event.op.properties
+        if reads_only and x.done is Done.BULK_GROUP:
+            raise Broken("a wait for reads does not wait for writes")
+        closed = 0
+        for between in self.traces[known.copy][x.at : known.at]:
+            closes = any(isinstance(r, Close) and r.done is group for r in between.rows())
+            closes |= (
+                group is Done.WGMMA_GROUP
+                and between.op.name == "stage.mma"
+                and "alone" not in between.op.properties
+            )
+            closed += closes and x.event.threads <= between.threads
+        if closed <= number(event.op, "pending"):
+            return None
+        rule, state = link.rule, COMPLETE
+        if x.touch.proxy is Proxy.GENERIC:
+            state = GENERIC
+        elif rule == "implicit-fence-read":
+            state = GENERIC
+        elif rule == "implicit-fence":
+            if reads_only:
+                raise Broken("the implicit fence is stated for full completion only")
+            state = GENERIC
+        if group is Done.WGMMA_GROUP:  # products are a warp's, or by A12 the warpgroup's
+            everyone = rule == "whole-warpgroup"
+            threads = {
+                t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
+                for t in event.threads & set(known.threads)
+            }
+        return replace(known, at=known.at + 1, state=state, threads=threads)
+
+    def proxy_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+        op, x = event.op, known.source
+        row = form(op.space.data) if isinstance(op, s.ProxyFenceOp) else None
+        if row is None or x.touch.space not in row.covers:
+            raise Broken(f"{link.start} is no fence of this space")
+        threads = those(known, event)
+        if link.rule == "proxy-fence":
+            threads = {t: own & {t} for t, own in threads.items()}
+        cta = known.copy.cta
+        if known.state == COMPLETE and cta == x.home:
+            return replace(known, at=known.at + 1, state=GENERIC, threads=threads)
+        if known.state == GENERIC:
+            return replace(known, at=known.at + 1, state=JOINED, cta=cta, threads=threads)
+        raise Broken(f"{link.start} joins nothing to a proxy here")
+
+    def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+        op = event.op
+        if not isinstance(op, s.Tcgen05FenceOp) or not known.source.tensor:
+            raise Broken(f"{link.start} is no fence of tensor memory")
+        before = op.side.data.startswith("before")
+        moves = (
+            {COMPLETE: BEFORE, "tracked": PIPE_BEFORE}
+            if before
+            else {AFTER: COMPLETE, PIPE_AFTER: PIPE}
+        )
+        if known.state not in moves:
+            raise Broken(f"{link.start} has nothing to order")
+        return replace(
+            known, at=known.at + 1, state=moves[known.state], threads=those(known, event)
+        )
+
+    def thread_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+        op = event.op
+        if not isinstance(op, FenceOp) or known.state in PENDING:
+            raise Broken(f"{link.start} is no fence of threads")
+        sem = op.sem.data
+        if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
+            return replace(known, at=known.at + 1, fence=0, threads=those(known, event))
+        if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
+            return replace(known, at=known.at + 1, fence=1, threads=those(known, event))
+        raise Broken(f"{link.start} has nothing to order")
+
+    def meet(self, link: Link, known: Known, event: Event) -> Known | None:
+        """Threads meet: lanes, a role, or several roles at a numbered barrier or the cluster's."""
+        among = next((r.among for r in event.rows() if isinstance(r, Meet)), None)
+        if among is None or known.state in PENDING or known.fence == 2:
+            raise Broken(f"{link.start} lets nobody know of this")
+        if among == "warp":
+            return self._lanes(link, known, event)
+        together = parts(known, event)
+        state = self._met(link, known)
+        other = Copy(link.end.role, link.end.copy, link.end.cta)
+        if other == known.copy:
+            return replace(
+                known, at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
+            )
+        return self._elsewhere(known, event, among, other, state, together)
+
+    def _met(self, link: Link, known: Known) -> str:
+        """What is known after threads have met: of tensor memory it is handed on, but orders nothing by itself."""
+        x = known.source
+        if not x.tensor:
+            return known.state
+        if link.rule == "meet-awaited" and x.done is Done.TCGEN05_WAIT and known.state in (COMPLETE, MET):
+            return COMPLETE
+        return MET if known.state in (COMPLETE, MET) else over(x, known.state, relaxed=True)
+
+    def _lanes(self, link: Link, known: Known, event: Event) -> Known:
+        plain = not known.source.tensor and known.source.touch.proxy is Proxy.GENERIC
+        if not plain and link.rule != "meet-warp-async":
+            raise Broken("completions are not ordered by bar.warp.sync here")
+        threads: dict[int, frozenset[int]] = {}
+        for t in event.threads:
+            mates = [u for u in event.threads if u // 2 == t // 2]
+            threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
+        return replace(known, at=known.at + 1, threads=threads)
+
+    def _elsewhere(
+        self,
+        known: Known,
+        event: Event,
+        among: str,
+        other: Copy,
+        state: str,
+        together: frozenset[int],
+    ) -> Known | None:
+        if event.op.properties.get("sem") is not None:
+            raise Broken("a relaxed arrival publishes nothing")
+        which = number(event.op, "number")
+
+        def meetings(copy: Copy, half: str) -> list[int]:
+            found: list[int] = []
+            for at, e in enumerate(self.traces[copy]):
+                if (
+                    any(isinstance(r, Meet) and r.among == among for r in e.rows())
+                    and number(e.op, "number") == which
+                ):
+                    does = "arrive" if "arrives" in e.op.properties else text(e, "does") or "sync"
+                    if does in ("sync", half):
+                        found.append(at)
+            return found
+
+        mine, theirs = meetings(known.copy, "arrive"), meetings(other, "wait")
+        if known.at not in mine or (among == "named" and other.cta != known.copy.cta):
+            raise Broken("a meeting of other threads")
+        turn = mine.index(known.at)
+        if turn >= len(theirs):
+            return None
+        at = theirs[turn]
+        threads = dict.fromkeys(self.traces[other][at].threads, together)
+        return replace(known, copy=other, at=at + 1, state=state, threads=threads)
+
+    def release(self, link: Link, known: Known, event: Event) -> Known | None:
+        """An arrival by threads that know, to a wait that sees its phase complete."""
+        x = known.source
+        if known.state in PENDING:
+            raise Broken("an arrival tells nothing of what is under way")
+        if isinstance(event.op, s.Tcgen05CommitOp) or any(
+            isinstance(r, Signal) and r.bytes_of for r in event.rows()
+        ):
+            raise Broken(f"{link.start} releases only what it tracks")
+        relaxed = text(event, "sem") == Sem.RELAXED
+        if relaxed and known.fence != 1:
+            raise Broken("a relaxed arrival publishes nothing")
+        found = self._wait(link, [(w, p) for w, p in event.arrivals], known)
+        if found is None:
+            return None
+        copy, at, wait = found
+        relaxed_wait = text(wait, "sem") == Sem.RELAXED
+        if copy.cta != known.copy.cta:
+            wide = Scope.CTA not in (
+                text(event, "scope") or Scope.CTA,
+                text(wait, "scope") or Scope.CTA,
+            )
+            if not wide and (
+                (not x.tensor and x.touch.proxy is Proxy.GENERIC) or "A2" not in self.assumed
+            ):
+                raise Broken("CTA scope does not reach another CTA")
+        state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
+        fence = 2 if relaxed_wait and not x.tensor else 0
+        threads = dict.fromkeys(wait.threads, parts(known, event))
+        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+
+    def bytes(self, link: Link, known: Known, event: Event) -> Known | None:
+        """A copy's own completion, or that of a later copy by a thread that knew."""
+        x = known.source
+        if link.rule == "bytes-known":
+            self._known_complete(known)
+            words = [(w, p) for w, p, _ in event.completions]
+            state = COMPLETE
+        else:
+            if event is not x.event or known.state != "tx":
+                return None
+            words = [
+                (w, p)
+                for w, p, owner in event.completions
+                if owner == x.home or "A1" not in self.assumed
+            ]
+            state = GENERIC if link.rule == "implicit-fence" else COMPLETE
+        return self._completed(link, known, words, state)
+
+    def commit(self, link: Link, known: Known, event: Event) -> Known | None:
+        """tcgen05.commit tracks the earlier operations of its thread."""
+        x = known.source
+        if not isinstance(event.op, s.Tcgen05CommitOp):
+            raise Broken(f"{link.start} is no commit")
+        if link.rule == "commit-known":
+            self._known_complete(known)
+            return self._completed(link, known, event.arrivals, COMPLETE)
+        expect(known, "tracked")
+        if (
+            known.copy != x.copy
+            or not x.event.threads <= event.threads
+            or x.done is not Done.TCGEN05_COMMIT
+        ):
+            raise Broken("the commit of another thread")
+        state = GENERIC if link.rule == "implicit-fence-tcgen05" else COMPLETE
+        return self._completed(link, known, event.arrivals, state)
+
+    def implicit_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+        """The proxy fence that completion of a copy or of a group holds."""
+        if known.source.done is Done.MBARRIER_TX:
+            return self.bytes(link, known, event)
+        return self.await_group(link, known, event)
+
+    def _known_complete(self, known: Known) -> None:
+        x = known.source
+        whole = any(all_of >= x.event.threads for all_of in known.threads.values())
+        if (
+            known.state != COMPLETE
+            or x.touch.proxy is not Proxy.ASYNC
+            or x.touch.space is not Space.SHARED
+            or not whole
+        ):
+            raise Broken("nothing that A5 speaks of")
+
+    def _completed(
+        self, link: Link, known: Known, words: list[tuple[Word, int]], state: str
+    ) -> Known | None:
+        found = self._wait(link, words, known)
+        if found is None:
+            return None
+        copy, at, wait = found
+        relaxed = text(wait, "sem") == Sem.RELAXED
+        if (
+            copy.cta != known.copy.cta
+            and "A2" not in self.assumed
+            and (text(wait, "scope") or Scope.CTA) == Scope.CTA
+        ):
+            raise Broken("CTA scope does not reach another CTA")
+        fence = 2 if relaxed and not known.source.tensor else 0
+        if known.source.tensor:
+            state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
+        threads = dict.fromkeys(wait.threads, known.source.event.threads)
+        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+
+    def _wait(
+        self, link: Link, words: list[tuple[Word, int]], known: Known
+    ) -> tuple[Copy, int, Event] | None:
+        """The first wait of the link's end that sees one of these phases complete."""
+        copy = Copy(link.end.role, link.end.copy, link.end.cta)
+        phases = dict(words)
+        named = self.where.get((copy, link.end.site))
+        if not named or self.traces[copy][named[0]].waited is None:
+            raise Broken(f"{link.end} is no wait")
+        barriers = self.traces[copy][named[0]].waited
+        assert barriers is not None
+        if all(w.barriers is not barriers[0].barriers for w in phases):
+            raise Broken(f"{link.end} does not wait for {link.start}")
+        for at in self.alike[(copy, *kind(self.traces[copy][named[0]]))]:
+            event = self.traces[copy][at]
+            if (
+                event.waited is not None
+                and event.waited[0] in phases
+                and event.waited[1] >= phases[event.waited[0]]
+            ):
+                return copy, at, event
+        return None
+
+
+Step = Callable[[Steps, Link, Known, Event], "Known | None"]
+
+STEPS: Mapping[str, Step] = {
+    "await-group": Steps.await_group,
+    "implicit-fence-read": Steps.await_group,
+    "whole-warpgroup": Steps.await_group,
+    "tcgen05-wait": Steps.await_group,
+    "implicit-fence": Steps.implicit_fence,
+    "proxy-fence": Steps.proxy_fence,
+    "proxy-fence-others": Steps.proxy_fence,
+    "tcgen05-before": Steps.tensor_fence,
+    "tcgen05-after": Steps.tensor_fence,
+    "thread-fence": Steps.thread_fence,
+    "meet": Steps.meet,
+    "meet-awaited": Steps.meet,
+    "meet-warp": Steps.meet,
+    "meet-warp-async": Steps.meet,
+    "release": Steps.release,
+    "release-remote": Steps.release,
+    "acquire-tcgen05": Steps.release,
+    "bytes": Steps.bytes,
+    "bytes-remote": Steps.bytes,
+    "bytes-known": Steps.bytes,
+    "commit": Steps.commit,
+    "commit-remote": Steps.commit,
+    "commit-known": Steps.commit,
+    "implicit-fence-tcgen05": Steps.commit,
+}
+"""How each rule is followed."""
