@@ -1,6 +1,7 @@
 """Instructions that fences leave in the machine code, with all of them and with those that are needed.
 
-`python bench/fence_cost.py [TARGET …]` compiles every example that a target takes and counts MEMBAR and FENCE in its SASS.
+`python bench/fence_cost.py [TARGET …]` compiles every example that a target takes and counts MEMBAR and FENCE in its
+SASS.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""What fences cost on a GPU: kernels with all of them, with a program's own, and with those that are needed, side by side.
+"""What fences cost on a GPU: kernels with all of them, with a program's own, and with those that are needed, side by
+side.
 
-`python tests/gpu/check_fences.py make DIR [TARGET]` compiles the packages (needs the compiler), then, where a GPU and PyTorch
-are, `python3 tests/gpu/check_fences.py run DIR [RUNS]`: results against float64 once, bit by bit over RUNS (1,000) launches
-of every package and equal between packages, then times in turns, three rounds, the median of each.
+`python tests/gpu/check_fences.py make DIR [TARGET]` compiles the packages (needs the compiler), then, where a GPU and
+PyTorch
+are, `python3 tests/gpu/check_fences.py run DIR [RUNS]`: results against float64 once, bit by bit over RUNS (1,000)
+launches of every package and equal between packages, then times in turns, three rounds, the median of each.
 """
 
 from __future__ import annotations
@@ -185,7 +187,7 @@ def run(folder: Path, runs: int) -> None:
             said = "  ".join(f"{fences} {times[fences]:8.2f} us" for fences in FENCES)
             ratio = times["conservative"] / times["minimal"]
             print(
-                f"{name:14} {' x '.join(map(str, shape)):20} {said}  conservative/minimal {ratio:.4f}  bits equal x {runs}",
+                f"{name:14} {' x '.join(map(str, shape)):20} {said}  ratio {ratio:.4f}  bits equal x {runs}",
                 flush=True,
             )
     print("all right")

@@ -95,7 +95,9 @@ def wrongly(
     left = set(module.walk())
     gone = {n for op, n in fences.items() if op not in left}
     changed = {
-        fences[op]: op.properties["space"].data for op, space in spaces.items() if op in left and op.properties["space"] != space  # pyright: ignore
+        fences[op]: op.properties["space"].data  # pyright: ignore
+        for op, space in spaces.items()
+        if op in left and op.properties["space"] != space
     }  # fmt: skip
     if not gone and not changed:
         return 0, set(), failed

@@ -1,8 +1,8 @@
 """Whether the chains of a certificate put each pair of accesses in order, in the program as it is now.
 
-Runs the roles on small numbers (`instances`) and follows each chain from every instance of the first access: which threads
-know of which threads' parts of it, and through which proxy. Shares the tables of rules and assumptions with the analysis
-that made the chains, and no code.
+Runs the roles on small numbers (`instances`) and follows each chain from every instance of the first access: which
+threads know of which threads' parts of it, and through which proxy. Shares the tables of rules and assumptions with the
+analysis that made the chains, and no code.
 """
 
 from __future__ import annotations
@@ -296,8 +296,8 @@ class Run(Steps):
         return Known(x, x.copy, x.at, state, own, trail=((x.copy, x.at),))
 
     def _step(self, link: Link, known: list[Known]) -> list[Known]:
-        """What one step adds to each thing known, where the certificate says or at the next place that is alike (the step
-        of another branch, or of the next loop); none: no more of it happens in this run."""
+        """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
+        step of another branch, or of the next loop); none: no more of it happens in this run."""
         copy = Copy(link.start.role, link.start.copy, link.start.cta)
         named = self.where.get((copy, link.start.site))
         if not named:
@@ -348,7 +348,9 @@ class Run(Steps):
             ways = {
                 "generic": known.state == GENERIC and y.touch.proxy is Proxy.GENERIC,
                 "bridged": known.state == JOINED and y.touch.proxy is Proxy.ASYNC and known.cta == y.home,
-                "one-proxy": known.state == COMPLETE and y.touch.proxy is x.touch.proxy is Proxy.ASYNC and x.home == y.home
+                "one-proxy": known.state == COMPLETE
+                and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
+                and x.home == y.home
                 and x.copy.cta == y.copy.cta,
                 "one-proxy-home": known.state == COMPLETE and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
                 and x.home == y.home,

@@ -38,9 +38,12 @@ class Step:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "from": self.start, "to": self.end, "rule": self.rule, "section": self.section,
+            "from": self.start,
+            "to": self.end,
+            "rule": self.rule,
+            "section": self.section,
             "assumptions": list(self.assumptions),
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +58,18 @@ class Witness:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "first": self.first, "second": self.second, "instances": list(self.instances or ()), "loop": self.loop,
+            "first": self.first,
+            "second": self.second,
+            "instances": list(self.instances or ()),
+            "loop": self.loop,
             "why": self.why,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One synchronisation: what it is, what became of it, and why. `chains`: the pairs that it guarded, each with its proof
-    (the two accesses in words, the way there, the way back)."""
+    """One synchronisation: what it is, what became of it, and why. `chains`: the pairs that it guarded, each with its
+    proof (the two accesses in words, the way there, the way back)."""
 
     id: str
     role: str
@@ -99,12 +105,21 @@ class Site:
             for pair, there, back in self.chains
         ]
         return {
-            "id": self.id, "op": self.op, "kind": self.kind,
-            "location": None if place is None else {"file": place.file, "line": place.line, "column": place.column},
-            "origin": self.origin, "verdict": self.verdict, "before": self.before, "after": self.after,
-            "profiles": self.profiles, "chain": chain, "hazards": hazards,
+            "id": self.id,
+            "op": self.op,
+            "kind": self.kind,
+            "location": None
+            if place is None
+            else {"file": place.file, "line": place.line, "column": place.column},
+            "origin": self.origin,
+            "verdict": self.verdict,
+            "before": self.before,
+            "after": self.after,
+            "profiles": self.profiles,
+            "chain": chain,
+            "hazards": hazards,
             "witness": None if self.witness is None else self.witness.to_json(),
-        }  # fmt: skip
+        }
 
 
 def kind_of(op: Operation) -> str:
@@ -131,8 +146,8 @@ def kind_of(op: Operation) -> str:
 def explain(
     kernel: s.KernelOp, earlier: s.KernelOp, certificate: Certificate | None, model: str
 ) -> list[Site]:
-    """Every synchronisation of a kernel, and every one that `earlier`, the same before fences went, has beside them; in the
-    order of the earlier program."""
+    """Every synchronisation of a kernel, and every one that `earlier`, the same before fences went, has beside them;
+    in the order of the earlier program."""
     known = {x.id: x for x in certificate.sites} if certificate is not None else {}
     left = {label(op): op for op in kernel.walk() if kind_of(op)}
     reasons = Reasons(kernel, model)
@@ -169,7 +184,7 @@ def explain(
                 chains,
                 orders,
                 witness,
-            )  # fmt: skip
+            )
         )
     return found
 

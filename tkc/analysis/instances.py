@@ -1,7 +1,7 @@
 """What each role of a kernel does, in order, when the kernel runs on small numbers.
 
-Every loop is turned, every condition decided; a warp is two threads, lane 0 and one for the other 31. Nothing here knows
-the analysis of happens-before: its certificates are checked on these runs.
+Every loop is turned, every condition decided; a warp is two threads, lane 0 and one for the other 31. Nothing here
+knows the analysis of happens-before: its certificates are checked on these runs.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class Copy(NamedTuple):
     role: str
     copy: int
     cta: int
+
+
+NOBODY = Copy("", 0, 0)
+"""Before the first role."""
 
 
 class Word(NamedTuple):
@@ -109,7 +113,7 @@ class Machine:
     values: dict[SSAValue, Any] = field(default_factory=dict[SSAValue, Any])
     events: list[Event] = field(default_factory=list[Event])
     steps: int = 0
-    at: Copy = Copy("", 0, 0)
+    at: Copy = NOBODY
     count: int = 2
     mask: frozenset[int] = frozenset()
 
@@ -281,7 +285,7 @@ class Barriers:
     latest: dict[tuple[Word, int], int] = field(default_factory=dict[tuple[Word, int], int])
     """When the last of a phase's arrivals was."""
 
-    def run(self, order: list[Copy]) -> list[tuple[int, ...]]:
+    def run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
         """Fills in the phases of all events; gives them as one list, to be compared."""
         self.cluster = self.kernel.cluster.value.data if self.kernel.cluster is not None else 1
         at = dict.fromkeys(order, 0)
@@ -297,7 +301,7 @@ class Barriers:
         if any(at[c] < len(self.traces[c]) for c in order):
             raise Unknown("the run does not end")
         return [
-            tuple(p for _, p in e.arrivals) + tuple(p for _, p, _ in e.completions) + ((e.waited[1],) if e.waited else ())
+            (*(p for _, p in e.arrivals), *(p for _, p, _ in e.completions), e.waited[1] if e.waited else None)
             for copy in self.traces for e in self.traces[copy]
         ]  # fmt: skip
 

@@ -53,7 +53,8 @@ class Access:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads` knows
+    """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads`
+    knows
     the parts of the threads that it lists. `fence`: 1 after a release fence, 2 where an acquire fence is missing."""
 
     source: Access

@@ -37,8 +37,8 @@ from tkc.ir.stage.explicit import FenceOp
 
 @dataclass
 class Steps:
-    """The roles' events in one run, and what is assumed. `where`: the places of each named operation in a trace; `alike`:
-    those of its kind."""
+    """The roles' events in one run, and what is assumed. `where`: the places of each named operation in a trace;
+    `alike`: those of its kind."""
 
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
@@ -164,7 +164,11 @@ class Steps:
         x = known.source
         if not x.tensor:
             return known.state
-        if link.rule == "meet-awaited" and x.done is Done.TCGEN05_WAIT and known.state in (COMPLETE, MET):
+        if (
+            link.rule == "meet-awaited"
+            and x.done is Done.TCGEN05_WAIT
+            and known.state in (COMPLETE, MET)
+        ):
             return COMPLETE
         return MET if known.state in (COMPLETE, MET) else over(x, known.state, relaxed=True)
 

@@ -136,9 +136,12 @@ def _name_alike(kernel: KernelOp) -> None:
 
 def _print_json(job: Job, found: list[Explained]) -> None:
     made = {
-        "schema": "tkc-explain/1", "target": job.target, "fences": job.fences, "model": job.model,
+        "schema": "tkc-explain/1",
+        "target": job.target,
+        "fences": job.fences,
+        "model": job.model,
         "kernels": [{"kernel": x.name, "sites": [s.to_json() for s in x.sites]} for x in found],
-    }  # fmt: skip
+    }
     click.echo(json.dumps(made, indent=1))
 
 
@@ -167,7 +170,7 @@ def _print_text(job: Job, found: list[Explained], everything: bool) -> None:
                 f" for {job.target}: {len(x.sites)} synchronisations, ",
                 (f"{gone} removed", "green"),
                 f", {changed} weakened, {len(x.sites) - gone - changed} kept; fences {job.fences}, model {job.model}",
-            )  # fmt: skip
+            )
         )
         role = ""
         for site in x.sites:
@@ -183,10 +186,13 @@ def _site(site: Site, everything: bool) -> Any:
     place = f"{site.location.line}:{site.location.column}" if site.location is not None else ""
     style = _STYLES[site.verdict]
     text = Text.assemble(
-        f"  {place:>8}  ", (f"{site.verdict:<9}", style), ("- " if site.verdict == "removed" else "  ", style),
+        f"  {place:>8}  ",
+        (f"{site.verdict:<9}", style),
+        ("- " if site.verdict == "removed" else "  ", style),
         (site.before, f"{style} strike" if site.verdict == "removed" else style),
-        f" → {site.after}" if site.verdict == "weakened" else "", (f"  {site.id}", "dim"),
-    )  # fmt: skip
+        f" → {site.after}" if site.verdict == "weakened" else "",
+        (f"  {site.id}", "dim"),
+    )
     other = [f"{m}: {v}" for m, v in site.profiles.items() if v != site.verdict]
     if other:
         text.append(f"  ({', '.join(other)})", style="yellow")
@@ -209,6 +215,8 @@ def _site(site: Site, everything: bool) -> Any:
             apart = f" ({w.loop} {w.instances[0]} and {w.instances[1]})"
         pair = f"{w.first} and {w.second}{apart}: " if w.first else ""
         text.append(f"\n{'':21}without it: {pair}{w.why}", style="red")
+    else:
+        text.append(f"\n{'':21}nothing is known that needs it", style="dim")
     return text
 
 

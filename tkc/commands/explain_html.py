@@ -1,9 +1,11 @@
-"""The page of `tkc explain --html`: roles over time in a small run, every synchronisation, and each chain drawn into it."""
+"""The page of `tkc explain --html`: roles over time in a small run, every synchronisation, and each chain drawn into
+it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tkc.job import Job
@@ -21,13 +23,16 @@ STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 0; display: flex; height: 100vh; color: #222; background: #fff }
 nav { width: 30em; overflow: auto; padding: 1em; border-right: 1px solid #ccc; flex: none }
 main { overflow: auto; padding: 1em } h1 { font-size: 1.1em } h2 { font-size: 1em; margin: 1em 0 .3em }
-.site { padding: .2em .5em; cursor: pointer; border-left: 4px solid #bbb; margin: .15em 0 } .site:hover { background: #f3f3f3 }
+.site { padding: .2em .5em; cursor: pointer; border-left: 4px solid #bbb; margin: .15em 0 }
+.site:hover { background: #f3f3f3 }
 .removed { border-color: #2a8f4f } .weakened { border-color: #2277aa } .removed code { text-decoration: line-through }
 .on { background: #eef5ff } .why { display: none; font-size: .9em; margin: .3em 0 } .on .why { display: block }
 .why p { margin: .2em 0 } small { color: #777 } text { font: 11px ui-monospace, monospace } .lane { fill: #f7f7f9 }
 .sync { fill: #225588 } .touch { fill: #444 } .chain { display: none } .chain.on { display: inline; background: none }
-.chain path { fill: none; stroke: #d0342c; stroke-width: 2 } .chain circle { fill: #d0342c } .back path { stroke-dasharray: 5 3 }
-@media (prefers-color-scheme: dark) { body { background: #1b1b1f; color: #ddd } .lane { fill: #26262c } .touch { fill: #ccc }
+.chain path { fill: none; stroke: #d0342c; stroke-width: 2 } .chain circle { fill: #d0342c }
+.back path { stroke-dasharray: 5 3 }
+@media (prefers-color-scheme: dark) {
+ body { background: #1b1b1f; color: #ddd } .lane { fill: #26262c } .touch { fill: #ccc }
  .sync { fill: #7ab8ff } .on, .site:hover { background: #2b3440 } nav { border-color: #444 } }
 """
 
@@ -80,7 +85,8 @@ def _why(site: Site) -> str:
                 (f"PTX {step.section}" if step.section else "", *step.assumptions)
             ).strip(", ")
             said.append(
-                f"<li>{escape(step.start)} → {escape(step.end)}: {escape(step.says)} <small>{escape(basis)}</small></li>"
+                f"<li>{escape(step.start)} → {escape(step.end)}: {escape(step.says)} "
+                f"<small>{escape(basis)}</small></li>"
             )
         said.append("</ol>")
     if site.witness is not None:
@@ -121,7 +127,7 @@ class Drawing:
             f"M{a},{b} C{(a + c) / 2},{b} {(a + c) / 2},{d} {c},{d} "
             if a != c
             else f"M{a},{b} C{a - 22},{b} {a - 22},{d} {c},{d} "
-            for (a, b), (c, d) in zip(points, points[1:], strict=False)
+            for (a, b), (c, d) in pairwise(points)
         )
         dots = "".join(f'<circle cx="{a}" cy="{b}" r="3.5"/>' for a, b in points)
         return f'<g class="{"back" if back else "there"}"><path d="{curves}"/>{dots}</g>'
@@ -157,13 +163,15 @@ def _lane(drawing: Drawing, copy: Copy, trace: list[Event], high: int) -> str:
         + (f" of CTA {copy.cta}" if copy.cta else "")
     )
     said = [
-        f'<rect class=lane x="{at - 6}" y="8" width="{WIDTH - 14}" height="{high - 12}" rx="5"/><text x="{at}" y="26">{escape(name)}</text>'
+        f'<rect class=lane x="{at - 6}" y="8" width="{WIDTH - 14}" height="{high - 12}" rx="5"/>'
+        f'<text x="{at}" y="26">{escape(name)}</text>'
     ]
     for event in trace:
         if event.when < ROWS:
             style = "sync" if kind_of(event.op) else "touch"
             said.append(
-                f'<text class={style} x="{at + 12}" y="{drawing.y(event) + 4}">{escape(event.name)}{_numbers(event)}</text>'
+                f'<text class={style} x="{at + 12}" y="{drawing.y(event) + 4}">'
+                f"{escape(event.name)}{_numbers(event)}</text>"
             )
     return "".join(said)
 

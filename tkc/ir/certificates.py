@@ -1,8 +1,8 @@
 """Certificates of what became of a program's fences: data on the module, which survives printing and parsing.
 
-A kernel's certificate says which accesses conflict and by which chain each pair is in order in the program as it now is,
-and for every fence that was taken away or changed, which of those pairs it might have guarded. Places are named by the
-ids of operations, never by lines of text. `analysis.certificates` checks them.
+A kernel's certificate says which accesses conflict and by which chain each pair is in order in the program as it now
+is, and for every fence that was taken away or changed, which of those pairs it might have guarded. Places are named by
+the ids of operations, never by lines of text. `analysis.certificates` checks them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ SITE = "site"
 
 
 class End(NamedTuple):
-    """An operation of one warpgroup's copy of a role in one CTA: `math.mma`, copy 0, CTA 0. `site` "": past the last."""
+    """An operation of one warpgroup's copy of a role in one CTA: `math.mma`, copy 0, CTA 0. `site` "": past the
+    last."""
 
     site: str
     role: str
@@ -45,7 +46,8 @@ class Link(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Two accesses of the same memory of CTA `owner`, and the chains that put them in order: `forward` from an instance of
+    """Two accesses of the same memory of CTA `owner`, and the chains that put them in order: `forward` from an
+    instance of
     the first to the instances of the second after it, `back` from the second's to the first's; None: no such chain.
     `model`: the profile whose assumptions they use. That is `practice` in a strict certificate for what no fence would
     put in order strictly."""
@@ -159,7 +161,7 @@ def _kernel(c: Certificate) -> DictionaryAttr:
                 "forward": _chain(o.forward),
                 "back": _chain(o.back),
                 "model": StringAttr(o.model),
-            }  # fmt: skip
+            }
         )
         for o in c.orders
     ]
@@ -169,7 +171,7 @@ def _kernel(c: Certificate) -> DictionaryAttr:
                 **{name: StringAttr(getattr(s, name)) for name in Site._fields[:7]},
                 "orders": _numbers(s.orders),
                 "rested": _numbers(s.rested),
-            }  # fmt: skip
+            }
         )
         for s in c.sites
     ]
@@ -179,7 +181,7 @@ def _kernel(c: Certificate) -> DictionaryAttr:
             "model": StringAttr(c.model),
             "orders": ArrayAttr(orders),
             "sites": ArrayAttr(sites),
-        }  # fmt: skip
+        }
     )
 
 
@@ -211,7 +213,7 @@ def _read_kernel(c: dict[str, Any]) -> Certificate:
             _read_chain(o["forward"]),
             _read_chain(o["back"]),
             o["model"],
-        )  # fmt: skip
+        )
         for o in c["orders"]
     )
     sites = tuple(

@@ -1,4 +1,5 @@
-"""Remove each fence that causality already gives, take the cheapest form of the rest, and write the proof on the module.
+"""Remove each fence that causality already gives, take the cheapest form of the rest, and write the proof on the
+module.
 
 Before: barriers, waits and fences are explicit.
 After: no fence is left whose every hazard is in order without it; what stays is in its cheapest form. The module has a
@@ -99,6 +100,10 @@ def spelled(op: Operation) -> str:
             return ".".join(words)
 
 
+Change = Callable[[], Callable[[], None]]
+"""Changes something, and gives the way back."""
+
+
 @dataclass
 class Elimination:
     """What is done to one kernel."""
@@ -142,24 +147,38 @@ class Elimination:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait."""
         if proofs.broken or proofs.unproved:
             return []
-        changed: list[Operation] = []
         plainly = set(proofs.models.values()) == {self.model}
+        changes: list[tuple[Operation, list[Change]]] = []
         for op in list(self.kernel.walk()):
-            if isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp) and not plainly:
-                continue  # what strict rules do not prove is not to rest on more assumptions still
             if op in gone or (self.as_written and c.origin(c.label(op)) == "user"):
                 continue
-            for change in self._cheaper(op):
+            if isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp) and not plainly:
+                continue  # what strict rules do not prove is not to rest on more assumptions still
+            if ways := list(self._cheaper(op)):
                 self.before.setdefault(op, spelled(op))
-                undo = change()
-                again = Proofs(self.kernel, self.model)
-                if not again.broken and not again.unproved and _in_order(again, gone):
-                    changed.append(op)
-                    break
-                undo()
-        return changed
+                changes.append((op, ways))
+        if not changes:
+            return []
+        undo = [ways[0]() for _, ways in changes]
+        if self._still_proved(gone):
+            return [op for op, _ in changes]
+        for back in undo:
+            back()
+        return [op for op, ways in changes if any(self._holds(way, gone) for way in ways)]
 
-    def _cheaper(self, op: Operation) -> Iterator[Callable[[], Callable[[], None]]]:
+    def _holds(self, change: Change, gone: list[Operation]) -> bool:
+        """Makes a change, if all is in order with it."""
+        undo = change()
+        if self._still_proved(gone):
+            return True
+        undo()
+        return False
+
+    def _still_proved(self, gone: list[Operation]) -> bool:
+        again = Proofs(self.kernel, self.model)
+        return not again.broken and not again.unproved and _in_order(again, gone)
+
+    def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
         if isinstance(op, s.ProxyFenceOp) and (row := form(op.space.data)) is not None:
             if row.covers & self.hidden or (row.covers != {Space.SHARED} and self.crossed):

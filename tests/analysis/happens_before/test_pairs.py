@@ -293,7 +293,7 @@ TWO = {
         ORDERED, ORDERED,
     ),
     "t mma writes, mma reads it as A": ([role("a", tensor("mma"), tensor("mma.a"))], UNORDERED, UNORDERED),
-    "t cp, cp": ([role("a", tensor("cp"), tensor("cp"))], ORDERED, ORDERED),
+    "t cp, cp (A9)": ([role("a", tensor("cp"), tensor("cp"))], UNORDERED, ORDERED),
     "t ld, mma: bar.sync, then an arrival": (
         [role("a", tensor("ld"), await_group(TENSOR_WAIT, threads=ALL), sync(), arrive()),
          role("b", wait(threads=ONE), tensor("mma"))], ORDERED, ORDERED,

@@ -57,7 +57,8 @@ class Proofs:
                 self.users[op].append(hazard)
 
     def _judged(self) -> list[Hazard]:
-        """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences there."""
+        """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences
+        there."""
         judge = Judge(self.graph, PROFILES[self.profile])
         found = {
             id(h): h for h in (judge.hazard(a, b, here) for (a, b), here in self.others.items())

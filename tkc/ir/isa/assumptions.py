@@ -26,8 +26,9 @@ _BOTH = (STRICT, PRACTICE)
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
                "multicast and pair kernels never fence async after async across CTAs"),
-    Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier",
-               "the default scope of try_wait in shipped cluster kernels"),
+    Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier, and another CTA's "
+               "arrival of .cta scope tells it of tensor memory",
+               "the default scopes of try_wait and arrive in shipped cluster kernels"),
     Assumption("A3", "an acquire orders later tcgen05 operations", "9.7.18.6.3", _BOTH),
     Assumption("A4", "the arrival of tcgen05.commit releases what the tracked operations did",
                "9.7.18.12.1", _BOTH),
@@ -39,7 +40,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "every epilogue that stores through the copy engine"),
     Assumption("A8", "wgmma reads shared memory after what its warps have acquired",
                "9.7.17; without it no copy could feed wgmma", _BOTH),
-    Assumption("A9", "tcgen05.cp after tcgen05.mma of the same thread keeps order",
+    Assumption("A9", "tcgen05.cp after tcgen05.mma or cp of the same thread keeps order",
                "block scales in tensor memory that are not ringed"),
     Assumption("A11", "a proxy fence covers what its thread has acquired from others",
                "NVIDIA's formal model, MP_cta rows", _BOTH),
@@ -89,11 +90,10 @@ class Pipelined(NamedTuple):
 PIPELINED: tuple[Pipelined, ...] = (
     Pipelined("mma", "mma", same=True),
     Pipelined("cp", "mma"),
-    Pipelined("cp", "cp"),
+    Pipelined("cp", "cp", needs="A9"),
     Pipelined("shift", "mma"),
     Pipelined("shift", "cp"),
     Pipelined("mma", "shift"),
     Pipelined("mma", "cp", needs="A9"),
     Pipelined("mma", "mma", needs="A14"),
 )
-"""Two copies of one thread run in the order of their issue, as all of one pipe do."""

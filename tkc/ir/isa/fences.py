@@ -11,7 +11,8 @@ from tkc.ir.isa.memory import Scope, Space
 
 
 class ProxyFence(NamedTuple):
-    """One form of fence.proxy.async. `word`: what `stage.proxy_fence` calls it; `covers`: spaces whose accesses it joins;
+    """One form of fence.proxy.async. `word`: what `stage.proxy_fence` calls it; `covers`: spaces whose accesses it
+    joins;
     `ptx`: the first version that has it; `sass`: its instructions; `cost`: of a warp, where one barrier of the CTA's
     memory is 1 (an estimate: one that reaches the GPU waits for the L2)."""
 

@@ -107,8 +107,8 @@ class Close(NamedTuple):
 
 
 class Meet(NamedTuple):
-    """Threads meet here: the lanes of a `warp`, all of the `role`, of the `cluster`, those of a `named` barrier; or the `grid` waits for the grids
-    before it."""
+    """Threads meet here: the lanes of a `warp`, all of the `role`, of the `cluster`, those of a `named` barrier; or
+    the `grid` waits for the grids before it."""
 
     among: str
 
