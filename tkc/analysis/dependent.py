@@ -1,7 +1,7 @@
 """Whether a kernel that may start before the grid ahead of it has ended waits for it before it touches global memory.
 
-`griddepcontrol.wait` is for its thread; others know of it by a chain of releases and acquires, not through the bytes of a
-copy. `launch_dependents` orders nothing.
+`griddepcontrol.wait` is for its thread; others know of it by a chain of releases and acquires, not through the bytes
+of a copy. `launch_dependents` orders nothing.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def check_dependent(graph: Graph) -> Iterator[Finding]:
             yield finding_at(
                 "TK318",
                 node,
-                f"role {node.role.name} touches global memory in {node.event.name} without knowing that the grids ahead "
-                "have ended: `wait pdl` before it, in this role or in one that it then waits for",
+                f"role {node.role.name} touches global memory in {node.event.name} without knowing that the grids "
+                "ahead have ended: `wait pdl` before it, in this role or in one that it then waits for",
             )
 
 
