@@ -1,9 +1,8 @@
 """Broken kernels on a GPU: that what the emulator calls a race fails on the hardware too.
 
-`python3 tests/gpu/check_mutants.py FOLDER` where `make_mutants.py` has put its packages. Each runs in a
-process of its own, of which a kernel that hangs is stopped; the unbroken one must be right, and five of the others wrong
-at least once. Needs
-neither xdsl nor lark.
+`python3 tests/gpu/check_mutants.py FOLDER` where `make_mutants.py` has put its packages. Each runs in a process of
+its own, of which a kernel that hangs is stopped; the unbroken one must be right, and five of the others wrong at least
+once. Needs neither xdsl nor lark.
 """
 
 from __future__ import annotations
