@@ -83,6 +83,7 @@ def test_a_result_is_found_by_source_or_by_ir(home: Path, runs: list[str]) -> No
         {"params": {"BN": 32}},
         {"without": ("insert-fences",)},
         {"fences": "conservative"},
+        {"trap_hangs": 1.0},
     ],
 )
 def test_nothing_is_mistaken_for_something_else(

@@ -37,13 +37,15 @@ def compile(
     passes: str | None = None,
     dump: str | Path | None = None,
     search: Sequence[str | Path] = (),
+    trap_hangs: float | None = None,
 ) -> Kernel:
     """Compiles a tile program for `target` ("sm_90a", "sm_100a", …).
 
     `source` is a path, or the program's text as `str`. `params` override the kernel's compile-time values, `kernel`
     takes one of several, `passes` replaces the pipeline, `dump` is a folder for the IR after every pass. `fences` is
     one of `FENCES` and `model` one of `MODELS`; they steer `eliminate-fences` where the pipeline has it. Imports are
-    looked for beside the source, then in the folders `search`.
+    looked for beside the source, then in the folders `search`. With `trap_hangs`, a wait for an mbarrier that lasts so
+    many seconds prints which barrier, role, phase and thread it is of, and stops the kernel.
 
     Raises TkcError with every mistake found, and Bug where the compiler itself is at fault.
     """
@@ -53,7 +55,18 @@ def compile(
         (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
     )
     folders = tuple(map(str, search))
-    job = Job(text, file, target, kernel, dict(params or {}), fences, model, passes, search=folders)
+    job = Job(
+        text,
+        file,
+        target,
+        kernel,
+        dict(params or {}),
+        fences,
+        model,
+        passes,
+        search=folders,
+        trap_hangs=trap_hangs,
+    )
     observers: list[Observer] = []
     if dump is not None:
         from tkc.dump import Dump

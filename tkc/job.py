@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 DEFAULT_TARGET = "sm_100a"
 FENCES = ("minimal", "conservative", "as-written")
 MODELS = ("practice", "strict")
+MOST_SECONDS = 3600
+"""The longest that `trap_hangs` lets a wait last."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Job:
     """Folders in which imports are looked for, after the file's own."""
     without: tuple[str, ...] = ()
     """Passes that are left out."""
+    trap_hangs: float | None = None
+    """Seconds after which a wait for an mbarrier says so and traps; None: it waits for ever."""
 
     def __post_init__(self) -> None:
         from tkc.ir.isa.targets import TARGETS
@@ -43,6 +47,11 @@ class Job:
             raise no_such("TK120", "choice of fences", self.fences, FENCES)
         if self.model not in MODELS:
             raise no_such("TK120", "memory model", self.model, MODELS)
+        if self.trap_hangs is not None and not 0 <= self.trap_hangs <= MOST_SECONDS:
+            raise TkcError.at(
+                "TK120",
+                f"waits that give up after {self.trap_hangs:g} s; expected 0 to {MOST_SECONDS} s",
+            )
 
     @property
     def pipeline(self) -> str:
@@ -51,7 +60,8 @@ class Job:
             return self.passes
         from tkc.passes import pipeline
 
-        return pipeline(self.target, self.fences, self.model)
+        limit = None if self.trap_hangs is None else round(self.trap_hangs * 1e9)
+        return pipeline(self.target, self.fences, self.model, limit)
 
 
 class Step(NamedTuple):

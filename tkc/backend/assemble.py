@@ -27,6 +27,7 @@ from tkc.cache import get as cache_get
 from tkc.cache import key as cache_key
 from tkc.cache import put as cache_put
 from tkc.diagnostics import TkcError
+from tkc.ir.isa.system import called
 
 TIMEOUT_SECONDS = 600
 
@@ -76,10 +77,12 @@ def assemble(
     """The cubin of a PTX text for `target` ("sm_90a").
 
     Every warning, every notice with a code ("C7510") and every spill is an error unless `allow` has its name; spills
-    are called "spills", warnings without a code "warning". Raises TkcError: TK210 (refused; one for each error, at the
+    are called "spills", warnings without a code "warning". What calls of the system's functions cost is allowed, as a
+    kernel has them for debugging only. Raises TkcError: TK210 (refused; one for each error, at the
     `.tk` line), TK211 (notices), TK214 (spills), TK212 (no assembler).
     """
     refusals: list[TkcError] = []
+    allow = {*allow, *(notice for function in called(ptx) for notice in function.notices)}
     for tool in _tools():
         run = _run(tool, ptx, target, lineinfo)
         report = ptxas_log.read(run.log)

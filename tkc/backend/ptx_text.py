@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, ModuleOp, Unknow
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug
+from tkc.ir.isa.system import VPRINTF
 from tkc.ir.isa.targets import Version
 from tkc.ir.locations import places
 from tkc.ir.ptx.control import (
@@ -32,6 +33,7 @@ from tkc.ir.ptx.kernel import (
     SharedBaseOp,
     SpecialOp,
 )
+from tkc.ir.ptx.printing import PrintOp
 from tkc.ir.ptx.registers import PREFIXES, WIDTHS, type_of
 from tkc.ir.ptx.values import ImmOp, JoinOp, SliceOp, UndefOp, is_constant
 from tkc.ir.target import target_of
@@ -63,11 +65,12 @@ def print_ptx(module: ModuleOp) -> str:
         shared += "$"
 
     files: dict[str, int] = {}
+    formats: dict[str, str] = {}
     version = target.ptx
     texts: list[str] = []
     uses_shared = False
     for kernel in kernels:
-        printer = _KernelPrinter(kernel, shared, files)
+        printer = _KernelPrinter(kernel, shared, files, formats)
         texts.append(printer.text())
         version = max(version, printer.version)
         uses_shared = uses_shared or printer.uses_shared or kernel.shared_bytes is not None
@@ -79,6 +82,13 @@ def print_ptx(module: ModuleOp) -> str:
     ]
     if uses_shared:
         head.append(f".extern .shared .align 1024 .b8 {shared}[];")
+    if formats:
+        head.append(VPRINTF.declaration)
+    for format, name in formats.items():
+        bytes = [*format.encode(), 0]
+        head.append(
+            f".global .align 1 .b8 {name}[{len(bytes)}] = {{{', '.join(map(str, bytes))}}};"
+        )
     return "\n".join([*head, *texts]) + "\n"
 
 
@@ -89,10 +99,13 @@ def _quoted(text: str) -> str:
 class _KernelPrinter:
     """Prints one kernel; afterwards `version` is the lowest that its instructions need."""
 
-    def __init__(self, kernel: KernelOp, shared: str, files: dict[str, int]) -> None:
+    def __init__(
+        self, kernel: KernelOp, shared: str, files: dict[str, int], formats: dict[str, str]
+    ) -> None:
         self.kernel = kernel
         self.shared = shared
         self.files = files
+        self.formats = formats
         self.version: Version = (1, 0)
         self.uses_shared = False
         self.kinds = kernel.param_kinds()
@@ -233,6 +246,8 @@ class _KernelPrinter:
                 self._declare(op.results)
                 width = type_of(op.result).kind[1:]
                 self._plain(op, f"mov.u{width} {self._name(op.result)}, {op.register.data}")
+            case PrintOp():
+                self._print(op)
             case JoinOp():
                 self._declare(op.results)
                 type = type_of(op.result)
@@ -243,6 +258,36 @@ class _KernelPrinter:
                 self._plain(op, *moves)
             case _:
                 raise self._bug(op, "is no operation of a PTX kernel")
+
+    def _print(self, op: PrintOp) -> None:
+        """A call of `vprintf` in a scope of its own, which declares what the call needs."""
+        format = self.formats.setdefault(op.format.data, f"$format{len(self.formats)}")
+        stores: list[str] = []
+        at = 0
+        for argument in op.arguments:
+            width = WIDTHS[type_of(argument).kind]
+            at = -(-at // (width // 8)) * (width // 8)
+            stores.append(f"st.local.b{width} [$arguments+{at}], {self._name(argument)}")
+            at += width // 8
+        (result,), (first, second) = VPRINTF.results, VPRINTF.params
+        lines = [
+            f".local .align 8 .b8 $arguments[{max(at, 8)}]",
+            ".reg .b64 %address",
+            f".param {first} $format",
+            f".param {second} $list",
+            f".param {result} $printed",
+            *stores,
+            f"mov.b64 %address, {format}",
+            "cvta.global.u64 %address, %address",
+            f"st.param{first} [$format], %address",
+            "mov.b64 %address, $arguments",
+            "cvta.local.u64 %address, %address",
+            f"st.param{second} [$list], %address",
+            f"call ($printed), {VPRINTF.name}, ($format, $list)",
+        ]
+        if op.location is not self.location:
+            self._locate(op.location)
+        self.lines += ["    {", *(f"    {line};" for line in lines), "    }"]
 
     def _kind(self, op: Operation, param: str) -> str:
         if param not in self.kinds:

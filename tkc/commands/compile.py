@@ -119,6 +119,7 @@ def _print_pipeline(options: dict[str, Any]) -> None:
         model=options["model"],
         passes=options["passes"],
         without=options["without"],
+        trap_hangs=options["trap_hangs"],
     )
     click.echo(pipeline_text(passes_of(job)))
 

@@ -15,9 +15,9 @@ class _Commands(click.Group):
     """Knows its commands from the table; the list of commands loads none of them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from tkc.commands.report import with_remark_values
+        from tkc.commands.report import with_values
 
-        return super().parse_args(ctx, with_remark_values(args))
+        return super().parse_args(ctx, with_values(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -33,7 +33,7 @@ _INT64 = range(-(2**63), 2**63)
 DEFAULT_RTOL = 3e-3
 
 
-def once(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
     """The value of an option that may be given once, declared with `multiple=True`."""
     if len(values) > 1:
         raise click.UsageError(
@@ -200,6 +200,14 @@ _OPTIONS = (
         help=f"Which fences to keep: those that are needed, all, or those and the program's own [{FENCES[0]}]",
     ),
     click.option(
+        "--trap-hangs",
+        multiple=True,
+        callback=once,
+        type=float,
+        metavar="SECONDS",
+        help="Let a wait for an mbarrier that lasts so long [10; --trap-hangs=SECONDS] say what for, and stop.",
+    ),
+    click.option(
         "--dump",
         multiple=True,
         callback=once,
@@ -279,6 +287,7 @@ def session(
     without: tuple[str, ...],
     no_cache: bool,
     fences: str | None,
+    trap_hangs: float | None,
     reporter: Reporter,
     model: str = MODELS[0],
 ) -> Session:
@@ -300,6 +309,7 @@ def session(
         verify_each=verify_each,
         search=search,
         without=without,
+        trap_hangs=trap_hangs,
     )
     if no_cache:
         cache.switch_off()

@@ -142,6 +142,8 @@ def look_at_results(
 def say(emulation: Emulation, outcome: Outcome, stats: bool, reporter: Reporter) -> None:
     """Prints findings, statistics and comparisons, and ends the command with its exit code."""
     shown = reporter.promote(outcome.diagnostics)
+    if reporter.format == "text":
+        click.echo(outcome.report.printed, nl=False)
     if reporter.format == "json":
         document = {
             "schema": "tkc-diagnostics/1",
@@ -172,6 +174,7 @@ def _facts(emulation: Emulation, outcome: Outcome) -> dict[str, Any]:
         "ended": report.ended,
         "steps": report.steps,
         "stats": report.stats,
+        "printed": report.printed,
         "warps": [row.to_json() for row in outcome.rows],
         "compared": outcome.compared,
         "trace": outcome.trace,

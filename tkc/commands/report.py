@@ -25,10 +25,15 @@ _SARIF_LEVEL = {
 ALL = "all"
 
 
-def with_remark_values(words: Sequence[str]) -> list[str]:
-    """The words of a command line with `--remarks` alone as `--remarks=all`: its value may be left out."""
+VALUES_LEFT_OUT = {"--remarks": ALL, "--trap-hangs": "10"}
+"""What an option alone means, whose value may be left out."""
+
+
+def with_values(words: Sequence[str]) -> list[str]:
+    """The words of a command line with `--remarks` alone as `--remarks=all`, and so on: the values may be left out."""
     end = words.index("--") if "--" in words else len(words)
-    return [f"{w}={ALL}" if w == "--remarks" and i < end else w for i, w in enumerate(words)]
+    values = VALUES_LEFT_OUT
+    return [f"{w}={values[w]}" if w in values and i < end else w for i, w in enumerate(words)]
 
 
 def remark_codes(words: Sequence[str]) -> frozenset[str]:

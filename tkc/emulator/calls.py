@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tkc.emulator import printing
 from tkc.emulator.instruction import Builder, Call, Instruction, Semantic
 from tkc.emulator.lanes import U32, U64
 from tkc.emulator.report import Stop
 from tkc.emulator.syntax import Name, Variable
+from tkc.ir.isa.system import VPRINTF
 
 
 def _assertion(i: Instruction) -> Semantic:
@@ -20,8 +22,7 @@ def _assertion(i: Instruction) -> Semantic:
 _SYSTEM = {
     "__assertfail": _assertion,
     "__assert_fail": _assertion,
-    # What a kernel prints is dropped; the number of arguments that it returns is never looked at.
-    "vprintf": lambda i: lambda w: None,
+    VPRINTF.name: printing.vprintf,
 }
 """By name; a module declares those that it calls without a body."""
 

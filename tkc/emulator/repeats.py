@@ -60,6 +60,8 @@ def _merge(first: Report, second: Report) -> Report:
         mine += [f for f in getattr(second, name) if _key(f) not in known]
     first.hang = first.hang or second.hang
     first.steps += second.steps
+    if second.printed != first.printed:
+        first.printed += second.printed
     first.ended = first.ended and second.ended
     return first
 

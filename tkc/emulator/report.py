@@ -49,6 +49,8 @@ class Report:
     hang: Finding | None = None
     steps: int = 0
     stats: dict[str, int] = field(default_factory=dict)
+    printed: str = ""
+    """What the kernel has printed, thread by thread."""
     ended: bool = False
     """Whether every CTA ran to its end; else a finding stopped the launch, and its outputs are not whole."""
 
@@ -68,6 +70,7 @@ class Report:
             "diagnostics": [f.diagnostic().to_json() for f in self.findings],
             "steps": self.steps,
             "stats": dict(self.stats),
+            "printed": self.printed,
         }
 
     def count(self, name: str, by: int = 1) -> None:

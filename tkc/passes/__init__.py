@@ -58,17 +58,29 @@ OPTIONAL = tuple(name for name in _ORDER if name not in REQUIRED)
 """Passes that `--no-PASS` leaves out."""
 
 
-ELIMINATE = "eliminate-fences"
+ELIMINATE, LOWER = "eliminate-fences", "lower-stage-to-ptx"
 
 
-def pipeline(target: str, fences: str = "minimal", model: str = "practice") -> str:
+def pipeline(
+    target: str,
+    fences: str = "minimal",
+    model: str = "practice",
+    trap_hangs: int | None = None,
+) -> str:
     """The whole way from the tile level to named PTX, in xDSL's pipeline syntax.
 
-    `fences`: `conservative` leaves all fences in place, `as-written` a program's own; `model`: what proofs may rest on.
+    `fences`: `conservative` leaves all fences in place, `as-written` a program's own; `model`: what proofs may rest on;
+    `trap_hangs`: after how many ns waits for mbarriers give up.
     """
     options = [o for o in (f"fences={fences}", f"model={model}") if o not in _USUAL]
     eliminate = ELIMINATE + (f"{{{' '.join(options)}}}" if options else "")
-    order = [eliminate if p == ELIMINATE else p for p in _ORDER if p != ELIMINATE or fences != "conservative"]
+    order = [
+        eliminate if p == ELIMINATE else p
+        for p in _ORDER
+        if p != ELIMINATE or fences != "conservative"
+    ]
+    if trap_hangs is not None:
+        order = [f"{LOWER}{{trap-hangs={trap_hangs}}}" if p == LOWER else p for p in order]
     return ",".join((f"set-target{{arch={target}}}", *order))
 
 

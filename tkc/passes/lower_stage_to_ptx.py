@@ -57,11 +57,13 @@ class LowerStageToPtxPass(ModulePass):
     """`lower-stage-to-ptx`."""
 
     name = "lower-stage-to-ptx"
+    trap_hangs: int | None = None
+    """After how many ns a wait for an mbarrier says so and traps."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op)
         for source in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            lowered = lower(source, target)
+            lowered = lower(source, target, self.trap_hangs)
             op.body.block.insert_op_before(lowered, source)
             source.detach()
             source.erase()
@@ -91,7 +93,7 @@ def _number(attribute: IntegerAttr | None) -> int:
     return attribute.value.data if attribute is not None else 0
 
 
-def lower(source: s.KernelOp, target: Target) -> KernelOp:
+def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> KernelOp:
     """One kernel: prologue, roles by warp number, and the tail that all warps reach (R8)."""
     threads = _number(source.threads)
     shared, columns = _number(source.shared_bytes), _number(source.tensor_columns)
@@ -102,7 +104,7 @@ def lower(source: s.KernelOp, target: Target) -> KernelOp:
         shared_bytes=shared,
         location=source.location,
     )
-    k = Kernel(source, target, emit)
+    k = Kernel(source, target, emit, trap_hangs=trap_hangs)
     roles: list[s.RoleOp] = []
     k.thread = emit.special("%tid.x")
     k.lane = emit.special("%laneid")

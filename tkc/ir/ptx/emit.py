@@ -352,6 +352,15 @@ class Emit:
         op = construct(SpecialOp, (), (type,), {"register": string(register)}, self.location)
         return self.insert(op).results[0]
 
+    def print(self, format: str, *arguments: SSAValue) -> None:
+        """Prints arguments in a format of C; f32 is widened to f64, as C does."""
+        from tkc.ir.ptx.printing import PrintOp  # few kernels print
+
+        widened = [
+            self("cvt", ".f64", ".f32", a) if type_of(a).kind == "f32" else a for a in arguments
+        ]
+        self.insert(construct(PrintOp, widened, (), {"format": string(format)}, self.location))
+
     # Control
 
     def insert(self, op: Any) -> Any:

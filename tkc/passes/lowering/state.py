@@ -72,6 +72,8 @@ class Kernel:
     maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
+    trap_hangs: int | None = None
+    """After how many ns a wait gives up, says so and traps; None: never."""
     told: set[str] = field(default_factory=set)
     """Remarks that have been made."""
     role: s.RoleOp | None = None

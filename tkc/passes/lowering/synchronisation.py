@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.ir import SSAValue
 
 from tkc.ir.isa.targets import Feature
+from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
+from tkc.ir.ptx.printing import escaped
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import By, To
 from tkc.passes.lowering.state import Kernel, lowers
@@ -28,10 +31,54 @@ def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
     parity = k.register(op.parity)
     sem = "acquire" if op.sem is None else op.sem.data
     scope = "cta" if op.scope is None else op.scope.data
-    k.emit.repeat(
-        lambda: k.emit(
+
+    def attempt() -> SSAValue:
+        return k.emit(
             "mbarrier.try_wait.parity", f".{sem}", f".{scope}", ".shared::cta", place, parity
         )
+
+    if k.trap_hangs is None:
+        k.emit.repeat(attempt)
+    else:
+        _wait_for(k, op, attempt, k.trap_hangs, parity)
+
+
+def _wait_for(
+    k: Kernel, op: s.MbarrierWaitOp, attempt: Callable[[], SSAValue], limit: int, parity: SSAValue
+) -> None:
+    """A wait that says what it waits for, and traps, when it has lasted `limit` ns."""
+    began = k.emit.special("%globaltimer")
+
+    def give_up() -> None:
+        _say_hang(k, op, parity)
+        k.emit("trap")
+
+    def test() -> None:
+        waited = k.emit("sub", ".u64", k.emit.special("%globaltimer"), began)
+        k.emit.if_(k.emit("setp", ".ge", ".u64", waited, k.emit.imm(limit, "b64")), give_up)
+
+    def turn() -> SSAValue:
+        passed = attempt()
+        k.emit.if_(passed, test, negated=True)
+        return passed
+
+    k.emit.repeat(turn)
+
+
+def _say_hang(k: Kernel, op: s.MbarrierWaitOp, parity: SSAValue) -> None:
+    """Prints the place, the barrier and its slot, who waits, and for which phase."""
+    barriers, place = k.declared[op.barriers], location_of(op)
+    assert isinstance(barriers, s.BarriersOp)
+    where = f"{place}: " if place is not None else ""
+    name, role = barriers.sym_name.data, k.current_role().sym_name.data
+    cta = [k.emit.special(f"%ctaid.{axis}") for axis in "xyz"]
+    k.emit.print(
+        f"{escaped(where)}hang: role {role} still waits for barrier {name}[%d], phase of parity %d, "
+        "in CTA (%d, %d, %d), thread %d\n",
+        k.register(op.slot),
+        parity,
+        *cta,
+        k.thread,
     )
 
 
