@@ -42,7 +42,7 @@ def test_TGT_1_fences_of_tensor_memory_are_refused_on_sm_90a() -> None:
         ),
     )
     with pytest.raises(tkc.TkcError) as caught:
-        tkc.compile(text, target="sm_90a")
+        tkc.compile(text, target="sm_90a", fences="conservative")
     said = str(caught.value)
     assert "needs tcgen05 and tensor memory; sm_90a has none [TK202]" in said
     assert "fix: --target sm_100f, sm_100a, sm_103f, sm_103a" in said

@@ -1,4 +1,4 @@
-"""Copies of bytes in a row, the copy engine's sums, least and greatest values, prefetches, and the order of grids, run."""
+"""Copies of bytes in a row, the copy engine's sums and extremes, prefetches, and the order of grids, run."""
 
 from __future__ import annotations
 

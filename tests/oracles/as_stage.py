@@ -383,7 +383,9 @@ class _Said:
     def any_accumulator(self) -> SSAValue:
         name = next((b.name for b in self.program.buffers.values() if b.home == "tensor"), None)
         if name is None:
-            raise NotInStage("products without an accumulator")
+            kind = BufferType.of("f32", (ROWS, ROWS), 1, Home.REGISTER)
+            made = self.value(s.BufferOp, (), kind, sym_name=StringAttr("products"))
+            return self.accumulator((made, self.emit.const(0)))
         return self.accumulator((self.values[name], self.emit.const(0)))
 
     def product(

@@ -42,7 +42,7 @@ def trips(program: Program, brief: bool = False) -> list[dict[str, int]]:
     if symbols == ["K", "T"]:
         inner = (0, most, most + 1) if brief else range(most + 2)
         return [{"T": t, "K": k} for t in ((most + 2,) if brief else (1, most + 2)) for k in inner]
-    counts = (0, 1, 2 * most + 2) if brief else (*range(most + 2), 2 * most + 2)
+    counts = (0, 1, most + 1, 2 * most + 2) if brief else (*range(most + 2), 2 * most + 2)
     return [{symbol: n} for symbol in symbols for n in counts] or [{}]
 
 

@@ -51,8 +51,8 @@ class Row:
     findings: dict[str, frozenset[tuple[str, str]]]
 
 
-def programs() -> Iterator[Row]:
-    text = (HERE / "programs.txt").read_text(encoding="utf-8")
+def programs(file: str = "programs.txt") -> Iterator[Row]:
+    text = (HERE / file).read_text(encoding="utf-8")
     for block in text.split("\n== ")[1:]:
         name, *lines = block.splitlines()
         trips: list[dict[str, int]] = [{}]

@@ -110,6 +110,13 @@ def verdicts() -> Iterator[tuple[str, str, bool, bool]]:
             yield name, profile, not wrong[profile], not found
 
 
+@pytest.mark.parametrize("row", list(tables.programs("differences.txt")), ids=lambda row: row.name)
+def test_agrees_where_it_once_did_not(row: tables.Row) -> None:
+    target = "sm_90a" if "wgmma" in str(row.program) else "sm_100a"
+    for profile in ("strict", "practice"):
+        assert compare(row.program, target, profile) is None
+
+
 def test_agrees_with_the_tables() -> None:
     asked = list(verdicts())
     assert len(asked) > 180

@@ -6,7 +6,7 @@ knows the analysis of happens-before: its certificates are checked on these runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from tkc.ir.isa.memory import Await, Effect, Signal
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import IdentityOp
 from tkc.ir.stage.ops import By
-from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType
 
 OTHERS = 31
@@ -93,39 +93,15 @@ class Event:
         return effects_of(self.op) or ()
 
 
-ARITHMETIC: Mapping[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b,
-    "cdiv": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-    "select": lambda p, a, b: a if p else b,
-}
-
-
 def calculate(kind: str, inputs: list[Any]) -> Any:
     """A row of the arithmetic table; of every thread where an input is."""
     if any(v is None or isinstance(v, Opened) for v in inputs):
         return None
     many = next((v for v in inputs if isinstance(v, Each)), None)
     if many is None:
-        return ARITHMETIC[kind](*inputs)
+        return SCALARS[kind].of(*inputs)
     rows = [v if isinstance(v, Each) else (v,) * len(many) for v in inputs]
-    found = Each(ARITHMETIC[kind](*r) for r in zip(*rows, strict=True))
+    found = Each(SCALARS[kind].of(*r) for r in zip(*rows, strict=True))
     return found[0] if all(v == found[0] for v in found) else found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.emulator.agents import COMPLETED, OWN, SCOPES, BarrierClock, Op
-from tkc.emulator.clocks import HALF, LATER, ORDER, RUN, Clock
+from tkc.emulator.clocks import HALF, LATER, ORDER, RUN, TENSOR, Clock
 from tkc.emulator.events import BRIDGED, GENERIC, RAW
 from tkc.emulator.fences import Fences
 from tkc.emulator.lanes import LANES, SELECT, Vec
@@ -77,6 +77,7 @@ class Completions(Fences):
             return
         if "A2" in self.grants:
             bar.current.join_completions(told, COMPLETED, ORDER)
+            bar.current.join_row(TENSOR, told.times[TENSOR])  # tensor memory is no data of the generic proxy
         if SCOPES.get(ins.mod("scope", "cta"), 1) > 1:
             if bar.wide is None:
                 bar.wide = Clock(self.of(w).components)

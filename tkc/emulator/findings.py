@@ -35,8 +35,6 @@ class Findings(Words):
         self.pairs: set[tuple[Any, ...]] = set()
         self.reported: dict[tuple[str, int], tuple[Who, Who]] = {}
         self._uses: Uses | None = None
-        self.writing: Any = None
-        """(region, offsets, size) of the write at hand."""
 
     def conflict(self, view: View, before: Kind, now: Kind, codes: Vec, last: Vec) -> None:
         """Accesses of `codes` do not come before that of the view: a finding for each pair of instructions.
@@ -91,6 +89,14 @@ class Findings(Words):
         if pair.lane == SEVERAL and old.agent is new.agent and pair.before is Kind.WRITE:
             # Each of the lanes has written the place itself.
             return not new.mask & ~old.mask
+        if (
+            (pair.before, pair.now) == (Kind.WRITE, Kind.WRITE)
+            and old.ins is new.ins
+            and "A16" in self.grants
+        ):
+            together = all(threads) or (not any(threads) and old.agent.warp is new.agent.warp)
+            if together and self._changes_nothing():
+                return True
         if not threads[0]:
             return False
         if new.ins.row.name == "tcgen05.alloc" and old.agent is new.agent:
@@ -101,8 +107,12 @@ class Findings(Words):
             writer = events.who[last >> LANE_BITS]
             word = writer is not None and writer.ins.row.name == "tcgen05.alloc"
             return word and "A19" in grants and self._ordered(pair)
-        if "A16" in grants and old.ins is new.ins and (pair.before, pair.now) == (Kind.WRITE,) * 2:
-            return self._changes_nothing()
+        if (
+            "A22" in grants
+            and old.agent is new.agent
+            and (old.ins.row.name, new.ins.row.name) == ("ldmatrix", "stmatrix")
+        ):
+            return True
         strong = (
             self.semantics(new.ins)[0] if pair.before is Kind.READ else events.strong[pair.number]
         )
@@ -139,14 +149,8 @@ class Findings(Words):
 
     def _changes_nothing(self) -> bool:
         """Whether the write at hand writes what is there already."""
-        values, (region, offsets, size) = self.machine.memory.values, self.writing
-        if values is None:
-            return False
-        width, count = 8 * values.dtype.itemsize, values.shape[1] if values.ndim > 1 else 1
-        if width // 8 * count != size:
-            return False
-        there = region.view(width, count)[offsets // np.array(size, offsets.dtype)]
-        return bool(np.array_equal(there, values.view(there.dtype)))
+        same = self.machine.memory.writing
+        return same is not None and same()
 
     def _unused(self, who: Who, lanes: int) -> bool:
         """Whether lanes that read use nothing of it."""

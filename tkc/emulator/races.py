@@ -247,6 +247,8 @@ def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
         found.append("A19")
     elif first.startswith("tcgen05") or then.startswith("tcgen05"):
         found.append("A20")
+    elif (first, then) == ("ldmatrix", "stmatrix"):
+        found.append("A22")
     elif old.ins is new.ins:
         found.append("A16")
     elif "atom" in first + then or "red" in first + then:

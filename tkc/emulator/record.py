@@ -162,8 +162,6 @@ class Record(Findings):
             home = region.owner.rank
             if home != w.cta.rank:
                 self.remote(region.owner, mine.base + int(SELECT[mask][0]), mine.time, ins, w)
-        if kind is Kind.WRITE:
-            self.writing = (region, offsets, size)
         parts = [p for p in mine.parts if p.mask & mask]
         need = min(strong, 3) if home is None or home != w.cta.rank else min(strong, 1)
         if lanes is None:

@@ -10,6 +10,7 @@ the reader asks `unwritten` and follows the value.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -156,8 +157,8 @@ class Memory:
         self.regions: list[Region] = []
         self._bases: list[int] = []
         self._next = GLOBAL_START
-        self.values: Vec | None = None
-        """What the write at hand is about to write, for the observer."""
+        self.writing: Callable[[], bool] | None = None
+        """Whether the write at hand leaves everything as it is: for the observer, who may ask before it happens."""
         self.writes = 0
         """Counts writes, so that the scheduler can tell whether anything has changed."""
 
@@ -224,7 +225,7 @@ class Memory:
         if unit > 1 and np.count_nonzero(offsets & low):
             raise misaligned(agent, origin, region, offsets, unit)
         if self.observer is not None:
-            self.values = values
+            self.writing = lambda: _writes_the_same(region, offsets, values, width, count)
             self.observer.access(agent, origin, Kind.WRITE, region, offsets, unit, where)
         self.writes += 1
         index = offsets >> shift
@@ -271,6 +272,10 @@ class Memory:
         values: Vec,
     ) -> None:
         """Writes a strided box of bytes."""
+        if self.observer is not None:
+            self.writing = lambda: bool(
+                np.array_equal(_strided(region.data, start, values.shape, strides), values)
+            )
         box = self._box(agent, origin, region, start, values.shape, strides, Kind.WRITE)
         self.writes += 1
         if not region.data.flags.writeable:
@@ -324,6 +329,13 @@ class Memory:
         if region.shadow is not None:
             shift, _ = _SHIFTS[offsets.dtype.char, unit]
             region.shadow_view(unit)[offsets >> shift] = 1
+
+
+def _writes_the_same(region: Region, offsets: Vec, values: Vec, width: int, count: int) -> bool:
+    there = region.view(width, count)[offsets // np.array(width // 8 * count, offsets.dtype)]
+    if values.dtype.itemsize != there.dtype.itemsize:
+        return False
+    return bool(np.array_equal(there, np.ascontiguousarray(values).view(there.dtype)))
 
 
 def _strided(data: Vec, start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Vec:

@@ -147,14 +147,15 @@ class Writes:
         except Failed:
             self.values.evaluate(s.source)
             raise
+        scales = isinstance(target, Place) and scaling.holds_scales(target.tile)
         if isinstance(target, Slice | Spot) or (
-            isinstance(target, Place) and not target.transposed
+            isinstance(target, Place) and not (target.transposed or scales)
         ):
             return target
         if isinstance(target, Tile) and (not target.accumulator or scaling.holds_scales(target)):
             return target
         text = self.scope.source.excerpt(s.target.span)
-        if isinstance(target, Place) and scaling.holds_scales(target.tile):
+        if scales:
             told = f"`{text}` holds block scales: `copy {text} <- a[slot].scales`, in an election, writes it"
             self.values.fail("TK106", told, s.span)
         if isinstance(target, Tile | Place):

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 import tkc
+from tkc.diagnostics import Severity
+from tkc.driver import run
 from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, TCGEN05_DESCRIPTOR
 from tkc.ir.isa.mma import decode_instruction
+from tkc.job import Job
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -137,3 +140,10 @@ def test_a_pair_takes_all_scales_of_b_and_half_of_those_of_a() -> None:
     assert {(d.m, d.n) for d in decoded} == {(256, 256)}
     assert len(re.findall(r"tcgen05\.cp\.cta_group::2\.32x128b\.warpx4", ptx)) == 4 + 8
     assert "cta_group::1" not in ptx
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("gemm_[mn]*fp*.tk")), ids=lambda p: p.stem)
+def test_nothing_is_warned_of(path: Path) -> None:
+    """Fences go, too: the certificates of their elimination hold with copies of scales among the accesses."""
+    compiled = run(Job(path.read_text(encoding="utf-8"), path.name, "sm_100a"))
+    assert [str(d) for d in compiled.diagnostics if d.severity is not Severity.REMARK] == []

@@ -19,7 +19,7 @@ _CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "
 
 def let_through(guard: Guard | None) -> Threads:
     """The threads of a role for which a condition on who one is holds; those of a later warp are not told apart."""
-    if guard is None or guard.warp not in (None, 0):
+    if guard is None or guard.never or guard.warp not in (None, 0):
         return Threads.SOME
     if not guard.lane:
         return Threads.WARP

@@ -10,33 +10,10 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.analysis.guards import guard_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.scalar import ArithOp, ConstOp
+from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
 FEW = 16
 """Turns of a constant loop that are looked at one by one where its counters go through several loops."""
-
-_KINDS = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b,
-    "cdiv": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "eq": lambda a, b: int(a == b),
-    "ne": lambda a, b: int(a != b),
-    "lt": lambda a, b: int(a < b),
-    "le": lambda a, b: int(a <= b),
-    "gt": lambda a, b: int(a > b),
-    "ge": lambda a, b: int(a >= b),
-    "select": lambda p, a, b: a if p else b,
-}
 
 
 class Unknown(Exception):
@@ -118,7 +95,7 @@ class Evaluator:
             numbers = [self.value(v, given) for v in op.inputs]
             if op.kind.data in ("div", "mod", "cdiv") and numbers[1] == 0:
                 raise Unknown
-            return _KINDS[op.kind.data](*numbers)
+            return int(SCALARS[op.kind.data].of(*numbers))
         if isinstance(op, s.GroupOp):
             return self.group
         if isinstance(op, s.UnitOp) and op.which.data == "rank":

@@ -61,6 +61,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "compilers that give the word's place to a tile"),
     Assumption("A20", "bar.sync orders awaited loads and stores of tensor memory without tcgen05.fence",
                "Triton's kernels; completions of tcgen05.mma still need the fence there"),
+    Assumption("A22", "ldmatrix and then stmatrix of one warp on the same rows keep their order",
+               "CUTLASS epilogues that put D over C in place"),
     Assumption("A21", "the assembler tracks the registers of tcgen05.ld: who reads them waits for them",
                "many kernels read them before tcgen05.wait::ld; a warning where none ever comes"),
 )  # fmt: skip

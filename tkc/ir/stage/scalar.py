@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr, f32, i1, i32, i64
 from xdsl.ir import Attribute, SSAValue
@@ -23,34 +24,38 @@ from tkc.ir.syntax import Operation
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A row of the arithmetic table. `predicate`: the result is `i1`; `contract`: the name in a launch contract."""
+    """A row of the arithmetic table.
+
+    `of` is what it gives on numbers; `predicate`: the result is `i1`; `contract`: the name in a launch contract.
+    """
 
     arity: int
+    of: Callable[..., Any]
     predicate: bool = False
     contract: str | None = None
 
 
 SCALARS: dict[str, Scalar] = {
-    "add": Scalar(2, contract="add"),
-    "sub": Scalar(2, contract="sub"),
-    "mul": Scalar(2, contract="mul"),
-    "div": Scalar(2, contract="floordiv"),
-    "cdiv": Scalar(2, contract="ceildiv"),
-    "mod": Scalar(2, contract="mod"),
-    "min": Scalar(2, contract="min"),
-    "max": Scalar(2, contract="max"),
-    "and": Scalar(2),
-    "or": Scalar(2),
-    "xor": Scalar(2),
-    "shl": Scalar(2),
-    "shr": Scalar(2),
-    "eq": Scalar(2, predicate=True, contract="eq"),
-    "ne": Scalar(2, predicate=True),
-    "lt": Scalar(2, predicate=True, contract="lt"),
-    "le": Scalar(2, predicate=True),
-    "gt": Scalar(2, predicate=True),
-    "ge": Scalar(2, predicate=True),
-    "select": Scalar(3, contract="select"),
+    "add": Scalar(2, lambda a, b: a + b, contract="add"),
+    "sub": Scalar(2, lambda a, b: a - b, contract="sub"),
+    "mul": Scalar(2, lambda a, b: a * b, contract="mul"),
+    "div": Scalar(2, lambda a, b: a // b, contract="floordiv"),
+    "cdiv": Scalar(2, lambda a, b: -(-a // b), contract="ceildiv"),
+    "mod": Scalar(2, lambda a, b: a % b, contract="mod"),
+    "min": Scalar(2, min, contract="min"),
+    "max": Scalar(2, max, contract="max"),
+    "and": Scalar(2, lambda a, b: a & b),
+    "or": Scalar(2, lambda a, b: a | b),
+    "xor": Scalar(2, lambda a, b: a ^ b),
+    "shl": Scalar(2, lambda a, b: a << b),
+    "shr": Scalar(2, lambda a, b: a >> b),
+    "eq": Scalar(2, lambda a, b: a == b, predicate=True, contract="eq"),
+    "ne": Scalar(2, lambda a, b: a != b, predicate=True),
+    "lt": Scalar(2, lambda a, b: a < b, predicate=True, contract="lt"),
+    "le": Scalar(2, lambda a, b: a <= b, predicate=True),
+    "gt": Scalar(2, lambda a, b: a > b, predicate=True),
+    "ge": Scalar(2, lambda a, b: a >= b, predicate=True),
+    "select": Scalar(3, lambda p, a, b: a if p else b, contract="select"),
 }
 """`div`, `cdiv` and `mod` are of non-negative integers (sizes and block numbers), so all roundings agree on them."""
 

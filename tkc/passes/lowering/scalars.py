@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 from tkc.diagnostics import Bug
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
+from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.passes.lowering.fragments import carried_form
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 
@@ -40,30 +39,6 @@ FLOATING = {
     "min": ("min", ".f32"),
     "max": ("max", ".f32"),
 }
-
-
-KNOWN: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a // b,
-    "cdiv": lambda a, b: -(-a // b),
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-"""What the table's arithmetic gives on two numbers known at compile time."""
 
 
 @lowers(ConstOp)
@@ -103,7 +78,7 @@ def compute(k: Kernel, kind: str, inputs: list[Any], type: Any) -> Any:
         return emit("selp", ".f32" if type == f32 else ".b32", a, b, p)
     a, b = inputs
     if type != f32 and not any(isinstance(v, SSAValue) for v in inputs):
-        return KNOWN[kind](a, b)
+        return SCALARS[kind].of(a, b)
     if type == i1:
         if kind not in ("and", "or", "xor"):
             raise Bug("lower-stage-to-ptx", f"{kind} of predicates")
