@@ -55,10 +55,19 @@ def test_what_is_as_careful_as_a_port_becomes_what_a_tile_program_is() -> None:
     assert fences(plain.ptx) == fences(tiles.ptx)
 
 
+EVERY = changed(
+    LEVEL2,
+    ("barrier drained * 2, count = 4", "barrier drained * 2, count = 128"),
+    ("            sync warp\n            arrive drained[i], each = warp\n", "            arrive drained[i], each = thread\n"),
+)
+"""Every reader arrives for itself, so that nothing rests on what bar.warp.sync does to tensor memory (A13)."""
+
+
+@pytest.mark.parametrize("text", [LEVEL2, EVERY], ids=["a warp at a time", "each reader"])
 @pytest.mark.parametrize("model", ["practice", "strict"])
-def test_both_fences_before_a_product_go(model: str) -> None:
+def test_both_fences_before_a_product_go(text: str, model: str) -> None:
     """In one CTA by documented rules: the wait acquires, so that tcgen05.mma needs neither of them."""
-    found = verdicts(LEVEL2, model=model)
+    found = verdicts(text, model=model)
     assert found["math.user.fence.2"] == "removed"  # tcgen05.fence::after_thread_sync
     assert found["math.user.fence.3"] == "removed"  # fence.proxy.async.shared::cta
     assert found["store.user.fence.2"] == "kept"

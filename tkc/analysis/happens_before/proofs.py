@@ -121,7 +121,7 @@ class Proofs:
         """
         if self.broken:
             return []
-        unproved = self.unproved
+        unproved = [*self.unproved, *(h for h in self.hazards if self._elsewhere(h))]
         gone = [f for f in candidates if not any(self.may_guard(f, h) for h in unproved)]
         back: list[Operation] = []
         while True:
@@ -136,6 +136,11 @@ class Proofs:
             if all(h.verdict is Verdict.ORDERED for h in self.without([*gone, fence])):
                 gone.append(fence)
         return [f for f in candidates if f in gone]
+
+    def _elsewhere(self, hazard: Hazard) -> bool:
+        """Whether tensor memory is in order by another model only, so that a fence may do what this one cannot follow."""
+        other = self.models[hazard.first, hazard.second] != self.profile
+        return other and hazard.first.access.space is Space.TENSOR
 
     def counterexample(self, fence: Operation, gone: Iterable[Operation] = ()) -> Hazard | None:
         """A hazard that is not in order without a fence, where those of `gone` are gone already."""
