@@ -150,7 +150,7 @@ def test_a_run_leaves_no_trace_in_the_next() -> None:
 @EACH_TARGET
 def test_it_assembles_without_a_notice_a_spill_or_a_serial_loop(name: str, target: str) -> None:
     if target not in ONLY.get(name, TARGETS):
-        with pytest.raises(tkc.TkcError, match="which needs tcgen05.mma on 8-bit integers"):
+        with pytest.raises(tkc.TkcError, match=r"which needs tcgen05\.mma on 8-bit integers"):
             tkc.compile(source(name), target=target)
         return
     kernel = tkc.compile(source(name), target=target)

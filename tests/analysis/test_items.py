@@ -86,7 +86,7 @@ builtin.module {{
     }}
   }}
 }}
-"""  # noqa: E501
+"""
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_random_epilogues(target: str, turn: int) -> None:
     try:
         kernel = tkc.compile(text, target=target)
     except tkc.TkcError as error:
-        assert error.diagnostics[0].code in ("TK203", "TK204", "TK206"), f"{error}\n{told}"
+        assert error.diagnostics[0].code in ("TK203", "TK204", "TK206"), f"{error}\n{told}"  # noqa: PT017
         return
     report = kernel.emulate(a, b, tile, across, down, out, rows, x, sm_count=2)
     assert not report.findings, f"{report.findings[0]}\n{told}"

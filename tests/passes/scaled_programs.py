@@ -55,7 +55,7 @@ builtin.module attributes {{tkc.target = "sm_100a"}} {{
 {below}    }}
 {after}  }}
 }}
-"""  # noqa: E501
+"""
 
 
 def program(

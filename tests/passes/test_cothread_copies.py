@@ -79,7 +79,7 @@ def test_columns_go_round_with_the_slots_that_they_are_copied_from(columns: int)
 
 def test_a_role_that_does_more_keeps_that() -> None:
     """It still reads the slot by itself, so that it stays an end of the pipe, and arrives for what is left."""
-    load = '%r = stage.load_shared %a, %s, %zero : (!stage.buffer<e2m1, [128, 64], 2, shared, "32B">, i32, i32) -> (!stage.fragment<e2m1, [128, 16], rows>)'  # noqa: E501
+    load = '%r = stage.load_shared %a, %s, %zero : (!stage.buffer<e2m1, [128, 64], 2, shared, "32B">, i32, i32) -> (!stage.fragment<e2m1, [128, 16], rows>)'
     release = RELEASE.replace('["tcgen05"]', '["tcgen05", "generic"]')
     module, told = moved(program(move=[WAIT, load, TAKE, COPY, GIVE, release]))
     assert names(module) == ["move", "math"]

@@ -58,7 +58,7 @@ tile.kernel {sym_name = "k", arg_names = ["A", "C", "s"], params = {}, launch = 
     }
   }
 }
-"""  # noqa: E501
+"""
 
 
 def context() -> Context:
