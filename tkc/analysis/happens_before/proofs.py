@@ -138,7 +138,8 @@ class Proofs:
         return [f for f in candidates if f in gone]
 
     def _elsewhere(self, hazard: Hazard) -> bool:
-        """Whether tensor memory is in order by another model only, so that a fence may do what this one cannot follow."""
+        """Whether tensor memory is in order by another model only, so that a fence may do what this one cannot
+        follow."""
         other = self.models[hazard.first, hazard.second] != self.profile
         return other and hazard.first.access.space is Space.TENSOR
 
