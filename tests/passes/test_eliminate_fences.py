@@ -58,7 +58,10 @@ def test_what_is_as_careful_as_a_port_becomes_what_a_tile_program_is() -> None:
 EVERY = changed(
     LEVEL2,
     ("barrier drained * 2, count = 4", "barrier drained * 2, count = 128"),
-    ("            sync warp\n            arrive drained[i], each = warp\n", "            arrive drained[i], each = thread\n"),
+    (
+        "            sync warp\n            arrive drained[i], each = warp\n",
+        "            arrive drained[i], each = thread\n",
+    ),
 )
 """Every reader arrives for itself, so that nothing rests on what bar.warp.sync does to tensor memory (A13)."""
 
