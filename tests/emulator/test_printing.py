@@ -7,8 +7,10 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from programs import changed
 
 import tkc
+import tkc.emulator
 from tkc.backend.assemble import find_ptxas
 from tkc.diagnostics import TkcError
 
@@ -122,3 +124,83 @@ def test_it_assembles(name: str, target: str) -> None:
 def test_a_time_that_makes_no_sense_is_refused(seconds: float) -> None:
     with pytest.raises(TkcError, match="TK120"):
         tkc.compile(HANG, trap_hangs=seconds)
+
+
+SAYS = """\
+kernel says(X: global[f32, N], Y: global[f32, N]):
+    launch persistent
+    role work, warps 4:
+        if unit == 0:
+            x = read(X[thread])
+            print("all", unit, N, 1.5)
+            if thread == 37:
+                print("mine", thread, lane)
+            if thread > 125:
+                print("last", thread)
+            if warp == 2:
+                print("warp", warp)
+            elect:
+                print("100%")
+            assert x < 10.0, "x is 100% small"
+            Y[thread] <- x
+"""
+
+
+def say(target: str, wrong: bool) -> tuple[tkc.emulator.Report, np.ndarray, np.ndarray]:
+    x, y = np.linspace(-9, 9, 128).astype(np.float32), np.zeros(128, np.float32)
+    if wrong:
+        x[70] = 10
+    return tkc.compile(SAYS, target=target).emulate(x, y), x, y
+
+
+@TARGETS
+def test_threads_print_one_by_one_where_they_come_so(target: str) -> None:
+    report, x, y = say(target, wrong=False)
+    assert not report.findings, report.findings
+    wanted = ["100%", "all 0 128 1.5", "last 126", "last 127", "mine 37 5", "warp 2"]
+    assert sorted(report.printed.splitlines()) == wanted
+    assert (x == y).all()
+
+
+@TARGETS
+def test_an_assertion_names_the_thread(target: str) -> None:
+    report, _, _ = say(target, wrong=True)
+    assert [f.code for f in report.findings] == ["TK410"]
+    assert report.printed.splitlines()[-1] == (
+        "<source>:15:13: assertion failed: x < 10.0: x is 100% small, in CTA (0, 0, 0), thread 70"
+    )
+
+
+TALKING = (
+    ("a <- A[m, k]", 'print("load", k.index)\n                    a <- A[m, k]'),
+    ("a <- A[m, k]", 'assert k.index < 3, "three"\n                    a <- A[m, k]'),
+    ("d += a @ b.T", 'print("multiply", k.index)\n                        d += a @ b.T'),
+    ("C[m, n] <-", 'print("store", m.index)\n                C[m, n] <-'),
+)
+
+
+@TARGETS
+def test_a_gemm_that_prints_gives_the_same_bits(target: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = (rng.uniform(-1, 1, (n, 136)).astype(ml_dtypes.bfloat16) for n in (136, 72))
+    plain = (EXAMPLES / "gemm_bf16.tk").read_text(encoding="utf-8")
+    results = []
+    for text in (plain, changed(plain, *TALKING)):
+        c = np.full((136, 72), np.nan, ml_dtypes.bfloat16)
+        kernel = tkc.compile(text, target=target, params={"BN": 128})
+        report = kernel.emulate(a, b, c, schedule="random", seed=seed)
+        assert not report.findings, report.findings
+        results.append(c.view(np.uint16))
+    assert (results[0] == results[1]).all()
+    lines = report.printed.splitlines()
+    assert {f"{what} {k}" for what in ("load", "multiply") for k in range(3)} < set(lines)
+    assert lines.count("load 2") == 2, "one thread of each of two CTAs"
+    assert {"store 0", "store 1"} < set(lines)
+
+
+@needs_ptxas
+@TARGETS
+def test_what_prints_assembles(target: str) -> None:
+    plain = (EXAMPLES / "gemm_bf16.tk").read_text(encoding="utf-8")
+    for text in (SAYS, changed(plain, *TALKING)):
+        assert tkc.compile(text, target=target, params={}).cubin()

@@ -20,6 +20,7 @@ WORDS = {
     *commands.MEETINGS, *commands.SYNCS, *commands.HINTS, *(set(commands.COMBINED) - {"add"}), *commands.EACH,
     *elements.LOADS, *elements.STORES, *elements.UPDATES, *elements.SCOPES, *elements.ATOMICS,
     "bulk", "pair", "multicast", "at", "each", "bytes", "barrier", "count", "elect", "while", "range", "unroll", "part",
+    "print", "assert",
 }  # fmt: skip
 
 

@@ -208,7 +208,7 @@ CHARACTERS = [
     ("128", "128x", "128x", "`128x` is not a number"),
     ("128", "1.2.3", "1.2.3", "is not a number"),
     ("128", "0x", "0x", "is not a number"),
-    ("128", '"128"', '"128"', "no strings"),
+    ("launch persistent", 'launch "persistent', '"persistent', "a text stands between two quotes"),
     ("b.T", "b'", "'", "a transpose is written `.T`"),
     ("role math:", "role math {", "{", "by indentation, not by braces"),
     ("launch persistent", "launch \\", "\\", "inside brackets, not after a backslash"),

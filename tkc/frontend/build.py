@@ -49,7 +49,10 @@ class Builder:
         return S.Return(c[1], _from(c[0], c[1].span))
 
     def assertion(self, c: list[Any]) -> S.Assertion:
-        return S.Assertion(c[1], _from(c[0], c[1].span))
+        condition, told = c[1:]
+        text = "" if told is None else str(told)[1:-1]
+        last = condition.span if told is None else span_of(told)
+        return S.Assertion(condition, text, _from(c[0], last))
 
     def kernel(self, c: list[Any]) -> S.Kernel:
         return S.Kernel(word(c[1]), c[2] or (), c[3], _from(c[0], span_of(c[1])))
@@ -200,6 +203,9 @@ class Builder:
 
     def real(self, c: list[Any]) -> S.Real:
         return S.Real(float(c[0].replace("_", "")), span_of(c[0]))
+
+    def text(self, c: list[Any]) -> S.Text:
+        return S.Text(str(c[0])[1:-1], span_of(c[0]))
 
     def group(self, c: list[Any]) -> Any:
         return c[1]._replace(span=over(span_of(c[0]), span_of(c[2])))

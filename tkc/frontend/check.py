@@ -186,6 +186,7 @@ class _Role:
             S.Evaluate: self._evaluate,
             S.Branch: self._branch,
             S.Words: self._words,
+            S.Assertion: lambda s: self.explicit.assertion(s),
             E.Command: lambda s: self.explicit.command(s),
             E.Elect: lambda s: self.explicit.elect(s),
             E.While: lambda s: self.explicit.repeat(s),
@@ -541,7 +542,7 @@ class _Role:
 
     # the rest
 
-    def _evaluate(self, s: S.Evaluate) -> X.Do:
+    def _evaluate(self, s: S.Evaluate) -> X.Do | X.Print:
         e = s.value
         if (
             isinstance(e, S.Name)
@@ -552,15 +553,13 @@ class _Role:
         if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
             meant = "=" if e.operator == "==" else "<-"
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
+        if E.is_print(e) and "print" not in {*self.scope.names, *self.scope.functions}:
+            return self.explicit.say(e)
         found = self.values.evaluate(e)
         if isinstance(found, X.Atomic):
             return X.Do(found, s.span)
-        value = describe(found)
-        self._fail(
-            "TK106",
-            f"{value} is used for nothing: expected a copy `<-` or an assignment `=`",
-            s.span,
-        )
+        told = f"{describe(found)} is used for nothing: expected a copy `<-` or an assignment `=`"
+        self._fail("TK106", told, s.span)
 
     def _branch(self, s: S.Branch) -> Any:
         """The statements of the arm that is taken where that is known at compile time: others are not looked at."""

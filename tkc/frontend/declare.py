@@ -282,13 +282,14 @@ class Declarations:
         """False at compile time is an error here; what only the launch knows is checked there."""
         test = self.values.test(s.condition)
         text = self.scope.source.excerpt(s.condition.span)
+        said = f": {s.text}" if s.text else ""
         if test is False:
             known = ", ".join(f"{n} = {v}" for n, v in self.params.items() if n in text)
             self._fail(
-                "TK117", f"`{text}` does not hold{f' with {known}' if known else ''}", s.span
+                "TK117", f"`{text}` does not hold{f' with {known}' if known else ''}{said}", s.span
             )
         if test is not True:
-            self.requires.append(Require(contract(test), f"the program asserts `{text}`"))
+            self.requires.append(Require(contract(test), f"the program asserts `{text}`{said}"))
 
     def _maps(self, s: S.Maps) -> None:
         self.scope.later("`maps`", s.span)

@@ -12,12 +12,18 @@ import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend.carry import leave, settle
 from tkc.frontend.commands import Commands
+from tkc.frontend.conditions import Condition
+from tkc.frontend.describe import describe
 from tkc.frontend.scope import REGISTER, Failed, Int, Scope
 from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Values
+from tkc.ir.stage.debugging import MOST_ARGUMENTS, escaped
 
 MAX_UNROLLED = 64
 """Copies of a body that a loop over listed values may make."""
+
+PRINTED = {X.I32: "%d", N.F32: "%g"}
+"""How numbers are printed, by type."""
 
 SCOPES = {"": "one", "warp": "lane"}
 
@@ -150,6 +156,43 @@ class Explicit:
             made += self.body(s.body)
             del self.scope.names[variable.text]
         return made
+
+    # what helps to find a mistake
+
+    def assertion(self, s: S.Assertion) -> X.Assert | None:
+        """A condition that each thread tests; false at compile time is an error, and true is nothing."""
+        x = self.values.evaluate(s.condition)
+        text = self.scope.source.excerpt(s.condition.span)
+        told = f"{text}: {s.text}" if s.text else text
+        if isinstance(x, Condition) and isinstance(x.test, bool):
+            if not x.test:
+                self._fail("TK117", f"`{text}` does not hold{s.text and ': '}{s.text}", s.span)
+            return None
+        condition = N.as_condition(self.values, x, s.condition.span)
+        return X.Assert(condition, told, "one" if self.scope.alone else "all", s.span)
+
+    def say(self, e: S.Call) -> X.Print:
+        """`print("text", x)`: texts, integers and f32 numbers, with blanks between them."""
+        words: list[str] = []
+        values: list[P.Value] = []
+        for argument in e.arguments:
+            if argument.name is not None:
+                self._fail("TK116", "`print` has no options", argument.name.span)
+            if isinstance(argument.value, S.Text):
+                words.append(escaped(argument.value.text))
+                continue
+            x = self.values.evaluate(argument.value)
+            value = N.as_integer(self.values, x, argument.value.span) if N.is_integer(x) else x
+            conversion = PRINTED.get(getattr(value, "type", None))
+            if conversion is None or isinstance(value, P.Slice):
+                told = f"`print` takes texts, integers and f32 numbers, not {describe(x)}"
+                self._fail("TK106", told, argument.value.span)
+            words.append(conversion)
+            values.append(value)
+        if len(values) > MOST_ARGUMENTS:
+            told = f"a `print` takes at most {MOST_ARGUMENTS} numbers, not {len(values)}"
+            self._fail("TK116", told, e.span)
+        return X.Print(" ".join(words) + "\n", tuple(values), e.span)
 
     def _no_items(self, block: S.Block) -> None:
         """Items are a whole role's, so none stands where only some of its threads come."""

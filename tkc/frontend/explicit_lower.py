@@ -13,6 +13,7 @@ import tkc.frontend.program as P
 from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.debugging import AssertOp, PrintOp
 from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.explicit import (
     ClusterBarrierOp,
@@ -237,6 +238,16 @@ def _do(k: Kernel, x: X.Do) -> None:
     k.expression(x.value)
 
 
+def _print(k: Kernel, x: X.Print) -> None:
+    format: dict[str, Attribute] = {"format": StringAttr(x.format)}
+    k.emit(PrintOp, x.span, [k.expression(v) for v in x.values], properties=format)
+
+
+def _assert(k: Kernel, x: X.Assert) -> None:
+    told: dict[str, Attribute] = {"told": StringAttr(x.told), "by": StringAttr(x.by)}
+    k.emit(AssertOp, x.span, [k.expression(x.condition)], properties=told)
+
+
 def _commit(k: Kernel, x: X.CommitEntry) -> None:
     properties: dict[str, Attribute] = {"id": k.site(f"commit.{x.entry.barrier.name}")}
     operands = [*_entry(k, x.entry), *_some(k, x.mask)]
@@ -436,6 +447,6 @@ STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
     X.CopyPlaces: _copy_scales,
     X.ClusterBarrier: _cluster, X.Grid: _grid, X.Prefetch: _prefetch,
-    X.StoreElement: _store_element, X.Do: _do,
+    X.StoreElement: _store_element, X.Do: _do, X.Print: _print, X.Assert: _assert,
     X.Registers: _registers, X.Elect: _elect, X.If: _if, X.While: _while, X.Range: _range,
 }  # fmt: skip

@@ -156,6 +156,23 @@ class Do(NamedTuple):
     span: Span
 
 
+class Print(NamedTuple):
+    """`print("x is", x)`; a format of C and its values."""
+
+    format: str
+    values: tuple[Value, ...]
+    span: Span
+
+
+class Assert(NamedTuple):
+    """`assert x < 3, "few"`, where the condition is known only as the kernel runs."""
+
+    condition: Value
+    told: str
+    by: str
+    span: Span
+
+
 class Wait(NamedTuple):
     entry: Entry
     parity: Value

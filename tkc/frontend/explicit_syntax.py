@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tkc.frontend.syntax import Argument, Block, Expression, Span, Word, Words
+from tkc.frontend.syntax import Argument, Block, Call, Expression, Name, Span, Word, Words
 
 COMMANDS = (
     "wait", "arrive", "expect", "load", "store", "prefetch", "commit", "fence", "sync", "mma", "copy", "registers",
@@ -63,3 +63,8 @@ def command(
     if bare and word.text not in COMMANDS and hasattr(place, "text"):
         return Words(word, Word(place.text, place.span), subject.value, span)  # type: ignore[union-attr]
     return Command(word, subject, options, span)
+
+
+def is_print(e: Expression) -> bool:
+    """Whether an expression is `print(...)`, where the program calls nothing else so."""
+    return isinstance(e, Call) and isinstance(e.function, Name) and e.function.text == "print"

@@ -24,7 +24,7 @@ INDENT = 4
 
 _TIGHT_BEFORE = frozenset({"COMMA", "SEMICOLON", "COLON", "RPAR", "RSQB", "DOT"})
 _TIGHT_AFTER = frozenset({"LPAR", "LSQB", "DOT"})
-_ENDS_A_VALUE = frozenset({"NAME", "INTEGER", "FLOAT", "RPAR", "RSQB"})
+_ENDS_A_VALUE = frozenset({"NAME", "INTEGER", "FLOAT", "TEXT", "RPAR", "RSQB"})
 _OPENING = frozenset({"LPAR", "LSQB"})
 _CLOSING = frozenset({"RPAR", "RSQB"})
 _MARKS = frozenset({"_NEWLINE", "_INDENT", "_DEDENT"})
@@ -54,7 +54,7 @@ def bare(tree: Any) -> Any:
 
 
 def comments(text: str) -> list[str]:
-    """The comments of a text in order; a `#` always begins one, as the language has no strings."""
+    """The comments of a text in order; a `#` always begins one, as no text has one."""
     return [line[line.index("#") :].rstrip() for line in text.split("\n") if "#" in line]
 
 

@@ -16,7 +16,18 @@ from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span, Word
 from tkc.ir.tile.types import DTYPES
 
-PLAIN = {*FUNCTIONS, *LATER, *RESERVED, *DTYPES, "unroll", "bytes", "lane", "warp", "thread"}
+PLAIN = {
+    *FUNCTIONS,
+    *LATER,
+    *RESERVED,
+    *DTYPES,
+    "unroll",
+    "bytes",
+    "lane",
+    "warp",
+    "thread",
+    "print",
+}
 """Names that mean the same everywhere."""
 
 Functions = Mapping[str, Function | None]

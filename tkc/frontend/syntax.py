@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     Expression: TypeAlias = (
-        "Name | Integer | Real | Unary | Binary | Choice | Call | Index | Attribute"
+        "Name | Integer | Real | Text | Unary | Binary | Choice | Call | Index | Attribute"
     )
     Simple: TypeAlias = "Copy | Assign | Update | Evaluate | Words"
     Compound: TypeAlias = "Role | For | Transfer | Branch"
@@ -42,6 +42,13 @@ class Word(NamedTuple):
 
 
 class Name(NamedTuple):
+    text: str
+    span: Span
+
+
+class Text(NamedTuple):
+    """`"a text"`: what `print` and `assert` say."""
+
     text: str
     span: Span
 
@@ -278,9 +285,10 @@ class Words(NamedTuple):
 
 
 class Assertion(NamedTuple):
-    """`assert K % 8 == 0`."""
+    """`assert K % 8 == 0, "K is a multiple of 8"`; `text` is "" where there is none."""
 
     condition: Expression
+    text: str
     span: Span
 
 

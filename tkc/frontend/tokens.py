@@ -21,8 +21,8 @@ _RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
 _WORD = re.compile(r"\w")
 
 _INSTEAD = {
-    "'": "a transpose is written `.T`, and the language has no strings",
-    '"': "the language has no strings",
+    "'": "a transpose is written `.T`, and a text stands between double quotes",
+    '"': "a text stands between two quotes on one line, and has no `#`",
     "{": "blocks are made by indentation, not by braces",
     "}": "blocks are made by indentation, not by braces",
     "\\": "a line goes on inside brackets, not after a backslash",
@@ -30,7 +30,7 @@ _INSTEAD = {
     "|": "`or` joins conditions",
     "\u2212": "write `-`", "\u2013": "write `-`", "\u2014": "write `-`", "\u00d7": "write `*`", "\u00b7": "write `*`",
     "\u2190": "write `<-`", "\u2192": "write `->`", "\u2264": "write `<=`", "\u2265": "write `>=`",
-    "\u201c": "the language has no strings", "\u201d": "the language has no strings", "\u00a0": "write a plain space",
+    "\u201c": "write `\"`", "\u201d": "write `\"`", "\u00a0": "write a plain space",
 }  # fmt: skip
 
 

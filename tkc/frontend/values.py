@@ -90,6 +90,7 @@ class Values:
         self.by_kind: dict[type, Callable[[Any], Any]] = {
             S.Name: self._name,
             S.Integer: self._integer,
+            S.Text: self._text,
             S.Real: lambda e: self._number(e.value, e.span),
             S.Unary: self._unary,
             S.Binary: self._binary,
@@ -172,6 +173,10 @@ class Values:
         if isinstance(x, Int | P.Given):
             return x._replace(span=e.span)
         return P.Variable(e.text, x, e.span) if isinstance(x, Regs | Scalar) else x
+
+    def _text(self, e: S.Text) -> NoReturn:
+        told = "a text is what `print(...)` says, or `assert condition, ...`: it is no value"
+        self.fail("TK106", told, e.span)
 
     def _integer(self, e: S.Integer) -> Int:
         if e.value > LIMIT:

@@ -134,6 +134,10 @@ class RoleElection:
                     run, kind = [], Who.NEUTRAL
                 continue
             if executed in (Who.ONE, Who.LANE) and all(_may_leave(r) for r in op.results):
+                if where is Where.SOME and isinstance(op, s.StageOp) and op.ALONE:
+                    self._close(run, kind)
+                    run, kind = [], Who.NEUTRAL
+                    continue
                 if where is Where.SOME:
                     raise _several(op)
                 if where is Where.WARP:

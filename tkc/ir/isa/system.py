@@ -24,11 +24,20 @@ class SystemFunction:
         return f".extern .func ({results}) {self.name} ({params});"
 
 
-VPRINTF = SystemFunction("vprintf", (".b32",), (".b64", ".b64"), ("C7510",))
+VPRINTF = SystemFunction("vprintf", (".b32",), (".b64", ".b64"), ("C7510", "spills"))
 """Prints: the generic addresses of a format, which ends in a zero byte, and of the arguments, which lie in local memory
 as C passes them to a function of any number of arguments, each aligned to its size (CUDA Programming Guide, formatted
 output; Writer's Guide to PTX Interoperability, system calls). wgmma waits for each product where a call stands between
-them (C7510, seen with ptxas 13.5)."""
+them (C7510, seen with ptxas 13.5), and what lives across a call may not fit the registers that are left."""
+
+MOST_ARGUMENTS = 32
+"""More than that `vprintf` does not print (CUDA Programming Guide, formatted output)."""
+
+
+def escaped(text: str) -> str:
+    """A text that a format prints as it stands."""
+    return text.replace("%", "%%")
+
 
 FUNCTIONS = (VPRINTF,)
 

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import irdl_op_definition, prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.isa.system import MOST_ARGUMENTS
 from tkc.ir.ptx.registers import RegisterType, type_of
 from tkc.ir.syntax import Operation
 
@@ -23,14 +24,6 @@ CONVERSIONS = {
 """What each conversion of a format takes; C widens f32 to f64 in such calls."""
 
 _CONVERSION = re.compile(r"%(%|[a-z]*)")
-
-MOST_ARGUMENTS = 32
-"""More than that the system does not print (CUDA Programming Guide, formatted output)."""
-
-
-def escaped(text: str) -> str:
-    """A text that a format prints as it stands."""
-    return text.replace("%", "%%")
 
 
 @irdl_op_definition

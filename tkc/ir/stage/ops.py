@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.debugging import DEBUGGING
 from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -317,7 +318,7 @@ STAGE = Dialect(
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
         MapOp, *VECTORS,
-        *SCALED, *EXPLICIT, *ELEMENTS,
+        *SCALED, *EXPLICIT, *ELEMENTS, *DEBUGGING,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

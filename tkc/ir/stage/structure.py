@@ -82,11 +82,12 @@ class StageOp(Operation):
     """Base of the stage operations.
 
     `BY` is who executes one unless its property `by` says otherwise; None is neutral. `EACH`: a thread may execute it
-    for itself, since it meets no other there.
+    for itself, since it meets no other there. `ALONE`: each thread does that comes to it where no election can be.
     """
 
     BY: ClassVar[By | None] = None
     EACH: ClassVar[bool] = False
+    ALONE: ClassVar[bool] = False
 
     @property
     def executed_by(self) -> By | None:

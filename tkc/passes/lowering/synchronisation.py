@@ -8,9 +8,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tkc.ir.isa.targets import Feature
-from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
-from tkc.ir.ptx.printing import escaped
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import By, To
 from tkc.passes.lowering.state import Kernel, lowers
@@ -47,11 +45,15 @@ def _wait_for(
     k: Kernel, op: s.MbarrierWaitOp, attempt: Callable[[], SSAValue], limit: int, parity: SSAValue
 ) -> None:
     """A wait that says what it waits for, and traps, when it has lasted `limit` ns."""
-    began = k.emit.special("%globaltimer")
+    from tkc.passes.lowering.debugging import stop  # few kernels are compiled so
+
+    began, barriers = k.emit.special("%globaltimer"), k.declared[op.barriers]
+    assert isinstance(barriers, s.BarriersOp)
+    who, name = k.current_role().sym_name.data, barriers.sym_name.data
+    told = f"hang: role {who} still waits for barrier {name}[%d], phase of parity %d"
 
     def give_up() -> None:
-        _say_hang(k, op, parity)
-        k.emit("trap")
+        stop(k, op, told, k.register(op.slot), parity)
 
     def test() -> None:
         waited = k.emit("sub", ".u64", k.emit.special("%globaltimer"), began)
@@ -63,23 +65,6 @@ def _wait_for(
         return passed
 
     k.emit.repeat(turn)
-
-
-def _say_hang(k: Kernel, op: s.MbarrierWaitOp, parity: SSAValue) -> None:
-    """Prints the place, the barrier and its slot, who waits, and for which phase."""
-    barriers, place = k.declared[op.barriers], location_of(op)
-    assert isinstance(barriers, s.BarriersOp)
-    where = f"{place}: " if place is not None else ""
-    name, role = barriers.sym_name.data, k.current_role().sym_name.data
-    cta = [k.emit.special(f"%ctaid.{axis}") for axis in "xyz"]
-    k.emit.print(
-        f"{escaped(where)}hang: role {role} still waits for barrier {name}[%d], phase of parity %d, "
-        "in CTA (%d, %d, %d), thread %d\n",
-        k.register(op.slot),
-        parity,
-        *cta,
-        k.thread,
-    )
 
 
 @lowers(s.MbarrierExpectOp)
