@@ -2,8 +2,8 @@
 
 `python bench/compile_time.py --triton PYTHON` where PYTHON is an interpreter that has Triton 3.9
 (`pip install triton==3.9.0` in a venv of its own; no GPU and no PyTorch are needed). Fresh: process start to
-written PTX, rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; both caches are off.
-"""
+written PTX, rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; both
+caches are off.
 
 from __future__ import annotations
 
