@@ -4,6 +4,7 @@
 (`pip install triton==3.9.0` in a venv of its own; no GPU and no PyTorch are needed). Fresh: process start to
 written PTX, rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; both
 caches are off.
+"""
 
 from __future__ import annotations
 
