@@ -52,6 +52,12 @@ class Job:
                 "TK120",
                 f"waits that give up after {self.trap_hangs:g} s; expected 0 to {MOST_SECONDS} s",
             )
+        if self.trap_hangs is not None and self.passes is not None:
+            raise TkcError.at(
+                "TK120",
+                "waits that give up are an option of a pass, and the passes are given: "
+                f"`lower-stage-to-ptx{{trap-hangs={round(self.trap_hangs * 1e9)}}}` among them says so, in ns",
+            )
 
     @property
     def pipeline(self) -> str:

@@ -204,3 +204,8 @@ def test_what_prints_assembles(target: str) -> None:
     plain = (EXAMPLES / "gemm_bf16.tk").read_text(encoding="utf-8")
     for text in (SAYS, changed(plain, *TALKING)):
         assert tkc.compile(text, target=target, params={}).cubin()
+
+
+def test_a_given_pipeline_says_so_itself() -> None:
+    with pytest.raises(TkcError, match=r"lower-stage-to-ptx\{trap-hangs=500000000\}"):
+        tkc.compile(HANG, trap_hangs=0.5, passes="set-target{arch=sm_90a}")

@@ -171,7 +171,7 @@ def stop(text: str) -> tuple[Any, list[Token], int] | None:
 # --- words for tokens ---
 
 _NAMES = {
-    "NAME": "a name", "INTEGER": "a number", "FLOAT": "a number", "_NEWLINE": "the end of the line",
+    "NAME": "a name", "INTEGER": "a number", "FLOAT": "a number", "TEXT": "a text", "_NEWLINE": "the end of the line",
     "_INDENT": "an indented block", "_DEDENT": "the end of the block", "$END": "the end of the file",
     "LPAR": "`(`", "RPAR": "`)`", "LSQB": "`[`", "RSQB": "`]`", "COLON": "`:`", "COMMA": "`,`", "EQUAL": "`=`",
     "SEMICOLON": "`;`", "DOT": "`.`", "COMPARE": "a comparison", "UPDATE": "`+=`", "AT": "`@`", "STAR": "`*`",
@@ -232,10 +232,10 @@ def expected(accepts: set[str]) -> str:
     words: list[str] = []
     if _STATEMENTS <= rest:
         words.append("a statement")
-        rest -= _STATEMENTS | _STARTS | {"NOT"}
+        rest -= _STATEMENTS | _STARTS | {"NOT", "TEXT"}
     if _STARTS <= rest:
         words.append("an expression")
-        rest -= _STARTS | {"NOT"}
+        rest -= _STARTS | {"NOT", "TEXT"}
     if _OPERATORS - {"IF"} <= rest:
         words.append("an operator")
         rest -= _OPERATORS | {"LPAR", "LSQB", "DOT"}
