@@ -223,6 +223,8 @@ class Warp:
 
     def split(self, path: Path, here: int, parts: tuple[tuple[int, int], ...]) -> int:
         """Divides a path: each part goes on at its segment with its lanes. Returns the segment of the first."""
+        if len({target for target, _ in parts}) == 1:
+            return parts[0][0]
         segment = self.machine.program.reconverge[here]
         join = path.join
         if segment >= 0 and (join is None or join.segment != segment):

@@ -9,7 +9,7 @@ Here because: proofs need every synchronisation to be there; elections come afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -196,10 +196,15 @@ class Elimination:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
         from tkc.analysis.certificates import wrong
 
-        rested = {f: {_pair(h) for h in hazards} for f, hazards in proofs.users.items()}
+        rested = {f: {_pair(h) for h in hazards} for f, hazards in proofs.resting.items()}
         if self.weakened:
             proofs = Proofs(self.kernel, self.model)
-        certificate = self._certificate(proofs, gone, rested)
+        judges = proofs.judges(gone)
+        final = [proofs.again(judges, h) for h in proofs.hazards]
+        if lost := _lost(proofs.hazards, final):
+            _own_fault(gone[0], f"without it {lost} would not be in order, so every fence stays")
+            return self._certified(proofs, [])
+        certificate = self._certificate(proofs, gone, rested, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         for fence in gone:
             fence.detach()
@@ -248,9 +253,9 @@ class Elimination:
         proofs: Proofs,
         gone: list[Operation],
         rested: dict[Operation, set[tuple[Operation, Operation]]],
+        final: list[Hazard],
     ) -> c.Certificate:
         judges = proofs.judges(gone)
-        final = [proofs.again(judges, h) for h in proofs.hazards]
         changed = [*gone, *self.weakened]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
@@ -297,6 +302,14 @@ class Elimination:
             tuple(orders),
             tuple(rested),
         )
+
+
+def _lost(before: Sequence[Hazard], after: Sequence[Hazard]) -> str:
+    """Two accesses that are in order by the first verdicts and not by the second; there must be none."""
+    for was, now in zip(before, after, strict=True):
+        if was.verdict is Verdict.ORDERED and now.verdict is not Verdict.ORDERED:
+            return " and ".join(c.label(op) for op in _pair(was))
+    return ""
 
 
 def _pair(hazard: Hazard) -> tuple[Operation, Operation]:

@@ -51,10 +51,13 @@ class Proofs:
             for event in role.events():
                 if isinstance(event.act, Fence):
                     self.events.setdefault(event.op, []).append(event)
-        self.users: dict[Operation, list[Hazard]] = {op: [] for op in self.events}
+        self.resting: dict[Operation, list[Hazard]] = {op: [] for op in self.events}
+        self.guarded: dict[Operation, list[Hazard]] = {op: [] for op in self.events}
         for hazard in self.hazards:
-            for op in self.fences_of(hazard):
-                self.users[op].append(hazard)
+            for op in self.on_the_chain(hazard):
+                self.resting[op].append(hazard)
+            for op in self.guards(hazard):
+                self.guarded[op].append(hazard)
 
     def _judged(self) -> list[Hazard]:
         """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences
@@ -77,8 +80,13 @@ class Proofs:
     def unproved(self) -> list[Hazard]:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
-    def fences_of(self, hazard: Hazard) -> list[Operation]:
-        """The fences on a hazard's chain."""
+    def guards(self, hazard: Hazard) -> list[Operation]:
+        """The fences that could order a hazard. A chain shows one way of several: where branches meet, or arrivals are
+        gathered, the others rest on fences that it does not name."""
+        return [f for f in self.events if self.may_guard(f, hazard)]
+
+    def on_the_chain(self, hazard: Hazard) -> list[Operation]:
+        """The fences that a hazard's chain names."""
         nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
         used = [n.event.op for n in nodes if n.event is not None and isinstance(n.event.act, Fence)]
         return list(dict.fromkeys(used))
@@ -94,11 +102,11 @@ class Proofs:
         return judges[self.models[pair]].hazard(*pair, self.others[pair])
 
     def without(self, away: Iterable[Operation]) -> list[Hazard]:
-        """The verdicts without some fences on all hazards whose proof used one."""
+        """The verdicts without some fences on all hazards that one of them could order."""
         gone = list(dict.fromkeys(away))
         judges = self.judges(gone)
         return [
-            self.again(judges, h) for h in dict.fromkeys(h for f in gone for h in self.users[f])
+            self.again(judges, h) for h in dict.fromkeys(h for f in gone for h in self.guarded[f])
         ]
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
@@ -129,7 +137,7 @@ class Proofs:
             if not failed:
                 break
             first = {(h.first, h.second): h for h in self.hazards}
-            needed = {f for h in failed for f in self.fences_of(first[h.first, h.second])}
+            needed = {f for h in failed for f in self.guards(first[h.first, h.second])}
             back += [f for f in gone if f in needed]
             gone = [f for f in gone if f not in needed]
         for fence in [f for f in candidates if f in back]:
