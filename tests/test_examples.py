@@ -39,6 +39,7 @@ NEEDS = {
     "gemm_nvfp4": ("sm_90a", False),
     "gemm_nvfp4_2cta": ("sm_90a", False),
     "gemm_nvfp4_level2": ("sm_90a", False),
+    "gemm_nvfp4_level2_slow": ("sm_90a", False),
     "gemm_nvfp4_slow": ("sm_90a", False),
 }
 """Examples that spell out what one kind of matrix unit takes: a target, and whether it is theirs or not."""

@@ -36,7 +36,7 @@ def elected(scope: str) -> SSAValue:
     [
         ("lane", None, 0, "eq", 0, Guard(lane=True)),
         ("lane", None, 0, "eq", 31, Guard(lane=True)),
-        ("lane", None, 0, "eq", 32, None),
+        ("lane", None, 0, "eq", 32, Guard(lane=True, never=True)),
         ("lane", None, 0, "lt", 1, Guard(lane=True)),
         ("lane", None, 0, "lt", 2, None),
         ("lane", None, 0, "ne", 0, None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -127,6 +128,7 @@ def test_REG_3_a_product_that_the_threads_leave_no_registers_for_is_refused(
 ) -> None:
     """Idle warps beside it: each thread begins with an even share, and setmaxnreg comes too late for the assembler."""
     text = (EXAMPLES / "gemm_bf16_level2_sm90.tk").read_text(encoding="utf-8")
+    text = re.sub(r"\n    assert BN .*", "", text)  # registers are looked at, not results
     text += f"\n    role extra, warps {warps}:\n        sync role\n"
     params = {"BN": columns, "WIDTH": 32}
     if need is None:

@@ -64,9 +64,9 @@ def described(seed: int, program: Program, target: str, difference: Difference) 
     )
 
 
-def test_agrees_on_2000_programs() -> None:
+def test_agrees_on_programs() -> None:
     verdicts: Counter[str] = Counter()
-    for seed, program, target, difference in asked(range(2000), brief=True):
+    for seed, program, target, difference in asked(range(600), brief=True):
         if difference and difference.kind == "false":  # few turns may hide what more of them show
             difference = compare(program, target, profile_of(seed))
         verdicts[difference.kind if difference else "agree"] += 1
@@ -134,7 +134,7 @@ def test_agrees_on_many_programs() -> None:
     deadline = time.monotonic() + 60 * float(os.environ.get("TKC_SOAK_MINUTES", "60"))
     asked_for = int(os.environ.get("TKC_SEED") or 0)
     done = json.loads(PROGRESS.read_text()) if PROGRESS.exists() and not asked_for else {}
-    first = done.get("next", asked_for or 2000)
+    first = done.get("next", asked_for or 600)
     verdicts: Counter[str] = Counter(done.get("verdicts", {}))
     problems: list[str] = []
     seed = first

@@ -20,7 +20,7 @@ from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
-from tkc.analysis.happens_before.verdicts import Hazard, Verdict
+from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
 from tkc.ir.effects import effects_of
@@ -100,6 +100,10 @@ def spelled(op: Operation) -> str:
             return ".".join(words)
 
 
+MOST_PAIRS = 1000
+"""Pairs of conflicting accesses up to which a kernel's fences are judged: the work grows faster than they do, and a
+kernel that writes its tiles in hundreds of pieces keeps its fences rather than take minutes."""
+
 Change = Callable[[], Callable[[], None]]
 """Changes something, and gives the way back."""
 
@@ -124,6 +128,8 @@ class Elimination:
             )
         self.hidden, self.crossed = hidden_spaces(self.kernel), tensors_cross(self.kernel)
         proofs = Proofs(self.kernel, self.model)
+        if len(proofs.others) > MOST_PAIRS:
+            return c.Certificate(self.kernel.sym_name.data, self.model, (), ())
         candidates = sorted(
             (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
         )
@@ -204,7 +210,7 @@ class Elimination:
         if lost := _lost(proofs.hazards, final):
             _own_fault(gone[0], f"without it {lost} would not be in order, so every fence stays")
             return self._certified(proofs, [])
-        certificate = self._certificate(proofs, gone, rested, final)
+        certificate = self._certificate(proofs, gone, rested, judges, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         for fence in gone:
             fence.detach()
@@ -253,9 +259,9 @@ class Elimination:
         proofs: Proofs,
         gone: list[Operation],
         rested: dict[Operation, set[tuple[Operation, Operation]]],
+        judges: dict[str, Judge],
         final: list[Hazard],
     ) -> c.Certificate:
-        judges = proofs.judges(gone)
         changed = [*gone, *self.weakened]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
