@@ -86,6 +86,8 @@
 // CHECK-NEXT: stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
 // CHECK-NEXT: stage.grid_wait {by = "all", id = "gw"}
 // CHECK-NEXT: stage.grid_launch {by = "one", id = "gl"}
+// CHECK-NEXT: stage.print %one {format = "%d\0A"}
+// CHECK-NEXT: stage.assert %some {told = "few", by = "all"}
 // CHECK-NEXT: stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"}
 // CHECK-NEXT: stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"}
 // CHECK-NEXT: stage.tcgen05_commit %full, %zero, %one {id = "cm"}
@@ -185,6 +187,8 @@ builtin.module {
       stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
       stage.grid_wait {by = "all", id = "gw"}
       stage.grid_launch {by = "one", id = "gl"}
+      stage.print %one {format = "%d\n"} : (i32) -> ()
+      stage.assert %some {told = "few", by = "all"} : (i1) -> ()
       stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"} : (!stage.mbarriers, i32, i32)
       stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"} : (!stage.mbarriers, i32, i32)
       stage.tcgen05_commit %full, %zero, %one {id = "cm"} : (!stage.mbarriers, i32, i32)
