@@ -19,8 +19,9 @@ from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
-from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
+from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.analysis.items import role_of
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
 from tkc.ir.effects import effects_of
@@ -59,7 +60,8 @@ def fences_of(kernel: s.KernelOp) -> Iterator[Operation]:
 
 def cost(fence: Operation) -> int:
     """What a fence costs the role: its row's cost, for each warp that executes it, and tenfold in each loop."""
-    role, depth = _role(fence), 0
+    role, depth = role_of(fence), 0
+    assert role is not None
     at = fence.parent_op()
     while at is not None and at is not role:
         depth += isinstance(at, s.ForOp)
@@ -70,14 +72,6 @@ def cost(fence: Operation) -> int:
         1 if isinstance(fence, s.StageOp) and fence.executed_by is By.ONE else role.warps.value.data
     )
     return each * warps * 10**depth
-
-
-def _role(op: Operation) -> s.RoleOp:
-    at = op.parent_op()
-    while at is not None and not isinstance(at, s.RoleOp):
-        at = at.parent_op()
-    assert at is not None
-    return at
 
 
 def spelled(op: Operation) -> str:
@@ -326,8 +320,7 @@ def _may_guard(proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
     """Whether an operation may be what orders a pair: a fence of its kind, or a step of its chain."""
     if op in proofs.events:
         return proofs.may_guard(op, hazard)
-    nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
-    return any(n.event is not None and n.event.op is op for n in nodes)
+    return any(event.op is op for event in steps_of(hazard))
 
 
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:

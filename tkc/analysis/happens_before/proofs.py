@@ -87,8 +87,7 @@ class Proofs:
 
     def on_the_chain(self, hazard: Hazard) -> list[Operation]:
         """The fences that a hazard's chain names."""
-        nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
-        used = [n.event.op for n in nodes if n.event is not None and isinstance(n.event.act, Fence)]
+        used = [event.op for event in steps_of(hazard) if isinstance(event.act, Fence)]
         return list(dict.fromkeys(used))
 
     def judges(self, away: Iterable[Operation]) -> dict[str, Judge]:
@@ -136,8 +135,7 @@ class Proofs:
             failed = [h for h in self.without(gone) if h.verdict is not Verdict.ORDERED]
             if not failed:
                 break
-            first = {(h.first, h.second): h for h in self.hazards}
-            needed = {f for h in failed for f in self.guards(first[h.first, h.second])}
+            needed = {f for h in failed for f in self.guards(h)}
             back += [f for f in gone if f in needed]
             gone = [f for f in gone if f not in needed]
         for fence in [f for f in candidates if f in back]:
@@ -155,6 +153,12 @@ class Proofs:
         return next(
             (h for h in self.without([*gone, fence]) if h.verdict is not Verdict.ORDERED), None
         )
+
+
+def steps_of(hazard: Hazard) -> list[Event]:
+    """The events on a hazard's chain."""
+    nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
+    return [n.event for n in nodes if n.event is not None]
 
 
 def within_the_cta(act: Fence) -> bool:
