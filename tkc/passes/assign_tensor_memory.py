@@ -126,8 +126,8 @@ def has_it_alone(kernel: s.KernelOp, columns: int, target: Target) -> Diagnostic
     return Diagnostic(
         "TK221",
         f"kernel {kernel.sym_name.data} has a multiprocessor to itself, though two CTAs would find their {columns} "
-        f"columns and {shared} bytes of shared memory: the driver runs one that touches tensor memory at a time (reported for "
-        f"B200 by ThunderKittens 2.0), so that deeper rings cost nothing",
+        f"columns and {shared} bytes of shared memory: the driver runs one that touches tensor memory at a time "
+        "(reported for B200 by ThunderKittens 2.0), so that deeper rings cost nothing",
         location_of(kernel),
         Severity.REMARK,
     )
