@@ -82,6 +82,7 @@ CODES: Mapping[str, str] = {
     "TK220": "election kept as written",
     "TK221": "tensor memory placed",
     "TK222": "copies and products in one thread",
+    "TK223": "fences kept unexamined",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -144,6 +145,7 @@ REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
     "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
     "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),
+    "fences": ("fences that stay because a kernel is too large to be examined", frozenset({"TK223"})),
 }
 """Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
 

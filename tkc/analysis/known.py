@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -51,8 +51,7 @@ class Access:
         return self.touch.space is Space.TENSOR
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads`
     knows
     the parts of the threads that it lists. `fence`: 1 after a release fence, 2 where an acquire fence is missing."""

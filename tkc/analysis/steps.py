@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
@@ -65,7 +65,7 @@ class Steps:
             ):
                 raise Broken(f"{link.start} waits for no tcgen05.ld or st")
             expect(known, "ld", "st")
-            return replace(known, at=known.at + 1, state=COMPLETE, threads=threads)
+            return known._replace(at=known.at + 1, state=COMPLETE, threads=threads)
         group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
         if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
             raise Broken(f"{link.start} does not wait for the group")
@@ -99,7 +99,7 @@ class Steps:
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
             }
-        return replace(known, at=known.at + 1, state=state, threads=threads)
+        return known._replace(at=known.at + 1, state=state, threads=threads)
 
     def proxy_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         op, x = event.op, known.source
@@ -111,9 +111,9 @@ class Steps:
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
         if known.state == COMPLETE and cta == x.home:
-            return replace(known, at=known.at + 1, state=GENERIC, threads=threads)
+            return known._replace(at=known.at + 1, state=GENERIC, threads=threads)
         if known.state == GENERIC:
-            return replace(known, at=known.at + 1, state=JOINED, cta=cta, threads=threads)
+            return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
     def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -128,8 +128,8 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return replace(
-            known, at=known.at + 1, state=moves[known.state], threads=those(known, event)
+        return known._replace(
+            at=known.at + 1, state=moves[known.state], threads=those(known, event)
         )
 
     def thread_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -138,9 +138,9 @@ class Steps:
             raise Broken(f"{link.start} is no fence of threads")
         sem = op.sem.data
         if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
-            return replace(known, at=known.at + 1, fence=0, threads=those(known, event))
+            return known._replace(at=known.at + 1, fence=0, threads=those(known, event))
         if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
-            return replace(known, at=known.at + 1, fence=1, threads=those(known, event))
+            return known._replace(at=known.at + 1, fence=1, threads=those(known, event))
         raise Broken(f"{link.start} has nothing to order")
 
     def meet(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -154,8 +154,8 @@ class Steps:
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return replace(
-                known, at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
+            return known._replace(
+                at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
             )
         return self._elsewhere(known, event, among, other, state, together)
 
@@ -180,7 +180,7 @@ class Steps:
         for t in event.threads:
             mates = [u for u in event.threads if u // 2 == t // 2]
             threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
-        return replace(known, at=known.at + 1, threads=threads)
+        return known._replace(at=known.at + 1, threads=threads)
 
     def _elsewhere(
         self,
@@ -215,7 +215,7 @@ class Steps:
             return None
         at = theirs[turn]
         threads = dict.fromkeys(self.traces[other][at].threads, together)
-        return replace(known, copy=other, at=at + 1, state=state, threads=threads)
+        return known._replace(copy=other, at=at + 1, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
@@ -246,7 +246,7 @@ class Steps:
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor else 0
         threads = dict.fromkeys(wait.threads, parts(known, event))
-        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def bytes(self, link: Link, known: Known, event: Event) -> Known | None:
         """A copy's own completion, or that of a later copy by a thread that knew."""
@@ -319,7 +319,7 @@ class Steps:
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
         threads = dict.fromkeys(wait.threads, known.source.event.threads)
-        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def _wait(
         self, link: Link, words: list[tuple[Word, int]], known: Known
