@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
+from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.items import role_of
@@ -122,7 +123,10 @@ class Elimination:
                 [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)],
             )
         self.hidden, self.crossed = hidden_spaces(self.kernel), tensors_cross(self.kernel)
-        proofs = Proofs(self.kernel, self.model)
+        try:
+            proofs = Proofs(self.kernel, self.model)
+        except Unfollowed:
+            return self._left()
         _say_unjudged(self.kernel, proofs)
         candidates = sorted(
             (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
@@ -132,6 +136,12 @@ class Elimination:
         self.before = {f: spelled(f) for f in proofs.events}
         self.weakened = self._weaken(proofs, gone)
         return self._certified(proofs, gone)
+
+    def _left(self) -> c.Certificate:
+        """Every fence stays."""
+        name = self.kernel.sym_name.data
+        _kept(self.kernel, f"kernel {name} has more accesses to be ordered than are followed, so every fence stays")
+        return c.Certificate(name, self.model, (), ())
 
     def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
         if self.as_written and c.origin(c.label(fence)) == "user":

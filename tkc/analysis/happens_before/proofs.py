@@ -26,6 +26,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, Node, build
+from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
 from tkc.analysis.moments import deadlocks
@@ -36,14 +37,14 @@ from tkc.ir.stage.ops import KernelOp
 WIDEST = "practice"
 MOST_PAIRS = 4000
 """Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
-MOST_WORK = 10_000
-"""Accesses followed without some fences × events, up to which more fences are tried."""
+MOST_TRIED = 50_000
+"""Steps of following accesses without one fence or another, up to which more fences are tried."""
 
 Fence = ProxyFence | TensorFence | ThreadFence
 
 
 class Unjudged(NamedTuple):
-    """A buffer with too many pairs: what might order its accesses is kept. `pairs`: how many of accesses there are."""
+    """A buffer with too many accesses to be compared: what might order them is kept."""
 
     space: Space
     buffer: Hashable
@@ -52,7 +53,8 @@ class Unjudged(NamedTuple):
 
 @dataclass(eq=False)
 class Proofs:
-    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol."""
+    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol. Raises
+    `Unfollowed`."""
 
     kernel: KernelOp
     profile: str = "practice"
@@ -63,15 +65,17 @@ class Proofs:
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
-        self.others: dict[tuple[Place, Place], list[Place]] = {}
-        self.unjudged: list[Unjudged] = []
-        self._choose_pairs()
+        self.graph.bounded = True  # until it is judged: a change of the program is never left half made
         checks = (check_meetings, check_barriers, deadlocks, check_laps)
         self.broken = any(check(self.graph) for check in checks)
         self.models: dict[tuple[Place, Place], str] = {}
         self.rest: dict[int, frozenset[Operation] | None] = {}
+        self.seen: list[Hazard] = []  # so that no two have the same id
         self.untried: list[Operation] = []
+        self.others: dict[tuple[Place, Place], list[Place]] = {}
+        self.unjudged: list[Unjudged] = []
         self.hazards = [] if self.broken else self._judged()
+        self.graph.bounded = False
         self.events = {}
         for role in self.graph.program.roles:
             for event in role.events():
@@ -79,35 +83,37 @@ class Proofs:
                     self.events.setdefault(event.op, []).append(event)
         self._guarded: dict[Hashable, list[Hazard]] = {}
 
-    def _choose_pairs(self) -> None:
-        """Every pair of conflicting accesses, but those of buffers that have more than there is time for."""
+    def _judged(self) -> list[Hazard]:
+        """The verdicts, buffer by buffer, those of alike pairs once."""
+        self.with_all = {m: Judge(self.graph, PROFILES[m]) for m in (self.profile, WIDEST)}
+        made: dict[int, Hazard] = {}
         left = MOST_PAIRS
         for (space, buffer, _), here in sorted(places(self.graph).items(), key=lambda x: len(x[1])):
             pairs = list(islice(conflicts(here), left + 1))
-            if len(pairs) > left:
+            try:
+                if len(pairs) > left:
+                    raise Unfollowed
+                judged = [self._judge(*pair, here) for pair in pairs]
+            except Unfollowed:
                 self.unjudged.append(Unjudged(space, buffer, len(here)))
                 continue
             left -= len(pairs)
-            for pair in pairs:
-                self.others[pair] = here
+            made |= {id(h): h for h in judged}
+        return list(made.values())
 
-    def _judged(self) -> list[Hazard]:
-        """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences
-        there."""
-        self.with_all = {m: Judge(self.graph, PROFILES[m]) for m in (self.profile, WIDEST)}
-        judge, wider = self.with_all[self.profile], self.with_all[WIDEST]
-        found = {
-            id(h): h for h in (judge.hazard(a, b, here) for (a, b), here in self.others.items())
-        }
-        made: list[Hazard] = []
-        for hazard in found.values():
-            pair, by, model = (hazard.first, hazard.second), judge, self.profile
-            if hazard.verdict is not Verdict.ORDERED and self.profile != WIDEST:
-                hazard, by, model = wider.hazard(*pair, self.others[pair]), wider, WIDEST
-            self.models[pair] = model
-            self.rest[id(hazard)] = rests_on(by, hazard)
-            made.append(hazard)
-        return made
+    def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
+        """The verdict on a pair; under `practice` where this profile has no proof with all fences there."""
+        model = self.profile
+        hazard = self.with_all[model].hazard(first, second, here)
+        if hazard.verdict is not Verdict.ORDERED and model != WIDEST:
+            model = WIDEST
+            hazard = self.with_all[model].hazard(first, second, here)
+        if id(hazard) not in self.rest:
+            self.seen.append(hazard)
+            self.rest[id(hazard)] = rests_on(self.with_all[model], hazard)
+            pair = hazard.first, hazard.second
+            self.models[pair], self.others[pair] = model, here
+        return hazard
 
     @property
     def unproved(self) -> list[Hazard]:
@@ -175,10 +181,10 @@ class Proofs:
         gone = [f for f in candidates if not any(self.may_guard(f, h) for h in doubtful)]
         gone = [f for f in gone if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
         tried, gone = gone, []
-        rest, work = dict(self.rest), 0
+        rest, until = dict(self.rest), self.graph.visited + MOST_TRIED
         for fence in tried:
             asked = [h for h in self.guarded(fence) if self._may_fall(h, rest[id(h)], fence)]
-            if asked and work > MOST_WORK:
+            if asked and self.graph.visited > until:
                 self.untried.append(fence)
                 continue
             judges = self.judges([*gone, fence])
@@ -191,7 +197,6 @@ class Proofs:
             else:
                 gone.append(fence)
                 rest |= new
-            work += len(self.graph.nodes) * sum(len(j.reached) for j in judges.values())
         return gone
 
     def model_of(self, hazard: Hazard) -> str:
