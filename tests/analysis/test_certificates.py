@@ -114,14 +114,11 @@ def test_a_ring_with_one_slot_too_few_barriers_does_not_hold() -> None:
         wrong(certificate, kernel)
 
 
-def test_what_cannot_be_run_is_no_proof() -> None:
+def test_without_a_wait_chains_do_not_hold() -> None:
     kernel, certificate, _module = made("gemm_bf16")
     wait = next(op for op in kernel.walk() if isinstance(op, s.MbarrierWaitOp))
     wait.detach()
-    try:
-        assert wrong(certificate, kernel)
-    except Unknown as error:
-        assert "phase" in str(error)
+    assert wrong(certificate, kernel)
 
 
 def test_attributes_that_are_no_certificate_are_told() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Event, Opened, owners, runs
+from tkc.analysis.instances import Copy, Event, owners, runs
 from tkc.analysis.known import (
     COMPLETE,
     GENERIC,
@@ -24,10 +24,7 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
-    depth,
-    fragment,
     in_registers,
-    kind,
 )
 from tkc.analysis.steps import STEPS, Step, Steps
 from tkc.ir.isa.assumptions import PIPELINED
@@ -35,8 +32,6 @@ from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from xdsl.ir import SSAValue
 
     from tkc.ir.certificates import Certificate, End, Link, Order
     from tkc.ir.stage import ops as s
@@ -123,7 +118,7 @@ class Run(Steps):
         by_slot: dict[Any, tuple[list[Access], list[Access]]] = {}
         for side, accesses in ((0, firsts), (1, seconds)):
             for access in accesses:
-                by_slot.setdefault(self._slot(access), ([], []))[side].append(access)
+                by_slot.setdefault(access.slot, ([], []))[side].append(access)
         for ones, others in by_slot.values():
             if not ones or not others:
                 continue
@@ -157,36 +152,11 @@ class Run(Steps):
         return f"nothing orders instance {i} of the first and {j} of the second{told}"
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
-        buffers = {self._buffer(a) for a in (*firsts, *seconds)}
+        buffers = {a.buffer for a in (*firsts, *seconds)}
         if len(buffers) > 1:
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
-
-    def _buffer(self, access: Access) -> SSAValue:
-        value = access.event.value(access.operand)
-        return (
-            value.buffer if isinstance(value, Opened) else getattr(access.event.op, access.operand)
-        )
-
-    def _slot(self, access: Access) -> Any:
-        """Which slot an instance touches; of a tensor, its coordinates."""
-        event = access.event
-        value = event.value(access.operand)
-        if isinstance(value, Opened):
-            return 0 if depth(value.buffer) == 1 else value.slot
-        if access.touch.space is Space.GLOBAL:
-            return tuple(
-                v
-                for o, v in zip(event.op.operands, event.values, strict=True)
-                if o in tuple(getattr(event.op, "coordinates", ()))
-            )
-        if depth(getattr(event.op, access.operand)) == 1:
-            return 0
-        for name in (f"{access.operand}_slot", "slot"):
-            if (found := event.value(name)) is not None:
-                return found
-        raise Broken("a slot that is not known")
 
     def _accesses(self, end: End, operand: str, owner: int) -> list[Access]:
         key = end, operand, owner
@@ -259,11 +229,9 @@ class Run(Steps):
         xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
         for x in xs:
             for y in ys:
-                if self._slot(x) != self._slot(y) or (x.copy == y.copy and y.at <= x.at):
+                if x.slot != y.slot or (x.copy == y.copy and y.at <= x.at):
                     continue
-                known = [
-                    k for k in self._known(chain[:-1], x) if k.copy == y.copy and k.at <= y.at
-                ]
+                known = [k for k in self._known(chain[:-1], x) if k.copy == y.copy and k.at <= y.at]
                 if known:
                     return [*known[0].trail, (y.copy, y.at)]
         return []
@@ -273,7 +241,7 @@ class Run(Steps):
     ) -> float:
         """By a read of the first's value, through the same proxy, that comes before the second."""
         operand = self._operand_of(read, x)
-        reads = [r for r in self._accesses(read, operand, x.home) if self._slot(r) == self._slot(x)]
+        reads = [r for r in self._accesses(read, operand, x.home) if r.slot == x.slot]
         if not reads:
             return float("inf")
         if reads[0].touch.kind is Kind.WRITE or reads[0].touch.proxy is not x.touch.proxy:
@@ -287,7 +255,7 @@ class Run(Steps):
         for at in self.where.get((copy, end.site), ()):
             event = self.traces[copy][at]
             for row in event.rows():
-                if isinstance(row, Touch) and getattr(event.op, row.operand) is self._buffer(x):
+                if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
                     return row.operand
         raise Broken("a read between of other memory")
 
@@ -317,8 +285,8 @@ class Run(Steps):
             if one.copy != copy:
                 why = Broken(f"{link.start} is not where the chain has come to")
                 continue
-            others = self.alike[(copy, *kind(trace[named[0]]))]
-            for sites in (named,) if _next_of(named, one.at) == _next_of(others, one.at) else (named, others):
+            others = self.like(copy, named[0])
+            for sites in (named,) if len(named) == len(others) else (named, others):
                 try:
                     more = self._next(take, link, one, sites, trace)
                 except Broken as error:
@@ -397,11 +365,4 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        one, other = fragment(x.event), fragment(y.event)
-        return one is not None and one == other
-
-
-def _next_of(places: list[int], at: int) -> int:
-    """The first of some places from a place on; -1: there is none."""
-    i = bisect_left(places, at)
-    return places[i] if i < len(places) else -1
+        return x.fragment is not None and x.fragment == y.fragment

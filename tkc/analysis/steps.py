@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from tkc.analysis.known import (
     PIPE,
     PIPE_AFTER,
     PIPE_BEFORE,
+    Access,
     Broken,
     Known,
     expect,
@@ -54,6 +56,23 @@ class Steps:
             for at, event in enumerate(trace):
                 self.where.setdefault((copy, event.name), []).append(at)
                 self.alike.setdefault((copy, *kind(event)), []).append(at)
+        self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
+
+    def like(self, copy: Copy, at: int) -> list[int]:
+        """The places in a trace that are like one of them."""
+        return self.alike[(copy, *kind(self.traces[copy][at]))]
+
+    def closed(self, x: Access, group: Done, at: int) -> int:
+        """How many groups the threads of an access have closed since, up to a place of their trace."""
+        key = x.copy, group, x.event.threads
+        if key not in self.closings:
+            self.closings[key] = [
+                at
+                for at, event in enumerate(self.traces[x.copy])
+                if x.event.threads <= event.threads and closes(event, group)
+            ]
+        places = self.closings[key]
+        return bisect_left(places, at) - bisect_left(places, x.at)
 
     def await_group(self, link: Link, known: Known, event: Event) -> Known | None:
         """wait_group: this thread's group is among those that are over; or tcgen05.wait."""
@@ -73,16 +92,7 @@ class Steps:
         reads_only = "read" in event.op.properties
         if reads_only and x.done is Done.BULK_GROUP:
             raise Broken("a wait for reads does not wait for writes")
-        closed = 0
-        for between in self.traces[known.copy][x.at : known.at]:
-            closes = any(isinstance(r, Close) and r.done is group for r in between.rows())
-            closes |= (
-                group is Done.WGMMA_GROUP
-                and between.op.name == "stage.mma"
-                and "alone" not in between.op.properties
-            )
-            closed += closes and x.event.threads <= between.threads
-        if closed <= number(event.op, "pending"):
+        if known.copy != x.copy or self.closed(x, group, known.at) <= number(event.op, "pending"):
             return None
         rule, state = link.rule, COMPLETE
         if x.touch.proxy is Proxy.GENERIC:
@@ -334,7 +344,7 @@ class Steps:
         assert barriers is not None
         if all(w.barriers is not barriers[0].barriers for w in phases):
             raise Broken(f"{link.end} does not wait for {link.start}")
-        for at in self.alike[(copy, *kind(self.traces[copy][named[0]]))]:
+        for at in self.like(copy, named[0]):
             event = self.traces[copy][at]
             if (
                 event.waited is not None
@@ -343,6 +353,14 @@ class Steps:
             ):
                 return copy, at, event
         return None
+
+
+def closes(event: Event, group: Done) -> bool:
+    """Whether an event closes a group of its threads; a product of wgmma that is not alone is one of its own."""
+    if any(isinstance(r, Close) and r.done is group for r in event.rows()):
+        return True
+    product = group is Done.WGMMA_GROUP and event.op.name == "stage.mma"
+    return product and "alone" not in event.op.properties
 
 
 Step = Callable[[Steps, Link, Known, Event], "Known | None"]

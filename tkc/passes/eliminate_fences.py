@@ -140,7 +140,10 @@ class Elimination:
     def _left(self) -> c.Certificate:
         """Every fence stays."""
         name = self.kernel.sym_name.data
-        _kept(self.kernel, f"kernel {name} has more accesses to be ordered than are followed, so every fence stays")
+        _kept(
+            self.kernel,
+            f"kernel {name} has more accesses to be ordered than are followed, so every fence stays",
+        )
         return c.Certificate(name, self.model, (), ())
 
     def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
@@ -154,9 +157,7 @@ class Elimination:
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
-    def _weaken(
-        self, proofs: Proofs, gone: list[Operation]
-    ) -> dict[Operation, Callable[[], None]]:
+    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Callable[[], None]]:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
         way back from each change."""
         if proofs.broken or proofs.unproved or proofs.unjudged:
@@ -408,7 +409,10 @@ def tensors_cross(kernel: s.KernelOp) -> bool:
 def _say_unjudged(kernel: s.KernelOp, proofs: Proofs) -> None:
     for space, buffer, accesses in proofs.unjudged:
         name = getattr(buffer, "name_hint", None) or "a buffer"
-        _kept(kernel, f"{name} has {accesses} accesses, too many to compare: fences of {space} memory stay")
+        _kept(
+            kernel,
+            f"{name} has {accesses} accesses, too many to compare: fences of {space} memory stay",
+        )
 
 
 def _say_untried(proofs: Proofs) -> None:

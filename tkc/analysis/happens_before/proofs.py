@@ -65,7 +65,9 @@ class Proofs:
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
-        self.graph.bounded = True  # until it is judged: a change of the program is never left half made
+        self.graph.bounded = (
+            True  # until it is judged: a change of the program is never left half made
+        )
         checks = (check_meetings, check_barriers, deadlocks, check_laps)
         self.broken = any(check(self.graph) for check in checks)
         self.models: dict[tuple[Place, Place], str] = {}
@@ -242,13 +244,17 @@ def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
         return frozenset()
     used: set[Operation] = set()
     first, second = hazard.first, hazard.second
-    for start, end in ((first, second), (second, first)) if first is not second else ((first, second),):
+    for start, end in (
+        ((first, second), (second, first)) if first is not second else ((first, second),)
+    ):
         _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
         if label is None:
             continue
         for node, _, rule in label.chain():
             act = node.event.act if node.event is not None else None
-            if rule == "choice" or (isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)):
+            if rule == "choice" or (
+                isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)
+            ):
                 return None
             if isinstance(act, Fence) and rule != "po":
                 used.add(node.event.op)  # pyright: ignore
