@@ -418,7 +418,7 @@ class Values:
         name = e.function.text
         if name in ("blocks", "tiles"):
             self.fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
-        if name in self.scope.names:
+        if name in self.scope.names and name not in FUNCTIONS:  # a barrier may be called `full`
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             what = self.scope.names[name].what
