@@ -14,7 +14,7 @@ from tkc.ir.tile.ops import ForTilesOp
 LEVEL2 = (EXAMPLES / "gemm_bf16_level2.tk").read_text(encoding="utf-8")
 
 COPY = """\
-kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], n: i32):
+kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], e: global[e4m3, M, N], n: i32):
     param BM = 64, BN = 64
     launch persistent
     schedule work: m, n0 in tiles(blocks(M, BM), blocks(N, BN))
@@ -109,13 +109,20 @@ CASES = [
     ("store Y[m, n0] += x[i], min", "TK116", "store Y[m, n0] += x[i], min", "in one way"),
     ("mma x[i] += x[i] @ x[i].T, i == 0, pare", "TK106", "x[i]", "adds to an accumulator"),
     # single elements
-    ("j = read(x[i][0])", "TK110", "x[i][0]", "those of shared vectors are"),
+    ("j = read(x[i][0])", "TK116", "x[i][0]", "has 2 axes, and its element as many indices, not 1"),
+    ("j = read(x[i][0, 64])", "TK104", "64", "element 64 lies outside axis 1 of x, which has 64"),
+    ("j = read(e[0, 0])", "TK110", "e[0, 0]", "an element of e4m3 as a number"),
+    ("q = atomic_add(x[i][0, 0], 1.0)", "TK105", "x[i][0, 0]", "is of `f32` and `i32`, not of bf16"),
     ("v[0][8] <- 1", "TK104", "8", "element 8 lies outside v, which has 8"),
-    ("v[0][0, 1] <- 1", "TK116", "v[0][0, 1]", "has one axis, and its element one index"),
+    (
+        "v[0][0, 1] <- 1",
+        "TK116",
+        "v[0][0, 1]",
+        "has 1 axis, and its element as many indices, not 2",
+    ),
     ("v[0][m] <- 1", "TK106", "m", "an index, not the block m"),
     ("v[0][0] <- 1, acquire", "TK102", "acquire", "of `relaxed`, `release` and `volatile`"),
     ("v[0][0] <- 1, gpu", "TK116", "gpu", "a scope goes with an order"),
-    ("f = read(X[0, 0])", "TK110", "X[0, 0]", "an element of bf16 as a number"),
     ("f = read(v[0][0], relaxed, relaxed)", "TK102", "relaxed", "one order"),
     ("w[0][0] <- 0.5", "TK106", "0.5", "expected an integer, not the number 0.5"),
     ("atomic_min(v[0][0], 1)", "TK105", "v[0][0]", "`atomic_min` is of `i32`, not of f32"),

@@ -115,9 +115,9 @@ def _choose(k: Kernel, x: X.Choose) -> SSAValue:
 
 
 def _element(k: Kernel, x: X.Spot | P.Slice) -> list[SSAValue]:
-    """A tensor and its indices, or a slot and its index."""
+    """A tensor or a slot, and its indices."""
     if isinstance(x, X.Spot):
-        return [place(k, x.place), k.expression(x.index)]
+        return [place(k, x.place), *(k.expression(i) for i in x.indices)]
     return [k.values[x.tensor], *(k.index(i, x.span) for i in x.indices)]
 
 

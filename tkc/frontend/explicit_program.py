@@ -89,10 +89,10 @@ class ReadPlace(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """`v[slot][i]`: an element of a shared vector."""
+    """`v[slot][i]`, `x[slot][i, j]`: an element of a shared vector or tile."""
 
     place: Place
-    index: Value
+    indices: tuple[Value, ...]
     dtype: str
     span: Span
 

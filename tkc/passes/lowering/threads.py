@@ -10,13 +10,12 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering.state import Kernel
 
-
 WARP_ROWS = {FragmentLayout.ROWS: 32, FragmentLayout.HALF_ROWS: 16, FragmentLayout.WGMMA: 16}
 """Rows of a fragment that one warp holds in each layout."""
 
 
 def check_rows(role: s.RoleOp) -> None:
-    """TK110 where the role's threads, or those of each of its warpgroups, hold more or fewer rows than a fragment has."""
+    """TK110 where the role's threads, or each warpgroup's of several, hold other rows at a time than a fragment has."""
     warps = role.warps.value.data // role.groups.value.data
     for op in role.walk():
         for value in op.results:
