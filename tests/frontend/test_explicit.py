@@ -7,7 +7,7 @@ from programs import EXAMPLES, GEMM, changed, compiled, elementwise, mistakes, o
 from xdsl.dialects.builtin import ModuleOp
 
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import FenceOp, NamedBarrierOp, RegistersOp, WhileOp
+from tkc.ir.stage.explicit import FenceOp, NamedBarrierOp, RegistersOp, TryWaitOp, WhileOp
 from tkc.ir.tile.explicit import PartAtOp, ReadColumnsOp, RestartOp, SlotOp, TmaLoadOp
 from tkc.ir.tile.ops import ForTilesOp
 
@@ -66,6 +66,11 @@ CASES = [
     ("wait full[i], 0, relaxd", "TK102", "relaxd", "options are `relaxed` and `cluster`"),
     ("wait stores < 1", "TK101", "wait stores < 1", "`wait stores <= 1`"),
     ("wait products <= 1, read", "TK102", "read", "no options"),
+    ("p = try_wait(full[i])", "TK116", "try_wait(full[i])", "`try_wait(full[slot], phase)`"),
+    ("p = try_wait(full, 0)", "TK116", "full", "full are 2 barriers"),
+    ("p = try_wait(x[i], 0)", "TK106", "x[i]", "expected a barrier"),
+    ("p = try_wait(one, 0, cta)", "TK102", "cta", "takes `relaxed` and `cluster`"),
+    ("p = try_wait(one, 1.5)", "TK106", "1.5", "expected a phase"),
     ("wait fll[i], 0", "TK102", "fll", "did you mean the barrier `full`"),
     ("arrive full[i], each = lane", "TK101", "arrive full[i], each = lane", "each = warp"),
     ("expect full[i]", "TK101", "expect full[i]", "`expect full[slot], bytes(a, b)`"),
@@ -112,7 +117,12 @@ CASES = [
     ("j = read(x[i][0])", "TK116", "x[i][0]", "has 2 axes, and its element as many indices, not 1"),
     ("j = read(x[i][0, 64])", "TK104", "64", "element 64 lies outside axis 1 of x, which has 64"),
     ("j = read(e[0, 0])", "TK110", "e[0, 0]", "an element of e4m3 as a number"),
-    ("q = atomic_add(x[i][0, 0], 1.0)", "TK105", "x[i][0, 0]", "is of `f32` and `i32`, not of bf16"),
+    (
+        "q = atomic_add(x[i][0, 0], 1.0)",
+        "TK105",
+        "x[i][0, 0]",
+        "is of `f32` and `i32`, not of bf16",
+    ),
     ("v[0][8] <- 1", "TK104", "8", "element 8 lies outside v, which has 8"),
     (
         "v[0][0, 1] <- 1",
@@ -246,6 +256,7 @@ def test_every_command_becomes_its_operation() -> None:
             "commit products; wait products <= 2",
             "for j in range(1, n, 2): wait full[j % 2], 1",
             "while i < n: i = i + 1",
+            "p = try_wait(one, 0) or not try_wait(full[i], i, relaxed, cluster)",
         )
     )
     arrivals = operations(module, s.MbarrierArriveOp)
@@ -254,6 +265,8 @@ def test_every_command_becomes_its_operation() -> None:
     ]  # fmt: skip
     relaxed = operations(module, s.MbarrierWaitOp)[1]
     assert (relaxed.sem.data, relaxed.scope.data) == ("relaxed", "cluster")
+    first, second = operations(module, TryWaitOp)
+    assert (first.sem, second.sem.data, second.scope.data) == (None, "relaxed", "cluster")
     assert [(f.sem.data, f.scope.data) for f in operations(module, FenceOp)] == [
         ("acq_rel", "gpu"), ("sc", "sys"),
     ]  # fmt: skip

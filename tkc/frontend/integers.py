@@ -35,7 +35,7 @@ F32 = P.Scalar("f32")
 
 VALUES = (
     P.Given, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber, X.Element, X.Atomic,
-    X.Choose,
+    X.Attempt, X.Choose,
 )  # fmt: skip
 
 
