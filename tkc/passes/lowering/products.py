@@ -7,7 +7,7 @@ than f32 has, so that long sums lose more than their rounding explains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -97,9 +97,6 @@ class Scaling(NamedTuple):
 
 UNSCALED = Scaling()
 
-SPAN = 128
-"""Bytes of the widest swizzle's span."""
-
 
 def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
@@ -117,7 +114,10 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     place = location_of(op)
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
-    row = _widest(rows, m, n, depth, a_major is b_major is Major.K, d_type.shape[0] * group // m)
+    spans = (
+        {k.tile(a_type).held, k.tile(b_type).held} if a_major is b_major is Major.K else set[int]()
+    )
+    row = _widest(rows, m, n, depth, spans, d_type.shape[0] * group // m)
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
         near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
@@ -149,18 +149,20 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     )  # fmt: skip
 
 
-def _widest(rows: Sequence[Mma], m: int, n: int, depth: int, along: bool, blocks: int) -> Mma:
+def _widest(
+    rows: Sequence[Mma], m: int, n: int, depth: int, spans: Collection[int], blocks: int
+) -> Mma:
     """The row with the longest K step that goes into the depth, or the first row, which says what is wrong.
 
-    A longer step than the first row's lies in one span of K-major operands. One that takes more scales than an atom
-    holds has those of the next atom right behind: columns of A lie so where it is one block of rows.
+    A longer step than the first row's lies in one of the `spans` of K-major operands. One whose scales do not lie in
+    one atom has those of the next right behind: columns of A lie so where it is one block of rows.
     """
     usual = rows[0]
     wider = [
         r
         for r in rows
-        if along and r.fits(m, n) and depth % r.k == 0 and SPAN % r.k_bytes == 0
-        and (blocks == 1 or r.scales_per_row <= SCALE_ATOM_SCALES)
+        if spans and r.fits(m, n) and depth % r.k == 0 and not any(span % r.k_bytes for span in spans)
+        and (blocks == 1 or SCALE_ATOM_SCALES % max(1, r.scales_per_row) == 0)
     ]  # fmt: skip
     return max(wider, key=lambda r: r.k, default=usual)
 
