@@ -101,8 +101,7 @@ def test_the_last_block_of_k_may_be_short() -> None:
     check(example("gemm_mxfp8"), 130, 136, 48, FORMS["gemm_mxfp8"], "random")
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "random"])
-def test_batches(schedule: str) -> None:
+def test_batches() -> None:
     """A schedule axis that is an integer drops an axis of the elements and of their scales."""
     text = changed(
         "gemm_nvfp4", ("global[e2m1, ", "global[e2m1, L, "), ("global[bf16, ", "global[bf16, L, "),
@@ -111,11 +110,11 @@ def test_batches(schedule: str) -> None:
     )  # fmt: skip
     kernel = tkc.compile(text, target="sm_100a", params={"STAGES": 2})
     form = FORMS["gemm_nvfp4"]
-    a, b = ([operand(rows, 544, *form) for _ in range(3)] for rows in (130, 264))
-    c = np.full((3, 130, 264), np.nan, BF16)
+    a, b = ([operand(rows, 544, *form) for _ in range(2)] for rows in (130, 136))
+    c = np.full((2, 130, 136), np.nan, BF16)
     pairs = [tuple(map(np.stack, zip(*(x.pair for x in each), strict=True))) for each in (a, b)]
     report = kernel.emulate(
-        *pairs, c, 1.0, sm_count=2, schedule=schedule, seed=int(RNG.integers(99))
+        *pairs, c, 1.0, sm_count=2, schedule="random", seed=int(RNG.integers(99))
     )
     assert not report.findings, "\n".join(map(str, report.findings))
     for x, y, z in zip(a, b, c, strict=True):
@@ -184,9 +183,17 @@ def test_other_targets(target: str) -> None:
     [
         ("gemm_nvfp4", "sm_103a", "", {"BK": 192, "STAGES": 3}),
         ("gemm_nvfp4", "sm_107a", "", {"BK": 192, "STAGES": 1, "BN": 256}),
-        ("gemm_nvfp4_slow", "sm_103a", "", {"BK": 384, "STAGES": 2}),
+        pytest.param(
+            "gemm_nvfp4_slow", "sm_103a", "", {"BK": 384, "STAGES": 2}, marks=pytest.mark.soak
+        ),
         ("gemm_mxfp4", "sm_103a", "", {"BK": 384, "STAGES": 1}),
-        ("gemm_mxfp4", "sm_103a", ", pair", {"BK": 384, "STAGES": 2, "BM": 256}),
+        pytest.param(
+            "gemm_mxfp4",
+            "sm_103a",
+            ", pair",
+            {"BK": 384, "STAGES": 2, "BM": 256},
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_steps_of_96(name: str, target: str, clause: str, params: dict[str, int]) -> None:
@@ -197,7 +204,7 @@ def test_steps_of_96(name: str, target: str, clause: str, params: dict[str, int]
     kinds = [decode_instruction("mxf4nvf4", int(word)) for word in words]
     assert {kind.k for kind in kinds} == {96}
     assert len({kind.scale_a_id for kind in kinds}) == (2 if name != "gemm_mxfp4" else 4)
-    check(text, 300, 264, 544, FORMS[name], "random", target=target, **params)
+    check(text, 130, 136, 544, FORMS[name], "random", target=target, **params)
 
 
 def test_steps_of_96_are_of_one_block_of_rows() -> None:
@@ -216,7 +223,7 @@ def test_steps_of_96_are_of_one_block_of_rows() -> None:
         ("gemm_nvfp4", {"BN": 256, "BK": 64}, 576),
         ("gemm_nvfp4", {"BM": 256, "STAGES": 2}, 512),
         ("gemm_nvfp4", {"STAGES": 7}, 512),
-        ("gemm_mxfp8", {"BM": 256, "STAGES": 2}, 544),
+        pytest.param("gemm_mxfp8", {"BM": 256, "STAGES": 2}, 544, marks=pytest.mark.soak),
     ],
 )
 def test_what_sm_107a_has_more_of(name: str, params: dict[str, int], columns: int) -> None:
@@ -229,7 +236,8 @@ def test_what_sm_107a_has_more_of(name: str, params: dict[str, int], columns: in
     kept = ["collector::b::fill", "collector::b::lastuse"] if params.get("BM") == 256 else []
     assert hints == kept * (len(hints) // 2)
     assert bool(hints) == bool(kept)
-    check(example(name), 300, 520, 544, FORMS[name], "random", target="sm_107a", **params)
+    depth = 1824 if params.get("STAGES") == 7 else 544  # all slots are used
+    check(example(name), 200, 136, depth, FORMS[name], "random", target="sm_107a", **params)
 
 
 @pytest.mark.parametrize(
