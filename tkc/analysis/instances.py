@@ -369,7 +369,7 @@ class Barriers:
 
     def _signal(self, copy: Copy, event: Event, row: Signal, barriers: SSAValue) -> None:
         if row.bytes_of:
-            size = getattr(event.op, row.bytes_of).type.slot_bytes
+            size = getattr(event.op, row.bytes_of).type.copied_bytes
             share = self.cluster if "multicast" in event.op.properties else 1
             for owner in owners(event, copy.cta, self.cluster):
                 word = Word(barriers, entry(event), self._of(event, owner))
