@@ -107,6 +107,7 @@ CODES: Mapping[str, str] = {
     "TK322": "misaligned access",
     "TK323": "illegal descriptor",
     "TK324": "exit with work in flight",
+    "TK325": "cluster asked for after a refusal",
     # TK4xx launch
     "TK401": "wrong number of arguments",
     "TK402": "wrong rank",

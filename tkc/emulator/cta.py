@@ -72,6 +72,8 @@ class Cta:
         self.engines: dict[Any, Any] = {}
         self.tensor: Any = None
         self.live = machine.threads
+        self.refused = False
+        """Whether one of its threads has seen that no other cluster was to be had (clusterlaunchcontrol)."""
         self.left: Any = None
         self.visitors: dict[int, Any] = {}
         self.visits: list[int] = []

@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 
 SCHEDULES = ("eager", "lazy", "random", "pct")
 PREEMPTIVE = ("random", "pct")
+CANCEL = "clusterlaunchcontrol.try_cancel"
+AHEAD = 8
+"""Clusters that have not started, of which the next to start or to be taken over is drawn, where chance schedules."""
+MOST_STARTED, START_CHANCE = 4, 0.002
+"""Clusters beside one another, and how often one starts, where a kernel takes over others and chance schedules."""
+REFUSAL_CHANCE = 0.05
 QUANTUM = 2000
 """Steps that a path may do before others get their turn."""
 
@@ -130,7 +136,11 @@ class Machine:
         self._seen: set[tuple[str, int]] = set()
         self._hits = [0] * len(program.segments)
         self._clusters: Iterator[tuple[int, int, int]] = iter(())
-        self._next: tuple[int, int, int] | None = None
+        self._next: list[tuple[int, int, int]] = []
+        """Clusters that may start, or be taken over, next: one, or several of which chance picks."""
+        self._hands_out = any(
+            ins.row.name == CANCEL for segment in program.segments for ins in segment.instructions
+        )
         self._changed = (-1, 0)
         self._live: list[Cluster] = []
         self._places: dict[int, int] | None = None
@@ -429,6 +439,8 @@ class Machine:
             self._highest()
             return True
         chance = self.random.random
+        if self._hands_out and len(self._live) < MOST_STARTED and chance() < START_CHANCE:
+            self._admit()
         if self.operations and chance() < 0.3:
             self._advance()
             return True
@@ -475,12 +487,13 @@ class Machine:
 
     def _more(self) -> bool:
         """Whether a cluster has not started yet."""
-        if self._next is None:
-            self._next = next(self._clusters, None)
-        return self._next is not None
+        most = AHEAD if self._hands_out and self.schedule in PREEMPTIVE else 1
+        while len(self._next) < most and (base := next(self._clusters, None)) is not None:
+            self._next.append(base)
+        return bool(self._next)
 
     def _admit(self) -> bool:
-        base = self.cancel_next()
+        base = self._take()
         if base is None:
             return False
         cluster = Cluster(self, base)
@@ -491,10 +504,20 @@ class Machine:
         return True
 
     def cancel_next(self) -> tuple[int, int, int] | None:
-        """Takes the first cluster that has not started, as clusterlaunchcontrol does; None where there is none."""
-        found = self._next if self._more() else None
-        self._next = None
-        return found
+        """Takes a cluster that has not started, as clusterlaunchcontrol does; None where there is none.
+
+        The hardware may refuse though there are some, for a kernel of higher priority: so does chance.
+        """
+        if self.schedule in PREEMPTIVE and self.random.random() < REFUSAL_CHANCE:
+            return None
+        return self._take()
+
+    def _take(self) -> tuple[int, int, int] | None:
+        """The first cluster that has not started, or any of the first few; None where there is none."""
+        if not self._more():
+            return None
+        at = self.random.randrange(len(self._next)) if len(self._next) > 1 else 0
+        return self._next.pop(at)
 
     def cta_ended(self, cta: Cta) -> None:
         self.done_ctas += 1

@@ -1,4 +1,4 @@
-"""Launch clauses: `persistent`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster's CTAs lie across."""
+"""Launch clauses: `persistent`, `clc`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster's CTAs lie across."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
-COMPILED = ("persistent", "pair", "cluster", "dependent")
+COMPILED = ("persistent", "clc", "pair", "cluster", "dependent")
 MOST_CTAS = 8
 """CTAs of a cluster that every GPU takes (PTX: cluster dimensions)."""
 
@@ -27,10 +27,11 @@ class Clauses:
         self.values = values
         self.said: dict[str, Span] = {}
         self.ctas = 1
+        self.falls_back = False
 
     def read(self, s: S.Launch) -> None:
         """Raises Failed where a number cannot be read; reports everything else."""
-        for clause in s.clauses:
+        for clause in self._alternatives(s):
             head = clause.function if isinstance(clause, S.Call) else clause
             name = head.text if isinstance(head, S.Name) else ""
             if name not in LAUNCHES:
@@ -46,8 +47,36 @@ class Clauses:
                 self.scope.error("TK103", f"`launch {name}` is said twice", clause.span, before)
             elif self._takes(name, clause):
                 self.said[name] = clause.span
+        if {"clc", "persistent"} <= {*self.said} and not self.falls_back:
+            before = self.scope.note("said here", self.said["persistent"])
+            self.scope.error(
+                "TK106",
+                "`launch clc` has a unit for each item, `launch persistent` as many as are resident; "
+                "`clc or persistent` takes the second where a target has no first",
+                self.said["clc"],
+                before,
+            )
         if "pair" in self.said and "cluster" in self.said:
             self.scope.later("a cluster of pairs: a pair is a cluster of two", self.said["cluster"])
+
+    def _alternatives(self, s: S.Launch) -> list[S.Expression]:
+        """The clauses; `clc or persistent` is both, of which the target takes one."""
+        found: list[S.Expression] = []
+        for clause in s.clauses:
+            if isinstance(clause, S.Binary) and clause.operator == "or":
+                sides = [e.text if isinstance(e, S.Name) else "" for e in (clause.left, clause.right)]
+                if sides == ["clc", "persistent"]:
+                    self.falls_back = True
+                    found += [clause.left, clause.right]
+                else:
+                    self.scope.error(
+                        "TK102",
+                        "one launch falls back to another: `clc or persistent`",
+                        clause.span,
+                    )
+            else:
+                found.append(clause)
+        return found
 
     def _takes(self, name: str, clause: S.Expression) -> bool:
         """Whether a clause has the values that belong to it."""

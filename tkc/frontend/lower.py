@@ -215,6 +215,8 @@ class _Kernel:
                 }
                 if d.across is not None:
                     properties["across"] = _integer(d.across)
+                if d.serpentine:
+                    properties["serpentine"] = UnitAttr()
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
                 made = self.value(
                     T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name

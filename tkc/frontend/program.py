@@ -71,6 +71,7 @@ class Schedule(NamedTuple):
     group: int
     span: Span
     across: int | None = None
+    serpentine: bool = False
 
 
 class Tile(NamedTuple):

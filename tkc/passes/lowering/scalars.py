@@ -174,6 +174,9 @@ def _handed(k: Kernel, likes: list[Any], block: Block) -> list[SSAValue]:
 
 @lowers(s.ForOp)
 def loop(k: Kernel, op: s.ForOp) -> None:
+    if op.stolen is not None:
+        _take_over(k, op)
+        return
     lower, upper, step = (k.number(v) for v in (op.lower, op.upper, op.step))
     likes = [_like(k, v) for v in op.inits]
     widths = [len(_parts(k, v)) for v in op.inits]
@@ -188,6 +191,24 @@ def loop(k: Kernel, op: s.ForOp) -> None:
         return _handed(k, likes, block)
 
     results = k.emit.for_(lower, upper, step, body, inits, type=".s32")
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
+        k.values[result] = value
+
+
+def _take_over(k: Kernel, op: s.ForOp) -> None:
+    """Turns while the first carried value holds; the turns themselves nobody counts."""
+    likes = [_like(k, v) for v in op.inits]
+    widths = [len(_parts(k, v)) for v in op.inits]
+    inits = [part for v in op.inits for part in _parts(k, v)]
+    block = op.body.block
+
+    def body(*carried: SSAValue) -> list[SSAValue]:
+        for arg, value in zip(block.args[1:], _split(likes, widths, list(carried)), strict=True):
+            k.values[arg] = value
+        k.write(block)
+        return _handed(k, likes, block)
+
+    results = k.emit.while_(lambda more, *_: more, body, inits)
     for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
         k.values[result] = value
 
@@ -301,6 +322,8 @@ UNIT_REGISTERS = {
 
 @lowers(s.UnitOp)
 def unit(k: Kernel, op: s.UnitOp) -> None:
+    if op.which.data == "items":
+        return  # a loop over them asks for the next, not for how many there are
     clustered = k.source.cluster is not None
     k.values[op.value] = k.emit.special(UNIT_REGISTERS[op.which.data][clustered])
 

@@ -119,7 +119,8 @@ class Kernel:
         if candidates is None:
             import tkc.passes.lowering.debugging
             import tkc.passes.lowering.elements
-            import tkc.passes.lowering.explicit  # noqa: F401 - register the ways of explicit code, which few have
+            import tkc.passes.lowering.explicit
+            import tkc.passes.lowering.stealing  # noqa: F401 - register the ways of what few kernels have
 
             candidates = self.TABLE.get(type(op))
         if candidates is None:

@@ -14,6 +14,9 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across, How, To
 from tkc.ir.stage.types import BarriersType
 
+PAIR = 2
+"""CTAs of a pair, of which a role that leads acts in one."""
+
 ARRIVALS: dict[How, str] = {
     How.TMA: "expect",
     How.BULK: "one",
@@ -43,6 +46,7 @@ REACHES: dict[str | None, Reach] = {
     Across.MULTICAST: Reach(release=To.ALL, empty=True),
     Across.GATHER: Reach(commit=To.LEADER, full=True, release=To.ALL),
     Across.SPREAD: Reach(commit=To.ALL, release=To.LEADER, empty=True),
+    Across.ANSWER: Reach(release=To.FIRST, empty=True),
 }
 """Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the
 reverse."""
@@ -170,7 +174,8 @@ def _arrivals_of(
                 location_of(ring.pipe),
             )
         warps, groups = role.warps.value.data, role.groups.value.data
-        counts.append(arrivals(how_of(mine[0]), warps, groups, ctas))
+        acting = ctas if role.leads is None else -(-ctas // PAIR)
+        counts.append(arrivals(how_of(mine[0]), warps, groups, acting))
     if ring.pipe.turns is None or kind is s.CommitOp:
         return sum(counts)
     if ring.depth % len(counts):
