@@ -175,11 +175,10 @@ class Declarations:
         dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
-        if not 1 <= len(axes) <= MAX_RANK:
-            self._later(
-                f"a tensor of {plural(len(axes), 'axis', 'axes')}: it has 1 to {MAX_RANK}",
-                type_.span,
-            )
+        if not axes and dtype != "f32":
+            self._later(f"a tensor of {dtype} without axes: one of f32 is a number", type_.span)
+        if len(axes) > MAX_RANK:
+            self._later(f"a tensor of {len(axes)} axes: it has up to {MAX_RANK}", type_.span)
         dims: list[int | str] = []
         for axis in axes:
             if isinstance(axis, S.Name) and axis.text not in self.scope.names:

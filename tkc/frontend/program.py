@@ -6,7 +6,7 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
-    Value: TypeAlias = "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
+    Value: TypeAlias = "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
 else:  # NamedTuple would compile each annotation that is text
@@ -47,6 +47,14 @@ class Tensor(NamedTuple):
     dims: tuple[int | str, ...]
     span: Span
     scale: tuple[str, int] | None = None
+
+
+class Held(NamedTuple):
+    """The one element of a tensor without axes, which a role reads once, when it begins."""
+
+    name: str
+    type: Scalar
+    span: Span
 
 
 class Given(NamedTuple):
