@@ -82,6 +82,7 @@ CODES: Mapping[str, str] = {
     "TK220": "election kept as written",
     "TK221": "tensor memory placed",
     "TK222": "copies and products in one thread",
+    "TK223": "multiprocessors left idle",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",

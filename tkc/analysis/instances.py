@@ -165,7 +165,8 @@ class Machine:
                     op.kind.data, [self.values.get(v) for v in op.inputs]
                 )
             case s.UnitOp():
-                units = {"index": 0, "count": 1, "rank": self.at.cta, "items": STOLEN}
+                rank = self.at.cta
+                units = {"index": 0, "count": 1, "rank": rank, "cluster": rank, "items": STOLEN}
                 self.values[op.value] = units[op.which.data]
             case s.GroupOp():
                 self.values[op.value] = self.at.copy

@@ -310,6 +310,8 @@ class Kernel(NamedTuple):
     span: Span
     requires: tuple[Require, ...] = ()
     ctas: int = 1
+    preferred: int = 0
+    """Up to how many CTAs the hardware may put into one cluster; 0: no more than `ctas`."""
 
 
 class Product(NamedTuple):

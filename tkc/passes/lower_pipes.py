@@ -373,7 +373,7 @@ class RoleLowering:
         if ring.pipe.across is None or ring.pipe.across.data != Across.ANSWER:
             yield
             return
-        leads, inner = _leading(emit), Block()
+        leads, inner = _leading(emit, "cluster"), Block()
         with emit.inside(inner):
             yield
         inner.add_op(s.YieldOp.create(operands=[]))
@@ -432,10 +432,10 @@ def _end(op: s.AcquireOp | s.WaitOp | s.SkipOp | s.TurnOp) -> End:
     return op.ring, isinstance(op, s.AcquireOp)
 
 
-def _leading(emit: Emitter) -> SSAValue:
-    """Whether this CTA is the first of its pair."""
+def _leading(emit: Emitter, of: str = "rank") -> SSAValue:
+    """Whether this CTA is the first of its pair, or of its cluster."""
     rank = emit.value(
-        s.UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]), "rank"
+        s.UnitOp.create(properties={"which": StringAttr(of)}, result_types=[i32]), "rank"
     )
     return emit.arith("eq", rank, emit.const(0), hint="leads")
 

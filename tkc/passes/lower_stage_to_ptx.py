@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
@@ -101,6 +102,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         source.sym_name.data,
         reqntid=threads,
         cluster=None if source.cluster is None else source.cluster.value.data,
+        most_ctas=None if source.preferred is None else source.preferred.value.data,
         shared_bytes=shared,
         location=source.location,
     )
@@ -138,7 +140,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
     emit.location = source.location
     if columns:
         emit("tcgen05.fence::before_thread_sync")
-    if columns or k.ctas > 1:
+    if columns or k.ctas > 1 or k.several:
         synchronisation.meet(k)
     if columns:
         emit("tcgen05.fence::after_thread_sync")
@@ -152,7 +154,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
             **before,
             "args": k.args,
             "requires": [*before["requires"], *k.requires],
-            "cluster": {"size": [k.ctas, 1, 1], "preferred": None, "minimum": None},
+            "cluster": _cluster(source, k.ctas),
             "block": [threads, 1, 1],
             "shared_bytes": shared,
             "tensor_columns": columns,
@@ -160,6 +162,14 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         }
     )
     return new
+
+
+def _cluster(source: s.KernelOp, ctas: int) -> dict[str, Any]:
+    """Sizes of clusters in the launch contract: what is asked for, what the hardware may make of it."""
+    size = [ctas, 1, 1]
+    if source.preferred is None:
+        return {"size": size, "preferred": None, "minimum": None}
+    return {"size": size, "preferred": [source.preferred.value.data, 1, 1], "minimum": size}
 
 
 def _of_all(op: Operation) -> bool:

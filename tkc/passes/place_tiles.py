@@ -71,7 +71,7 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    clauses = ("cluster", "pair", "dependent", "clc", *_beside_clc(kernel))
+    clauses = ("cluster", "pair", "preferred", "dependent", "clc", *_beside_clc(kernel))
     for clause in clauses:
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]

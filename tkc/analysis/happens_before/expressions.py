@@ -49,7 +49,8 @@ class Expressions:
         if isinstance(op, SizeOp):
             return ("size", op.symbol.data), frozenset()
         if isinstance(op, s.UnitOp):
-            return ("unit", op.which.data), frozenset({"rank"} if op.which.data == "rank" else ())
+            ranks = op.which.data in ("rank", "cluster")
+            return ("unit", op.which.data), frozenset({"rank"} if ranks else ())
         if isinstance(op, s.GroupOp):
             return ("group",), frozenset({"group"})
         return ("opaque", id(value)), frozenset()

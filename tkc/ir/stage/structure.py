@@ -107,7 +107,7 @@ class KernelOp(StageOp):
     `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
     `dependent` kernel may start before the one ahead of it has ended. With `clc` there is a unit for each item, and one
     that is done takes over another that has not started; where `persistent` stands beside it and the target has no such
-    thing, units are as many as are resident.
+    thing, units are as many as are resident. The hardware may put several units into one cluster, up to `preferred` CTAs.
     """
 
     name = "stage.kernel"
@@ -117,6 +117,7 @@ class KernelOp(StageOp):
     cluster = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     dependent = opt_prop_def(UnitAttr)
+    preferred = opt_prop_def(IntegerAttr)
     clc = opt_prop_def(UnitAttr)
     persistent = opt_prop_def(UnitAttr)
     threads = opt_prop_def(IntegerAttr)
@@ -247,12 +248,14 @@ class BufferOp(StageOp):
 
 @irdl_op_definition
 class BarriersOp(StageOp):
-    """`depth` mbarriers that complete a phase after `count` arrivals (and the bytes expected)."""
+    """`depth` mbarriers that complete a phase after `count` arrivals (and the bytes expected); of each unit in the
+    cluster where they are `shared` by its units."""
 
     name = "stage.barriers"
     sym_name = prop_def(StringAttr)
     depth = prop_def(IntegerAttr)
     count = prop_def(IntegerAttr)
+    shared = opt_prop_def(UnitAttr)
     offset = opt_prop_def(IntegerAttr)
     barriers = result_def(BarriersType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "barriers", Space.BARRIER)))
@@ -282,10 +285,11 @@ class PipeOp(StageOp):
 @irdl_op_definition
 class UnitOp(StageOp):
     """The `index` of this work unit (a CTA or cluster), the `count` of them in the launch, this CTA's `rank` in its
-    unit, or how many `items` the unit gets before it ends, which nothing knows ahead, as `which` says."""
+    unit or in its `cluster`, which may hold several units, or how many `items` the unit gets before it ends, which
+    nothing knows ahead, as `which` says."""
 
     name = "stage.unit"
-    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank", "items")
+    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank", "cluster", "items")
     which = prop_def(StringAttr)
     value = result_def(i32)
     traits = traits_def(Pure())

@@ -14,6 +14,7 @@ from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.passes.lowering.fragments import carried_form
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
+from tkc.passes.lowering.synchronisation import rank_in_unit
 
 INTEGER = {
     "add": ("add", ".s32"),
@@ -316,6 +317,7 @@ UNIT_REGISTERS = {
     "index": ("%ctaid.x", "%clusterid.x"),
     "count": ("%nctaid.x", "%nclusterid.x"),
     "rank": ("%cluster_ctarank", "%cluster_ctarank"),
+    "cluster": ("%cluster_ctarank", "%cluster_ctarank"),
 }
 """Where a CTA reads of its work unit: one that is a CTA, and one that is a cluster."""
 
@@ -324,8 +326,23 @@ UNIT_REGISTERS = {
 def unit(k: Kernel, op: s.UnitOp) -> None:
     if op.which.data == "items":
         return  # a loop over them asks for the next, not for how many there are
+    if k.several:
+        k.values[op.value] = _of_several(k, op.which.data)
+        return
     clustered = k.source.cluster is not None
     k.values[op.value] = k.emit.special(UNIT_REGISTERS[op.which.data][clustered])
+
+
+def _of_several(k: Kernel, which: str) -> Any:
+    """Units of `k.ctas` CTAs, a power of two, lie one after another along x, however clusters hold them."""
+    match which:
+        case "rank":
+            return rank_in_unit(k)
+        case "cluster":
+            return k.emit.special("%cluster_ctarank")
+        case _:
+            ctas = k.emit.special("%ctaid.x" if which == "index" else "%nctaid.x")
+            return k.shift_right(ctas, k.ctas.bit_length() - 1)
 
 
 @lowers(s.GroupOp)

@@ -30,12 +30,18 @@ def answer(k: Kernel, op: AnswerOp) -> None:
 
     def number() -> list[SSAValue]:
         first = k.emit("clusterlaunchcontrol.query_cancel.get_first_ctaid", words, axis="::x")
-        return [first if k.ctas == 1 else _divided(k, first)]
+        return [_number(k, first)]
 
     (item,) = k.emit.if_(more, number, lambda: [k.emit.imm(0, "b32")])
     k.values[op.more], k.values[op.item] = more, item
 
 
-def _divided(k: Kernel, first: SSAValue) -> SSAValue:
-    """The number of the cluster whose first CTA has that number; the grid lies along x."""
-    return compute(k, "div", [first, k.ctas], i32)
+def _number(k: Kernel, first: SSAValue) -> SSAValue:
+    """The item of this unit in a cluster whose first CTA has that number; the grid lies along x.
+
+    Where clusters hold several units, one of as many as the asking one is taken over: each of its units has an item in
+    it.
+    """
+    if k.several:
+        first = k.add(first, k.first_rank)
+    return first if k.ctas == 1 else compute(k, "div", [first, k.ctas], i32)

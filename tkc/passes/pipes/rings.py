@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TkcError
@@ -111,6 +111,7 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
         "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers, full),
         "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers, empty),
     }
+    shared = ring.pipe.across is not None and ring.pipe.across.data == Across.ANSWER
     emit = Emitter(Block(), ring.pipe.location)
     made = [
         emit.value(
@@ -119,6 +120,7 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
                     "sym_name": StringAttr(f"{ring.name}.{side}"),
                     "depth": ring.pipe.depth,
                     "count": IntegerAttr(count, i32),
+                    **({"shared": UnitAttr()} if shared and side == "empty" else {}),
                 },
                 result_types=[BarriersType()],
             ),

@@ -27,7 +27,7 @@ def steals(kernel: s.KernelOp, target: Target) -> bool:
     if kernel.clc is None:
         return False
     needs = {Feature.LAUNCH_CONTROL}
-    if kernel.cluster is not None:
+    if _may_be_clustered(kernel):
         needs |= {Feature.LAUNCH_CONTROL_MULTICAST}
     lacks = target.lacks(needs)
     if not lacks:
@@ -51,6 +51,10 @@ def steals(kernel: s.KernelOp, target: Target) -> bool:
     return False
 
 
+def _may_be_clustered(kernel: s.KernelOp) -> bool:
+    return kernel.cluster is not None or kernel.preferred is not None
+
+
 class Answers:
     """The ring of answers of one kernel, and the role that asks."""
 
@@ -58,7 +62,7 @@ class Answers:
         """`loops` are the kernel's loops over items: one a role, all over one schedule (TK110 elsewhere)."""
         self.kernel = kernel
         self.name = loops[0].schedule.data
-        self.clustered = kernel.cluster is not None
+        self.clustered = _may_be_clustered(kernel)
         roles = [_role_round(loop) for loop in loops]
         self.by = {role: By.ONE if solo(role) else By.ALL for role in roles}
         for at, (loop, role) in enumerate(zip(loops, roles, strict=True)):
