@@ -108,7 +108,7 @@ def _try_cancel(i: Instruction) -> Step:
     def steps(w: Any, place: int, bar_place: int, ctas: list[Any]) -> Iterator[None]:
         machine = w.machine
         yield
-        answer = _answer(machine.cancel_next())
+        answer = _answer(machine.cancel_next(w.cta.cluster.dims))
         for cta in ctas:
             machine.memory.write_box("launch control", origin, cta.shared, place, (1,), answer)
             yield

@@ -187,6 +187,8 @@ class Elimination:
                 if other.cost < row.cost and other.covers <= row.covers:
                     yield _setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
+            if self.kernel.preferred is not None and _of_several_units(op.barriers):
+                return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield _setting(op, "scope", None)
 
@@ -384,3 +386,8 @@ def tensors_cross(kernel: s.KernelOp) -> bool:
 
 def _own_fault(op: Operation, message: str) -> None:
     report(Diagnostic("TK902", message, location_of(op), Severity.WARNING))
+
+
+def _of_several_units(barriers: SSAValue) -> bool:
+    op = barriers.owner
+    return isinstance(op, s.BarriersOp) and op.shared is not None
