@@ -16,7 +16,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
@@ -125,6 +125,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
             case _:
                 k.lowering_of(op).write(k, op)
     emit.location = source.location
+    before_barriers = k.top.last_op
     synchronisation.initialise(k)
     emit.location = source.location
     if columns:
@@ -145,6 +146,8 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
     if columns:
         emit("tcgen05.fence::after_thread_sync")
         products.deallocate(k, columns)
+    if source.dependent is not None:
+        _prefetch_maps(k, before_barriers)
     new.properties["params"] = ArrayAttr(
         [DictionaryAttr({"name": string(n), "kind": string(kind)}) for n, kind in k.params]
     )
@@ -162,6 +165,28 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         }
     )
     return new
+
+
+def _prefetch_maps(k: Kernel, before: Operation | None) -> None:
+    """One thread asks for the tensor maps before anything else, which also hides it behind the grid ahead."""
+    names = [name for name, kind in k.params if kind == "tensormap"]
+    if not names:
+        return
+
+    def fetch() -> None:
+        for name in names:
+            k.emit("prefetch.tensormap", At(k.emit.param_address(name), 0))
+
+    made = Block()
+    with k.emit.into(made):
+        k.emit.if_(k.emit("setp", ".eq", ".u32", k.thread, 0), fetch)
+    for op in list(made.ops):
+        op.detach()
+        if before is None:
+            k.top.add_op(op)
+        else:
+            k.top.insert_op_after(op, before)
+            before = op
 
 
 def _cluster(source: s.KernelOp, ctas: int) -> dict[str, Any]:
