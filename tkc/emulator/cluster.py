@@ -117,7 +117,7 @@ def _try_cancel(i: Instruction) -> Step:
     def run(w: Any) -> None:
         if w.cta.refused:
             raise Stop(
-                "TK325",
+                "TK330",
                 "another cluster is asked for though this CTA has seen that one was refused: what happens then is not "
                 "defined",
                 ins=i,

@@ -99,7 +99,7 @@ def _tell_idle(kernel: t.KernelOp, target: Target, ctas: int) -> None:
     idle = known.multiprocessors - active
     report(
         Diagnostic(
-            "TK223",
+            "TK230",
             f"clusters of {ctas} CTAs leave {idle} of the {known.multiprocessors} multiprocessors of a {known.gpu} idle "
             f"({active} have work, {active / known.multiprocessors:.0%})",
             location_of(kernel),
