@@ -1,4 +1,4 @@
-"""Launch clauses: `persistent`, `clc`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster's CTAs lie across."""
+"""Launch clauses: `persistent`, `clc`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster lies across."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
@@ -406,5 +406,6 @@ def _own_fault(op: Operation, message: str) -> None:
 
 
 def _of_several_units(barriers: SSAValue) -> bool:
+    """Whether all units of a cluster arrive there."""
     op = barriers.owner
     return isinstance(op, s.BarriersOp) and op.shared is not None

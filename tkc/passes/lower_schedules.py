@@ -22,7 +22,6 @@ from xdsl.passes import ModulePass
 from tkc.analysis.launch import expression
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
-from tkc.ir.isa.targets import Target
 from tkc.ir.stage import ops as s
 from tkc.ir.target import target_of
 from tkc.passes.schedules.order import block_numbers
@@ -44,7 +43,7 @@ class LowerSchedulesPass(ModulePass):
                 isinstance(o, s.UnitOp) and o.which.data != "rank" for o in kernel.walk()
             )
             totals = list_of_totals(loops)
-            answers = _answers(kernel, loops, target_of(op))
+            answers = _answers(kernel, loops, op)
             for loop in loops:
                 lower(loop, answers)
             ctas = grid(totals, kernel.cluster, numbered, answers is not None)
@@ -63,13 +62,13 @@ def list_of_totals(loops: list[s.WorkLoopOp]) -> list[Any]:
     return totals
 
 
-def _answers(kernel: s.KernelOp, loops: list[s.WorkLoopOp], target: Target) -> Answers | None:
+def _answers(kernel: s.KernelOp, loops: list[s.WorkLoopOp], module: ModuleOp) -> Answers | None:
     """Where a kernel's units get their items from, if not by counting."""
     if kernel.clc is None or not loops:
         return None
     from tkc.passes.schedules.stealing import Answers, steals  # few kernels take over items
 
-    return Answers(kernel, loops) if steals(kernel, target) else None
+    return Answers(kernel, loops) if steals(kernel, target_of(module)) else None
 
 
 def _product(factors: list[Any]) -> Any:

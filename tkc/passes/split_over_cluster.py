@@ -100,8 +100,8 @@ def _tell_idle(kernel: t.KernelOp, target: Target, ctas: int) -> None:
     report(
         Diagnostic(
             "TK230",
-            f"clusters of {ctas} CTAs leave {idle} of the {known.multiprocessors} multiprocessors of a {known.gpu} idle "
-            f"({active} have work, {active / known.multiprocessors:.0%})",
+            f"clusters of {ctas} CTAs leave {idle} of the {known.multiprocessors} multiprocessors of a "
+            f"{known.gpu} idle ({active} have work, {active / known.multiprocessors:.0%})",
             location_of(kernel),
             Severity.WARNING,
             fix=f"smaller clusters, or `cluster(2, preferred = {ctas})`, which fills the rest with clusters of 2",

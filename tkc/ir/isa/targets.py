@@ -70,7 +70,7 @@ class Residency(NamedTuple):
     gpu: str
     multiprocessors: int
     active: Mapping[int, int]
-    """By CTAs of a cluster, one CTA on a multiprocessor; sizes that are not listed leave none idle, or are not known."""
+    """By CTAs of a cluster, one CTA on a multiprocessor; sizes that are not here leave none idle, or are not known."""
 
 
 B200 = Residency("B200", 148, {4: 132, 8: 120, 16: 112})

@@ -74,7 +74,8 @@ class KernelOp(Operation):
     """`ptx.kernel {sym_name = "k", params = [{name = "n", kind = "u32"}], reqntid = 128} do { … }`.
 
     `reqntid` threads a CTA, `min_ctas` CTAs an SM (1), `cluster` CTAs a cluster along x, or as many as the launch says
-    up to `most_ctas`, `shared_bytes` of dynamic shared memory; `contract` is the launch contract, which passes carry along unread.
+    up to `most_ctas`, `shared_bytes` of dynamic shared memory; `contract` is the launch contract, which passes carry
+    along unread.
     """
 
     name = "ptx.kernel"

@@ -1,11 +1,19 @@
-"""Work that the hardware hands out: taking over a cluster that has not started (PTX 9.7.15.18, clusterlaunchcontrol)."""
+"""Items that the hardware hands out: a cluster that has not started is taken over (PTX 9.7.15.18)."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr, i1, i32
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def, prop_def, result_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Done, Kind, Proxy, Signal, Space, Touch

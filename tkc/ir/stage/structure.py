@@ -107,7 +107,8 @@ class KernelOp(StageOp):
     `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
     `dependent` kernel may start before the one ahead of it has ended. With `clc` there is a unit for each item, and one
     that is done takes over another that has not started; where `persistent` stands beside it and the target has no such
-    thing, units are as many as are resident. The hardware may put several units into one cluster, up to `preferred` CTAs.
+    thing, units are as many as are resident. The hardware may put several units into one cluster, up to `preferred`
+    CTAs.
     """
 
     name = "stage.kernel"
