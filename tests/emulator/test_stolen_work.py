@@ -167,6 +167,8 @@ def test_after_a_refusal_nothing_more_is_asked() -> None:
 def test_a_refusal_names_no_cta() -> None:
     """What is read out of it is no value, and may not be used as one."""
     text = changed(CODE.read_text(), ("@!%p1 bra DONE;", "@!%p1 bra LAST;"))
-    text = changed(text, ("DONE:\n", "LAST:\n    mov.b32 %r2, %r5;\n    st.global.u32 [%rd1], %r2;\nDONE:\n"))
+    text = changed(
+        text, ("DONE:\n", "LAST:\n    mov.b32 %r2, %r5;\n    st.global.u32 [%rd1], %r2;\nDONE:\n")
+    )
     report, _ = ask(text)
     assert "TK320" in {f.code for f in report.findings}

@@ -31,13 +31,17 @@ def without_waits(kernel: tkc.Kernel, folder: Path) -> tkc.Kernel:
     kernel.save(folder)
     (contract,) = folder.glob("*.json")
     (text,) = folder.glob("*.ptx")
-    text.write_text("".join(x for x in text.read_text().splitlines(True) if "griddepcontrol.wait" not in x))
+    text.write_text(
+        "".join(x for x in text.read_text().splitlines(True) if "griddepcontrol.wait" not in x)
+    )
     lines = contract.read_text().splitlines(True)
     contract.write_text("".join(x for x in lines if "ptx_sha256" not in x))
     return tkc.load(contract)
 
 
-def chain(first: tkc.Kernel, second: tkc.Kernel, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+def chain(
+    first: tkc.Kernel, second: tkc.Kernel, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor
+) -> torch.Tensor:
     """D = (A·Bᵀ)·Eᵀ through a C that holds something else before."""
     c = torch.full((a.shape[0], b.shape[0]), float("nan"), dtype=torch.bfloat16, device="cuda")
     d = torch.full((a.shape[0], e.shape[0]), float("nan"), dtype=torch.bfloat16, device="cuda")
@@ -48,7 +52,9 @@ def chain(first: tkc.Kernel, second: tkc.Kernel, a: torch.Tensor, b: torch.Tenso
     return d
 
 
-def seconds(first: tkc.Kernel, second: tkc.Kernel, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor) -> float:
+def seconds(
+    first: tkc.Kernel, second: tkc.Kernel, a: torch.Tensor, b: torch.Tensor, e: torch.Tensor
+) -> float:
     """Of a chain, in a row of fifty."""
     c = torch.empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16, device="cuda")
     d = torch.empty((a.shape[0], e.shape[0]), dtype=torch.bfloat16, device="cuda")
@@ -87,7 +93,10 @@ def main() -> None:
                     ("dependent, rash", (early, rash)),
                 )
             }
-            took = {name: seconds(x, x, a, b, e) * 1e6 for name, x in (("plain", plain), ("dependent", early))}
+            took = {
+                name: seconds(x, x, a, b, e) * 1e6
+                for name, x in (("plain", plain), ("dependent", early))
+            }
             print(f"{m} x {n} x {k} x {p}: wrong of {launches}: {bad}; us a chain: {took}")
             assert bad["plain, dependent"] == bad["dependent, dependent"] == 0
             wrong_kinds += bad["dependent, rash"] > 0

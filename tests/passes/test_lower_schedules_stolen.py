@@ -61,7 +61,9 @@ def test_items_are_handed_out_once(role: str, told: str) -> None:
 @pytest.mark.parametrize("ctas", [9, 16])
 def test_large_clusters_assemble(ctas: int) -> None:
     """Above 8 CTAs a launch has to ask for leave, which the launcher does."""
-    text = changed(CLUSTER, ("CTAS = 2", f"CTAS = {ctas}"), ("b <- B[n, k], multicast", "b <- B[n, k]"))
+    text = changed(
+        CLUSTER, ("CTAS = 2", f"CTAS = {ctas}"), ("b <- B[n, k], multicast", "b <- B[n, k]")
+    )
     kernel = tkc.compile(text, target="sm_100a", params={"BN": 64, "STAGES": 2})
     assert f".reqnctapercluster {ctas}, 1, 1" in kernel.ptx
     assert kernel.contract["cluster"]["size"] == [ctas, 1, 1]

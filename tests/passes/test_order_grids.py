@@ -59,7 +59,7 @@ def test_nothing_is_found_and_without_the_waits_it_is(target: str, tmp_path: Pat
     with redirect_stdout(told):
         assert guarded(main, ("check", str(file), "--target", target)) == 0
     file.write_text(changed(ALPHA, ("role load:\n", "role load:\n        arrive pdl\n")))
-    with redirect_stdout(told):  # who says where it lets the next grid start says where it waits, too
+    with redirect_stdout(told):  # who says when the next grid starts says when it waits
         assert guarded(main, ("check", str(file), "--target", target)) == 1
     assert "TK318" in told.getvalue()
 

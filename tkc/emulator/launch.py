@@ -121,9 +121,7 @@ def _larger(
             f"preferred cluster {larger}: expected a multiple of {cluster} that divides grid {grid}",
         )
     if int(np.prod(larger)) > target.max_cluster:
-        raise TkcError.at(
-            "TK418", f"preferred cluster {larger}, at most {target.max_cluster} CTAs"
-        )
+        raise TkcError.at("TK418", f"preferred cluster {larger}, at most {target.max_cluster} CTAs")
     return larger
 
 

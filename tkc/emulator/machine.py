@@ -98,7 +98,6 @@ def places(base: Dims, whole: Dims, each: Dims) -> Iterator[Place]:
     return (((x, y, z), each) for z in ranges[2] for y in ranges[1] for x in ranges[0])
 
 
-
 class Machine:
     """One launch of one kernel."""
 

@@ -74,7 +74,9 @@ class Clauses:
         found: list[S.Expression] = []
         for clause in s.clauses:
             if isinstance(clause, S.Binary) and clause.operator == "or":
-                sides = [e.text if isinstance(e, S.Name) else "" for e in (clause.left, clause.right)]
+                sides = [
+                    e.text if isinstance(e, S.Name) else "" for e in (clause.left, clause.right)
+                ]
                 if sides == ["clc", "persistent"]:
                     self.falls_back = True
                     found += [clause.left, clause.right]

@@ -6,9 +6,8 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
-    Value: TypeAlias = (
-        "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
-    )
+    Reshaped: TypeAlias = "Reduce | Fill | Reshape | Transpose"
+    Value: TypeAlias = "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reshaped"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
 else:  # NamedTuple would compile each annotation that is text

@@ -38,7 +38,11 @@ class Expressions:
     def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
         op = value.owner
         if isinstance(op, Block):
-            if op in self.loops and isinstance(value, BlockArgument) and value.index == _counter(op):
+            if (
+                op in self.loops
+                and isinstance(value, BlockArgument)
+                and value.index == _counter(op)
+            ):
                 return ("index", self.loops[op]), frozenset({self.loops[op]})
             return ("opaque", id(value)), frozenset()
         if isinstance(op, ArithOp):

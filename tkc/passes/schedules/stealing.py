@@ -66,13 +66,16 @@ class Answers:
         roles = [_role_round(loop) for loop in loops]
         self.by = {role: By.ONE if solo(role) else By.ALL for role in roles}
         for at, (loop, role) in enumerate(zip(loops, roles, strict=True)):
-            if role in roles[:at] or loop.schedule.data != self.name:
+            before = next((o for o, r in zip(loops[:at], roles, strict=False) if r is role), None)
+            if before is None and loop.schedule.data != self.name:
+                before = loops[0]
+            if before is not None:
                 raise TkcError.at(
                     "TK110",
                     "with `launch clc` items are handed out once: a second loop over a schedule, in role "
                     f"{role.sym_name.data}, is not supported yet",
                     location_of(loop),
-                    Note("the first loop", location_of(loops[0 if role not in roles[:at] else roles.index(role)])),
+                    Note("the first loop", location_of(before)),
                 )
         self._declare(loops[0], [r.sym_name.data for r in roles])
 
@@ -97,7 +100,9 @@ class Answers:
         }
         if self.clustered:
             properties["across"] = StringAttr(Across.ANSWER)
-        ring = s.PipeOp.create(operands=[self.buffer], properties=properties, result_types=[RingType()])
+        ring = s.PipeOp.create(
+            operands=[self.buffer], properties=properties, result_types=[RingType()]
+        )
         self.ring = emit.value(ring, "items")
         warps = [r.first_warp.value.data + r.warps.value.data for r in roles]
         self.role = s.RoleOp.create(
