@@ -142,7 +142,7 @@ class Operations:
         """The CTAs whose memory an operation touches."""
         if "pair" in op.properties:
             return [self.rank & ~1, self.rank | 1]
-        if "multicast" in op.properties:
+        if {"multicast", "everywhere"} & set(op.properties):
             return list(range(self.cluster))
         return self._masked(op) or [self.rank]
 
@@ -294,6 +294,8 @@ class Operations:
         """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""
         if _word(op, "to") == s.To.LEADER:
             return own & ~1
+        if _word(op, "to") == s.To.FIRST:
+            return 0
         rank = getattr(op, "rank", None)
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
 
