@@ -115,6 +115,8 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
         k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
     else:
         mask = k.every_cta() if op.mask is None else cta_mask(k, op.mask)
+        if isinstance(mask, int):  # before 13.5, ptxas takes no immediate here
+            mask = k.emit("mov.imm", ".b16", mask)
         k.emit(
             "tcgen05.commit",
             k.cta_group,
