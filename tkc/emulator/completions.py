@@ -77,7 +77,9 @@ class Completions(Fences):
             return
         if "A2" in self.grants:
             bar.current.join_completions(told, COMPLETED, ORDER)
-            bar.current.join_row(TENSOR, told.times[TENSOR])  # tensor memory is no data of the generic proxy
+            bar.current.join_row(
+                TENSOR, told.times[TENSOR]
+            )  # tensor memory is no data of the generic proxy
         if SCOPES.get(ins.mod("scope", "cta"), 1) > 1:
             if bar.wide is None:
                 bar.wide = Clock(self.of(w).components)
@@ -89,6 +91,10 @@ class Completions(Fences):
         at = self._copy_component(w)
         self._check_init(w, w.mask, barrier, ins)
         bar.current.fit()[COMPLETED, at] = number
+
+    def relaxed_complete(self, w: Warp, barrier: MBarrier, mask: int) -> None:
+        """mbarrier.complete_tx of threads: a relaxed operation, after all that they have done (PTX 9.7.15.15.12)."""
+        self.publish(w, mask, barrier.clock.current, release=False)
 
     def complete(self, barrier: MBarrier, ins: Instruction) -> None:
         """The operation at work completes on an mbarrier: a release of its own accesses alone."""

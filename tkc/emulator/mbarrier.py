@@ -310,7 +310,11 @@ def _tx(complete: bool) -> Builder:
 
         def run(w: Any) -> None:
             sizes = view(w.R[size], U32)[SELECT[w.mask]].tolist()
-            for address, number in zip(read(w), sizes, strict=True):
+            addresses = read(w)
+            if complete and w.machine.record is not None:
+                for bar, mask in _by_barrier(w, i, addresses):
+                    w.machine.record.relaxed_complete(w, bar, mask)
+            for address, number in zip(addresses, sizes, strict=True):
                 bar = barrier_at(w, address, i)
                 if complete:
                     bar.complete(number, i, w)
