@@ -1,9 +1,9 @@
 """Plain launches: how anybody's PTX is run, with numbers and arguments said outright, in words or in a JSON file.
 
 A file is `{"schema": "tkc-plain-launch/1", "grid": [4, 2], "block": 128, "args": {"A": "f16:random(64,32)", …}}`, with
-`entry`, `cluster`, `shared_bytes` (dynamic shared memory), `dependent` (true: the grid ahead may still run) and `ptx` (a
-text beside it) where they are needed. Arguments
-stand in the order of the kernel's parameters; their names are free. One is, as a word after `NAME=` or as a text:
+`entry`, `cluster`, `shared_bytes` (dynamic shared memory), `dependent` (whether the grid ahead may still run) and `ptx`
+(a text beside it) where they are needed. Arguments stand in the order of the kernel's parameters; their names are free.
+One is, as a word after `NAME=` or as a text:
 
     f16:random(256,64,seed=1)     an array, its dtype named as in PTX or NumPy: random, empty (poisoned), zeros
     a.npy  bf16:a.npy             an array in a file; with a dtype where NumPy could only save bits

@@ -178,7 +178,7 @@ def _nanosleep(i: Instruction) -> Semantic:
     return Blocking(make)
 
 
-def _wait_for_grids(i: Instruction) -> Step:
+def _wait_for_grids(i: Instruction) -> Semantic:
     def run(w: Any) -> None:
         if w.machine.record is not None:
             w.machine.record.grids_awaited(w)

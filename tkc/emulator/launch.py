@@ -132,10 +132,10 @@ def emulate(
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, bytes, or `Struct`s.
     `shared_bytes` is dynamic shared memory; of a `dependent` launch the grid ahead may still run, and whoever touches
-    global memory must know of a griddepcontrol.wait; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on and
-    turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches with as many seeds,
-    from `seed` on, each on the arguments as they were given, and reports what any of them found. Raises TkcError where
-    the text, the launch or an argument is wrong; what the kernel does wrong is in the report.
+    global memory must know of a griddepcontrol.wait; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks
+    on and turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches with as many
+    seeds, from `seed` on, each on the arguments as they were given, and reports what any of them found. Raises TkcError
+    where the text, the launch or an argument is wrong; what the kernel does wrong is in the report.
     """
     if schedule not in SCHEDULES:
         raise TkcError.at("TK120", f"no schedule {schedule}: one of {', '.join(SCHEDULES)}")

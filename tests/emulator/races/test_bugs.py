@@ -5,16 +5,14 @@ Names are those of the collected cases. What a twin in PTX cannot show (what a c
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from emulator.kernels import launch
 from emulator.races.test_clusters import CLUSTER, FAR, RANK
 from emulator.races.test_pairs import COMMIT, FENCE, FILL, PRODUCT, START, SYNC, WORD
-from emulator.races.test_tensor import LD, MMA, OUT, WLD, commit
 from emulator.races.test_tensor import FILLED as FILLED
 from emulator.races.test_tensor import FREE as FREED
+from emulator.races.test_tensor import LD, MMA, OUT, WLD, commit
 from emulator.races.test_tensor import START as TENSOR
 from emulator.races.test_tensor import WORD as ONE
 from emulator.races.twins import (
@@ -89,7 +87,7 @@ def tensor(name: str, body: str, code: str, at: str, **forms: dict[str, str]) ->
 
 
 WORD_64 = (1 << 4) | (16 >> 3) << 17 | (64 >> 4) << 24
-MAPPED = f".reg .b32 x; mapa.shared::cluster.u32 x, f, {{rank}}; @first mbarrier.arrive.release.cluster.shared::cluster.b64 _, [x];"
+MAPPED = ".reg .b32 x; mapa.shared::cluster.u32 x, f, {rank}; @first mbarrier.arrive.release.cluster.shared::cluster.b64 _, [x];"
 RING = f"""
     {HEAD} .reg .b32 k, turn; .reg .pred left; setp.eq.u32 q, t, 32; {init()}
     mov.u32 k, 0; mov.u32 turn, 0; @first bra P; @q bra C; bra E;
