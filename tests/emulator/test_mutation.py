@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from emulator.mutation.corpus import corpus, ours, reference
 from emulator.mutation.judge import Verdict, rates, run
-from emulator.mutation.mutants import CHANGES, mutants
+from emulator.mutation.mutants import CHANGES, WHOLE, mutants
 
 SLICE_SECONDS = 40
 GOAL = 0.99
@@ -61,14 +61,17 @@ L1: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p1, [%r1], %r2;
     @!%p1 bra L1;
     wgmma.wait_group.sync.aligned 1;
     fence.proxy.async.shared::cta;
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;
     """
     made = {m.kind: m for m in mutants(text)}
-    assert set(made) == {*CHANGES, "move"}
+    assert set(made) == {*CHANGES, *WHOLE}
     assert "[%r1], 1008;" in made["bytes"].text
     assert "[%r1], 5;" in made["arrivals"].text
     assert "L1: setp.eq.u32 %p1, 0, 0;" in made["pass"].text
     assert "xor.b32 %other, %r2, 1;" in made["phase"].text
     assert "wgmma.wait_group.sync.aligned 2;" in made["count"].text
+    assert "// barrier.cluster.wait" in made["cluster"].text
     lines = made["move"].text.split("\n")
     assert made["move"].what.startswith("fence.proxy")
     fence = next(n for n, line in enumerate(lines) if "fence.proxy" in line)

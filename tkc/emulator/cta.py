@@ -38,8 +38,8 @@ class NamedBarrier:
         self.arrived = 0
         self.expected: int | None = None
         self.waiting: list[tuple[Path, int]] = []
-        self.parts: set[int] = set()
-        """Warps of which only some threads have come."""
+        self.parts: dict[int, Instruction] = {}
+        """Warps of which only some threads have come, and at which instruction."""
 
 
 class Cta:
@@ -162,18 +162,18 @@ class Cta:
         return barrier
 
     def _part_comes(self, ins: Instruction, warp: Warp, barrier: NamedBarrier) -> None:
-        """Part of a warp is at a barrier of whole warps: the other threads may end, but come to no barrier later."""
-        if any(b.arrived and warp.index in b.parts for b in self.named):
+        """Part of a warp is at a barrier of whole warps: the other threads may end, or come here, but to no other one."""
+        if any(b.arrived and b.parts.get(warp.index, ins) is not ins for b in self.named):
             self.machine.found(
                 "TK316",
-                f"{ins.statement.mnemonic} by part of a warp, whose other threads have come to a barrier before",
+                f"{ins.statement.mnemonic} by part of a warp, whose other threads have come to another one",
                 ins,
                 warp,
                 notes=(
                     "all threads of a warp execute the same .aligned barrier together: let them meet before it",
                 ),
             )
-        barrier.parts.add(warp.index)
+        barrier.parts[warp.index] = ins
 
     def barrier_sync(
         self,

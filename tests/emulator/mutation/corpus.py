@@ -159,9 +159,12 @@ def _reference(
 
 
 def _foreign(name: str, path: str, facts: Any, make: Any) -> Kernel:
+    dependent = facts["entry"] == "dependent"
+
     def run(text: str, schedule: str, seed: int) -> tuple[Report, bool]:
         problem = make(np.random.default_rng(seed))
-        report = run_foreign(text, facts, problem, schedule=schedule, seed=seed, max_steps=STEPS)
+        how = {"schedule": schedule, "seed": seed, "max_steps": STEPS, "dependent": dependent}
+        report = run_foreign(text, facts, problem, **how)
         try:
             for key, expected in problem.expected.items():
                 expected.check(key, problem.outputs.get(key, problem.args[key]))

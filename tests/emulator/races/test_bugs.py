@@ -190,14 +190,6 @@ TWINS = (
         {"both": "bar.arrive 3, 64;"},
     ),
     Twin(
-        "CVG-5 some lanes skip a barrier in the turn in which the others come to it",
-        f"{HEAD} .reg .pred some; setp.lt.u32 some, t, 5; mov.u32 %r5, 0; L: {{guard}} bar.sync 0; C: not.pred some,"
-        f" some; add.u32 %r5, %r5, 1; setp.lt.u32 p, %r5, 2; @p bra L; ret;",
-        "TK316",
-        "bar.sync",
-        {"guard": "@some bra C;"},
-    ),
-    Twin(
         "CVG-5 a warp skips a barrier of two",
         f"{HEAD} setp.lt.u32 q, t, 32; {{guard}} bar.sync 1, 64; E: ret;",
         "TK314",
