@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Mutant:
     text: str
     before: str = ""
     after: str = ""
+    lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Those of the text without the change."""
 
     @property
     def name(self) -> str:
@@ -156,6 +158,7 @@ WHOLE: dict[str, Callable[[list[str], int, str], list[str] | None]] = {
 def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, *WHOLE)) -> Iterator[Mutant]:
     """Every mutant of a text, in the order of its lines."""
     lines = text.split("\n")
+    original = tuple(lines)
     for at, line in enumerate(lines):
         found = _statement(line)
         if found is None:
@@ -165,12 +168,12 @@ def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, *WHOLE)) -> Iterator[
             if kind in WHOLE:
                 changed = WHOLE[kind](lines, at, statement)
                 if changed is not None:
-                    yield Mutant(kind, at + 1, statement, "\n".join(changed), *_around(lines, at))
+                    yield Mutant(kind, at + 1, statement, "\n".join(changed), *_around(lines, at), original)
                 continue
             new = CHANGES[kind](line, statement)
             if new is not None and new != line:
                 whole = "\n".join([*lines[:at], new, *lines[at + 1 :]])
-                yield Mutant(kind, at + 1, statement, whole, *_around(lines, at))
+                yield Mutant(kind, at + 1, statement, whole, *_around(lines, at), original)
 
 
 def _around(lines: list[str], at: int, count: int = 10) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from emulator.mutation import windows
 from emulator.mutation.mutants import Mutant
 
 
@@ -72,6 +73,20 @@ REDUNDANT: tuple[Redundant, ...] = (
               after=r"^(mbarrier\.try_wait[^|]* \| )?(fence\.proxy[^|]* \| )?tcgen05\.fence::after_thread_sync"),
     Redundant("count|delete", r"^cp\.async\.bulk\.wait_group 0", "sources were read; the grid's end completes it",
               before=r"cp\.async\.bulk\.wait_group\.read 0;"),
+    # What a moved statement has nothing to do with.
+    Redundant("move", r"^cp\.async\.(commit_group|wait_group|wait_all)", "moved over what is no cp.async",
+              before=r"(^|\| )(?!cp\.async(?!\.bulk))[^|]*$"),
+    Redundant("move", r"^cp\.async\.bulk\.(commit_group|wait_group)", "moved over what is no bulk operation",
+              before=r"(^|\| )(?!cp\.(reduce\.)?async\.bulk)[^|]*$"),
+    Redundant("move", r"^tcgen05\.wait::st", "moved over what is no tcgen05.st",
+              before=r"(^|\| )(?!tcgen05\.st)[^|]*$"),
+    Redundant("move", r"^tcgen05\.wait::ld", "moved over what is no tcgen05.ld",
+              before=r"(^|\| )(?!tcgen05\.ld)[^|]*$"),
+    Redundant("move", r"^wgmma\.wait_group", "moved over what is no wgmma", before=r"(^|\| )(?!wgmma)[^|]*$"),
+    Redundant("move", r"^fence\.proxy\.async", "moved over what touches no memory and acquires nothing",
+              before=r"(^|\| )(cp\.async\.(bulk\.)?commit_group|tcgen05\.(ld|st|wait)|fence\.proxy\.async|bar\.warp)[^|]*$"),
+    Redundant("move", r"^mbarrier\.arrive\.expect_tx", "the arrival carries async data alone",
+              before=r"(^|\| )(?!mbarrier|bar\.|barrier)[^|]*$"),
 )  # fmt: skip
 
 
@@ -86,4 +101,10 @@ def reason(kernel: str, mutant: Mutant) -> str:
             and re.search(row.kernel, kernel)
         ):
             return row.reason
+    if re.match(r"(bar|barrier(\.cta)?)\.sync", mutant.what) and mutant.lines:
+        over = mutant.before.rpartition(" | ")[2]
+        if mutant.kind == "delete" and windows.redundant(mutant.lines, mutant.line):
+            return "nothing before it conflicts with anything after it that the next barriers do not order"
+        if mutant.kind == "move" and windows.redundant(mutant.lines, mutant.line, over):
+            return "what it is moved over conflicts with nothing before the next barrier"
     return ""
