@@ -16,6 +16,8 @@ from tkc.driver import run
 from tkc.job import Job
 from tkc.passes import pipeline
 
+pytestmark = pytest.mark.share(3)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 Array = np.ndarray[Any, Any]

@@ -12,6 +12,8 @@ import pytest
 import tkc
 from tkc.emulator.machine import SCHEDULES
 
+pytestmark = pytest.mark.share(3)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 Array = np.ndarray[Any, Any]

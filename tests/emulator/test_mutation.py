@@ -10,7 +10,8 @@ from emulator.mutation.corpus import corpus, ours, reference
 from emulator.mutation.judge import Verdict, rates, run
 from emulator.mutation.mutants import CHANGES, WHOLE, mutants
 
-SLICE_SECONDS = 40
+SLICE = 14
+"""Mutants; a run of one takes half a second."""
 GOAL = 0.99
 QUICK = (
     "gemm_bf16-sm_100a",
@@ -34,7 +35,7 @@ def complaints(verdicts: list[Verdict]) -> str:
 def test_a_slice(seed: int) -> None:
     """Another part of the work with every TKC_SEED; all of ours and the reference kernels in `make soak`."""
     kernels = [k for k in (*ours(), *reference()) if k.name in QUICK]
-    verdicts = run(kernels, None, SLICE_SECONDS, seed, seeds=2)
+    verdicts = run(kernels, None, 60, seed, seeds=1, most=SLICE)
     assert len(verdicts) > 5
     assert not complaints(verdicts), complaints(verdicts)
 
@@ -45,7 +46,7 @@ def test_the_whole(seed: int, tmp_path: Path) -> None:
     minutes = float(os.environ.get("TKC_SOAK_MINUTES", "10"))
     state = Path(os.environ.get("TKC_MUTATION_STATE") or tmp_path / "state.jsonl")
     verdicts = run(corpus(), state, 60 * minutes, seed, seeds=50)
-    wrong = [v for v in verdicts if not v.redundant and v.caught != "refused"]
+    wrong = [v for v in verdicts if v.missed or (v.caught and not v.redundant)]
     missed = sum(v.missed for v in wrong)
     print(rates(verdicts), complaints(verdicts), sep="\n")
     assert missed <= (1 - GOAL) * len(wrong), complaints(verdicts)

@@ -32,6 +32,7 @@ class Kernel:
     name: str
     text: Callable[[], str]
     run: Callable[..., tuple[Report, bool]]
+    foreign: bool = False
 
 
 def near(found: Array, wanted: Array, bound: float = 2.0**-7) -> bool:
@@ -172,7 +173,7 @@ def _foreign(name: str, path: str, facts: Any, make: Any) -> Kernel:
             return report, False
         return report, True
 
-    return Kernel(name, (FOLDER / "ptx" / f"{path}.ptx").read_text, run)
+    return Kernel(name, (FOLDER / "ptx" / f"{path}.ptx").read_text, run, foreign=True)
 
 
 def ours() -> Iterator[Kernel]:
