@@ -60,5 +60,7 @@ def _part(group: list[pytest.Item]) -> int:
 def _without_schedule(item: pytest.Item) -> str:
     """The name of a test with all of its parameters but the schedule."""
     params = sorted(_params(item).items())
-    rest = [f"{name}={getattr(value, 'name', value)}" for name, value in params if name != "schedule"]
+    rest = [
+        f"{name}={getattr(value, 'name', value)}" for name, value in params if name != "schedule"
+    ]
     return f"{item.nodeid.partition('[')[0]}[{','.join(rest)}]"

@@ -162,7 +162,7 @@ class Cta:
         return barrier
 
     def _part_comes(self, ins: Instruction, warp: Warp, barrier: NamedBarrier) -> None:
-        """Part of a warp is at a barrier of whole warps: the other threads may end, or come here, but to no other one."""
+        """Part of a warp is at a barrier of whole warps: the other threads may end, or come here, but nowhere else."""
         if any(b.arrived and b.parts.get(warp.index, ins) is not ins for b in self.named):
             self.machine.found(
                 "TK316",

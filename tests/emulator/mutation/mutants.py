@@ -168,7 +168,9 @@ def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, *WHOLE)) -> Iterator[
             if kind in WHOLE:
                 changed = WHOLE[kind](lines, at, statement)
                 if changed is not None:
-                    yield Mutant(kind, at + 1, statement, "\n".join(changed), *_around(lines, at), original)
+                    yield Mutant(
+                        kind, at + 1, statement, "\n".join(changed), *_around(lines, at), original
+                    )
                 continue
             new = CHANGES[kind](line, statement)
             if new is not None and new != line:

@@ -151,11 +151,15 @@ class Text:
     def same_thread(self, first: int, second: int) -> bool:
         """Whether both are done by one thread, the same: that a predicate names which is set once."""
         guard = self.statements[first].guard
-        return bool(guard) and guard == self.statements[second].guard and self._elected(guard[1:], 3)
+        return (
+            bool(guard) and guard == self.statements[second].guard and self._elected(guard[1:], 3)
+        )
 
     def _elected(self, predicate: str, depth: int) -> bool:
         written = [
-            s for s in self.statements if re.match(rf"([%\w]+\|)?{re.escape(predicate)}\b", s.operands)
+            s
+            for s in self.statements
+            if re.match(rf"([%\w]+\|)?{re.escape(predicate)}\b", s.operands)
         ]
         written = [s for s in written if not s.mnemonic.startswith(("bra", "st", "ld", "selp"))]
         if len(written) != 1 or not depth:
@@ -164,7 +168,9 @@ class Text:
         if statement.mnemonic.startswith("elect"):
             return True
         if statement.mnemonic.startswith("and.pred"):
-            return any(self._elected(p.strip(), depth - 1) for p in statement.operands.split(",")[1:])
+            return any(
+                self._elected(p.strip(), depth - 1) for p in statement.operands.split(",")[1:]
+            )
         return False
 
 
@@ -191,7 +197,9 @@ def redundant(lines: tuple[str, ...], line: int, over: str = "") -> bool:
     after = text.window(at, True)
     before = text.window(at, False)
     if over:
-        before = [n for n in before if text.statements[n].mnemonic == over.split(" ")[0].rstrip(";")]
+        before = [
+            n for n in before if text.statements[n].mnemonic == over.split(" ")[0].rstrip(";")
+        ]
         before = sorted(before, key=lambda n: (n > at, at - n))[:1]
         if not before:
             return False
