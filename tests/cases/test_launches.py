@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,11 @@ import tkc
 from tkc.backend.expressions import Scope, evaluate
 
 CLUSTER = (EXAMPLES / "gemm_cluster.tk").read_text(encoding="utf-8")
+
+
+@cache
+def clustered() -> tkc.Kernel:
+    return tkc.compile(CLUSTER, target="sm_90a")
 
 
 def no_dependent_launch(path: Path, target: str) -> None:
@@ -60,7 +66,7 @@ def test_LCH_3_LCH_5_a_grid_is_whole_clusters_and_no_more_than_fit(
     m: int, n: int, device: tuple[int, int]
 ) -> None:
     """`max_clusters` is what the occupancy API says, which may be less than the multiprocessors over the cluster."""
-    kernel = tkc.compile(CLUSTER, target="sm_90a")
+    kernel = clustered()
     size = kernel.contract["cluster"]["size"]
     facts = {"M": m, "N": n, "K": 64, "sm_count": device[0], "max_clusters": device[1]}
     grid = [evaluate(x, Scope(facts)) for x in kernel.contract["grid"]]
@@ -70,7 +76,7 @@ def test_LCH_3_LCH_5_a_grid_is_whole_clusters_and_no_more_than_fit(
 
 def test_LCH_5_work_that_the_cluster_does_not_divide_is_done_whole() -> None:
     """One block of rows and three of columns for clusters of two CTAs."""
-    kernel = tkc.compile(CLUSTER, target="sm_90a")
+    kernel = clustered()
     a, b, c = uniform(100, 72), uniform(600, 72), poison(100, 600)
     assert not kernel.emulate(a, b, c, sm_count=4).findings
     exact = a.astype(np.float64) @ b.astype(np.float64).T

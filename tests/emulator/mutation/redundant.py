@@ -85,6 +85,9 @@ REDUNDANT: tuple[Redundant, ...] = (
     Redundant("move", r"^wgmma\.wait_group", "moved over what is no wgmma", before=r"(^|\| )(?!wgmma)[^|]*$"),
     Redundant("move", r"^fence\.proxy\.async", "moved over what touches no memory and acquires nothing",
               before=r"(^|\| )(cp\.async\.(bulk\.)?commit_group|tcgen05\.(ld|st|wait)|fence\.proxy\.async|bar\.warp)[^|]*$"),
+    Redundant("delete|count|move", r"^cp\.async\.bulk\.(commit_group|wait_group\.read)",
+              "Triton drains before it edits a tensor map: the thread has no bulk operation under way",
+              before=r"fence\.proxy\.tensormap[^|]*( \| cp\.async\.bulk\.commit_group[^|]*)?$"),
     Redundant("move", r"^mbarrier\.arrive\.expect_tx", "the arrival carries async data alone",
               before=r"(^|\| )(?!mbarrier|bar\.|barrier)[^|]*$"),
 )  # fmt: skip
