@@ -1,4 +1,4 @@
-"""Rows of arithmetic, logic, comparison, moves between registers, and conversions."""
+"""Rows of arithmetic, logic, moves between registers, and conversions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tkc.ir.isa.instructions import Choice, Row, texts
 from tkc.ir.isa.instructions.bits import MORE
+from tkc.ir.isa.instructions.comparison import COMPARISON
 from tkc.ir.isa.instructions.conversion import CONVERSIONS
 from tkc.ir.isa.targets import Feature, Version
 
@@ -480,97 +481,6 @@ LOGIC = (
         "integer-arithmetic-instructions-bfi",
         "inserts the low bits of a into b",
         ptx=(2, 0),
-    ),
-)
-
-_COMPARE = texts(".eq", ".ne", ".lt", ".le", ".gt", ".ge")
-_COMPARE_SETP = (
-    *_COMPARE,
-    *texts(".lo", ".ls", ".hi", ".hs", along={"type": ".u32"}),
-    *texts(".equ", ".neu", ".ltu", ".leu", ".gtu", ".geu", ".num", ".nan", along={"type": ".f32"}),
-)
-_BOOL = texts(".and", ".or", ".xor")
-_SETP_BOTH = (*texts(".u32", ".s32", ".u64", ".s64", ".u16", ".s16"), *_FLOAT, *_BITS)
-_SETP_TYPES = (*_SETP_BOTH, Choice(".f16", (4, 2)), Choice(".bf16", (7, 8)))
-_PACKED_HALF = (Choice(".f16x2", (4, 2)), Choice(".bf16x2", (7, 8)))
-_COMPARE_PACKED = (
-    *_COMPARE,
-    *texts(".equ", ".neu", ".ltu", ".leu", ".gtu", ".geu", ".num", ".nan"),
-)
-_SETP = "comparison-and-selection-instructions-setp"
-
-COMPARISON = (
-    _row(
-        "setp",
-        "setp<compare><ftz?><type>",
-        "p, a, b",
-        {"p": "pred", "a": "type", "b": "type"},
-        {"compare": _COMPARE_SETP, "ftz": _FTZ, "type": _SETP_TYPES},
-        _SETP,
-        "compares; ordered comparisons with a NaN are false",
-        results=("p",),
-    ),
-    _row(
-        "setp.bool",
-        "setp<compare><bool><ftz?><type>",
-        "p, a, b, c",
-        {"p": "pred", "a": "type", "b": "type", "c": "pred"},
-        {"compare": _COMPARE_SETP, "bool": _BOOL, "ftz": _FTZ, "type": _SETP_TYPES},
-        _SETP,
-        "compares and joins with a predicate (`!c` negates it)",
-        results=("p",),
-    ),
-    _row(
-        "setp.both",
-        "setp<compare><ftz?><type>",
-        "p|q, a, b",
-        {"p": "pred", "q": "pred", "a": "type", "b": "type"},
-        {"compare": _COMPARE_SETP, "ftz": _FTZ, "type": _SETP_BOTH},
-        _SETP,
-        "compares; q is the opposite",
-        results=("p", "q"),
-        emitted=False,
-    ),
-    _row(
-        "setp.bool.both",
-        "setp<compare><bool><ftz?><type>",
-        "p|q, a, b, c",
-        {"p": "pred", "q": "pred", "a": "type", "b": "type", "c": "pred"},
-        {"compare": _COMPARE_SETP, "bool": _BOOL, "ftz": _FTZ, "type": _SETP_BOTH},
-        _SETP,
-        "compares and joins; q joins the opposite",
-        results=("p", "q"),
-        emitted=False,
-    ),
-    _row(
-        "setp.x2",
-        "setp<compare><ftz?><type>",
-        "p|q, a, b",
-        {"p": "pred", "q": "pred", "a": "b32", "b": "b32"},
-        {"compare": _COMPARE_PACKED, "ftz": texts(".ftz"), "type": _PACKED_HALF},
-        _SETP,
-        "compares halves: p the low ones, q the high ones",
-        results=("p", "q"),
-    ),
-    _row(
-        "setp.bool.x2",
-        "setp<compare><bool><ftz?><type>",
-        "p|q, a, b, c",
-        {"p": "pred", "q": "pred", "a": "b32", "b": "b32", "c": "pred"},
-        {"compare": _COMPARE_PACKED, "bool": _BOOL, "ftz": texts(".ftz"), "type": _PACKED_HALF},
-        _SETP,
-        "compares halves and joins each",
-        results=("p", "q"),
-        emitted=False,
-    ),
-    _row(
-        "selp",
-        "selp<type>",
-        "d, a, b, p",
-        {"d": "type", "a": "type", "b": "type", "p": "pred"},
-        {"type": (*_INT, *_BITS, *_FLOAT)},
-        "comparison-and-selection-instructions-selp",
-        "a where p, else b",
     ),
 )
 
