@@ -80,6 +80,7 @@ class Event:
     waited: tuple[Word, int] | None = None
     when: int = 0
     """How many events at least come before it, one after another."""
+    effects: tuple[Effect, ...] | None = None
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
@@ -91,7 +92,9 @@ class Event:
         )
 
     def rows(self) -> tuple[Effect, ...]:
-        return effects_of(self.op) or ()
+        if self.effects is None:
+            self.effects = effects_of(self.op) or ()
+        return self.effects
 
 
 def calculate(kind: str, inputs: list[Any]) -> Any:
