@@ -423,3 +423,30 @@ def test_PRX_9_a_map_is_published_again_when_no_copy_of_the_cluster_uses_it(sche
 
     assert codes(sync=CLUSTER, again=PUBLISH) == set()
     assert "TK317" in codes(again=PUBLISH)
+
+
+ALONE = f"""
+    {HEAD} .reg .b64 map; .shared .align 128 .b8 copy[128]; .reg .b32 c; mov.u32 c, copy; add.u64 map, %d2, 0; {init()}
+    {{{{ .reg .b32 i; .reg .b64 g; mad.lo.u32 i, t, 4, c; mad.wide.u32 g, t, 4, %d1;
+    ld.global.u32 %r1, [g]; st.shared.u32 [i], %r1; }}}}
+    bar.warp.sync -1; @first tensormap.replace.tile.global_address.shared::cta.b1024.b64 [c], %d0; {{met}}
+    {PUBLISH} {GET} @!first bra E; {USE} {wait("f", 0)}
+E:  ret;
+"""
+"""One warp edits a map, publishes it and copies through it, as the manual's example does."""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_the_copy_of_a_map_is_one_operation_of_its_warp(schedule: str) -> None:
+    """Its threads have awaited it; what they wrote into the shared map before still needs a barrier of the warp."""
+
+    def codes(met: str) -> set[str]:
+        data = np.arange(256, dtype=np.float32)
+        made = TensorMap(data, dtype="f32", sizes=[256], strides=[], box=[128])
+        body = ALONE.replace("{{", "{").replace("}}", "}").replace("{met}", met)
+        out = np.zeros(32, np.uint32)
+        report = launch(body, data, made, out, block=32, target="sm_90a", schedule=schedule)
+        return {f.code for f in report.findings}
+
+    assert codes("bar.warp.sync -1;") == set()
+    assert codes("") == {"TK301"}
