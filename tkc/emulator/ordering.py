@@ -33,6 +33,8 @@ class Ordering:
         self.map_reads: set[int] = set()
         self.dependent = False
         """Whether the grid ahead may still run (a programmatic dependent launch)."""
+        self._ahead: dict[int, int] = {}
+        """The component that stands for it, by cluster."""
         self._who: dict[tuple[int, int, int, str], Who] = {}
         self._clusters = 0
 
@@ -50,7 +52,8 @@ class Ordering:
     def check_grids(self, clock: Clock, ins: Instruction, agent: Any) -> None:
         """An access of global memory: whoever makes it knows that the grids ahead are over."""
         at = clock.components.lanes
-        if clock.fit()[ORDER, at] or any(t[ORDER, at] for t in (clock.far or {}).values()):
+        far = clock.far or {}
+        if clock.fit()[ORDER, at] or any(t[ORDER, self._ahead[n]] for n, t in far.items()):
             return
         self.machine.found(
             "TK318",
@@ -73,8 +76,9 @@ class Ordering:
             found = cluster.components = Components(self._clusters, cluster.size, warps)
             self._clusters += 1
             if self.dependent:
-                # The first name: the same component in every cluster.
+                # The first name stands right behind the threads.
                 found.named("grids ahead", asynchronous=False)
+                self._ahead[found.number] = found.lanes
         return found
 
     def of(self, w: Warp) -> WarpClock:

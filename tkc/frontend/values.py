@@ -55,7 +55,7 @@ MAX_F32 = 3.4028235677973366e38
 """Halfway from the largest float to the next power of two: from here on a number rounds to infinity."""
 
 _RUNTIME = (
-    P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
+    P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
@@ -172,6 +172,8 @@ class Values:
             raise Failed
         if isinstance(x, Int | P.Given):
             return x._replace(span=e.span)
+        if isinstance(x, Tensor) and not x.dims:
+            return P.Held(e.text, F32, e.span)
         return P.Variable(e.text, x, e.span) if isinstance(x, Regs | Scalar) else x
 
     def _text(self, e: S.Text) -> NoReturn:

@@ -23,6 +23,8 @@ ATOMIC_TYPES = {"add": ".s32", "min": ".s32", "max": ".s32"}
 
 def _where(k: Kernel, op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> tuple[str, At]:
     """The space and the address of an element."""
+    if isinstance(op.place.type, TensorType) and not op.indices:
+        return ".global", At(k.pointer(op.place), 0)
     if isinstance(op.place.type, TensorType):
         indices = [k.register(i) for i in op.indices]
         line = Line(k, op.place, len(indices) - 1, indices)
