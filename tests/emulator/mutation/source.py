@@ -79,7 +79,7 @@ def sources() -> list[Explicit]:
         _example("gemm_bf16_level2_sm90", "sm_90a", {"BN": 128, "STAGES": 2}, GEMM),
         _example("gemm_2cta_level2", "sm_100a", {}, {"M": 264, "N": 264, "K": 328}, 2),
         _example("gemm_cluster_level2_sm90", "sm_90a", {}, {"M": 264, "N": 264, "K": 328}, 2),
-        _example("gemm_nvfp4_level2", "sm_100a", {}, {"M": 136, "N": 264, "K": 1088}),
+        _example("gemm_nvfp4_level2", "sm_100a", {}, {"M": 392, "N": 264, "K": 1088}),
     ]
     for name in KERNELS:
         for target in ("sm_90a", "sm_100a"):
