@@ -45,6 +45,8 @@ REDUNDANT: tuple[Redundant, ...] = (
     Redundant("delete", r"^wgmma\.fence", "nothing but wgmma touches the registers", kernel=r"^gemm_bf16_sm90"),
     Redundant("relaxed", r"57640\]", "arrivals on the ring of inputs, which come later, order the same reads",
               kernel=r"^gemm_bias_act-sm_90a"),
+    Redundant("relaxed", r"57664\]", "arrivals on the ring of inputs, which come later, order the same reads",
+              kernel=r"^gemm_bias_act-sm_100a"),
     Redundant("move", r"^cp\.async\.bulk\.wait_group", "moved over a fence, which has nothing to do with completions",
               before=r"fence\.proxy\.async[^|]*$"),
     Redundant(GONE, r"^bar\.warp\.sync", "nothing but an elected arrival since the lanes met",
