@@ -165,7 +165,7 @@ def test_NUM_7_NUM_11_rows_that_hold_nothing_or_one_finite_number(target: str) -
     assert np.abs(lse[1:] - (top + np.log(np.where(total > 0, total, 1)))[1:, 0]).max() < 1e-5
 
 
-@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_NUM_11_one_finite_logit_of_many(count: int) -> None:
     kernel = tkc.compile(EXAMPLES / "row_softmax.tk", target="sm_90a")
     x = np.full((2, count), -np.inf, BF16)

@@ -91,6 +91,10 @@ class Completions(Fences):
         self._check_init(w, w.mask, barrier, ins)
         bar.current.fit()[COMPLETED, at] = number
 
+    def relaxed_complete(self, w: Warp, barrier: MBarrier, mask: int) -> None:
+        """mbarrier.complete_tx of threads: a relaxed operation, after all that they have done (PTX 9.7.15.15.12)."""
+        self.publish(w, mask, barrier.clock.current, release=False)
+
     def complete(self, barrier: MBarrier, ins: Instruction) -> None:
         """The operation at work completes on an mbarrier: a release of its own accesses alone."""
         op = self.acting
