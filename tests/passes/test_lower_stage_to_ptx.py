@@ -156,7 +156,9 @@ stage.tcgen05_fence {side = "before_thread_sync", id = "f"}
 
 
 def test_every_operation_that_may_reach_lowering_has_a_way() -> None:
-    import tkc.passes.lowering.explicit  # noqa: F401 - it is loaded when a program has explicit code
+    import tkc.passes.lowering.debugging  # loaded, as the next two, when a program has such code
+    import tkc.passes.lowering.elements
+    import tkc.passes.lowering.explicit  # noqa: F401
     from tkc.ir.stage import STAGE
 
     gone = {
