@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from cases.products import EXAMPLES, poison, uniform
 from programs import changed
 
@@ -25,6 +26,7 @@ def test_two_accumulators_take_turns_at_each_step() -> None:
     assert hints(DUAL, "sm_103a") == [""] * 8
 
 
+@pytest.mark.soak
 def test_blocks_of_rows_of_both_take_turns() -> None:
     assert hints(DUAL, BM=256, BN=64, STAGES=2) == ["fill", "use", "use", "lastuse"] * 4
 
@@ -38,6 +40,7 @@ def test_sums_into_one_accumulator_keep_their_order() -> None:
     assert hints(early) == [*[""] * 4, *FILLED * 4]
 
 
+@pytest.mark.soak
 def test_other_tiles_of_b_are_not_shared() -> None:
     text = changed(
         DUAL,
@@ -49,6 +52,7 @@ def test_other_tiles_of_b_are_not_shared() -> None:
     assert hints(text, STAGES=2) == [""] * 8
 
 
+@pytest.mark.soak
 def test_scales_between_products_are_copied_before_both() -> None:
     ptx = tkc.compile(EXAMPLES / "gemm_nvfp4_2cta.tk", target="sm_107a").ptx
     words = re.findall(r"tcgen05\.(cp|mma)\b", ptx)
