@@ -85,6 +85,8 @@ class Kernel:
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
     trap_hangs: int | None = None
     """After how many ns a wait gives up, says so and traps; None: never."""
+    early: set[Operation] = field(default_factory=set)
+    """Operations that have been written with one before them."""
     told: set[str] = field(default_factory=set)
     """Remarks that have been made."""
     role: s.RoleOp | None = None
@@ -137,6 +139,8 @@ class Kernel:
         """Every operation of a block, in order."""
         emit = self.emit
         for op in block.ops:
+            if op in self.early:
+                continue
             emit.location = op.location
             self.lowering_of(op).write(self, op)
 
