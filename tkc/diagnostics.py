@@ -147,8 +147,8 @@ REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
     ),
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
     "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
-    "fences": ("kernels whose fences are not judged, and why", frozenset({"TK223"})),
     "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),
+    "fences": ("fences that are left as they are, and why", frozenset({"TK223"})),
 }
 """Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
 

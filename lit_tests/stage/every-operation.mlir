@@ -41,6 +41,7 @@
 // CHECK-NEXT: %sum, %next = stage.for %zero, %M, %one, %cleared, %zero : (i32, i32, i32, !stage.accumulator<f32, [128, 64]>, i32) -> (!stage.accumulator<f32, [128, 64]>, i32) do {
 // CHECK-NEXT: ^bb0(%k: i32, %in: !stage.accumulator<f32, [128, 64]>, %at: i32):
 // CHECK-NEXT: stage.mbarrier_wait %full, %at, %zero {by = "all", id = "w"} : (!stage.mbarriers, i32, i32)
+// CHECK-NEXT: %there = stage.mbarrier_try %full, %at, %zero {id = "t", sem = "acquire", scope = "cluster"} : (!stage.mbarriers, i32, i32) -> (i1)
 // CHECK-NEXT: %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"}
 // CHECK-NEXT: stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
 // CHECK-NEXT: %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
@@ -145,6 +146,7 @@ builtin.module {
       %sum, %next = stage.for %zero, %M, %one, %cleared, %zero : (i32, i32, i32, !stage.accumulator<f32, [128, 64]>, i32) -> (!stage.accumulator<f32, [128, 64]>, i32) do {
       ^bb0(%k: i32, %in: !stage.accumulator<f32, [128, 64]>, %at: i32):
         stage.mbarrier_wait %full, %at, %zero {by = "all", id = "w"} : (!stage.mbarriers, i32, i32)
+        %there = stage.mbarrier_try %full, %at, %zero {id = "t", sem = "acquire", scope = "cluster"} : (!stage.mbarriers, i32, i32) -> (i1)
         %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"} : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32) -> (!stage.accumulator<f32, [128, 64]>)
         stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
         %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)

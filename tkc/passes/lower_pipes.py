@@ -359,7 +359,9 @@ class RoleLowering:
                     continue
                 expect.location = emit.location
                 inner = Block([expect, s.YieldOp.create(operands=[])])
-                emit.add(s.IfOp.create(operands=[_leading(emit, self.half)], regions=[Region(inner)]))
+                emit.add(
+                    s.IfOp.create(operands=[_leading(emit, self.half)], regions=[Region(inner)])
+                )
 
     def _load(self, op: s.TmaLoadOp) -> None:
         ring = self.full_of[op.slot]

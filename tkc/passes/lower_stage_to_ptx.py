@@ -40,6 +40,7 @@ from tkc.passes.lowering import (
     vectors,
 )
 from tkc.passes.lowering.state import Kernel
+from tkc.passes.lowering.threads import check_rows
 
 FAMILIES = (copies, fragments, products, scalars, scales, shared, synchronisation, vectors)
 """Importing a family registers its ways."""
@@ -327,6 +328,7 @@ def _chain(
 
 
 def _run(k: Kernel, role: s.RoleOp) -> None:
+    check_rows(role)
     k.role = role
     k.emit.location = role.location
     k.write(role.body.block)

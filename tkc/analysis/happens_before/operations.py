@@ -274,7 +274,7 @@ class Operations:
     ) -> list[Act]:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
-            size = getattr(op, row.bytes_of).type.slot_bytes
+            size = getattr(op, row.bytes_of).type.copied_bytes
             share = len(self._owners(op)) if "multicast" in op.properties else 1
             made: list[Act] = []
             for owner in self._owners(op):

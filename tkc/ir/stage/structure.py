@@ -312,7 +312,15 @@ class UnitOp(StageOp):
     is, or how many `items` the unit gets before it ends, which nothing knows ahead, as `which` says."""
 
     name = "stage.unit"
-    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank", "cluster", "pair", "half", "items")
+    WHICH: ClassVar[tuple[str, ...]] = (
+        "index",
+        "count",
+        "rank",
+        "cluster",
+        "pair",
+        "half",
+        "items",
+    )
     which = prop_def(StringAttr)
     value = result_def(i32)
     traits = traits_def(Pure())

@@ -77,7 +77,7 @@ def _boxes(
         stride = columns * DTYPES[type.dtype.data].bytes
         count = type.shape[0] // columns
         return [columns, *rows], [Part((i * columns, *still), i * stride) for i in range(count)]
-    columns = min(type.shape[-1], tile.span * 8 // type.bits)
+    columns = min(type.shape[-1], tile.held * 8 // type.bits)
     spans = -(-type.shape[-1] // columns)
     axis = split_axis(rows)
     if axis is None:

@@ -12,6 +12,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.passes.lowering.copies import hint_of, start_load, tensor_map
 from tkc.passes.lowering.state import Kernel, lowers
+from tkc.passes.lowering.synchronisation import attempts
 
 
 @lowers(e.IdentityOp)
@@ -25,6 +26,12 @@ def identity(k: Kernel, op: e.IdentityOp) -> None:
         case _:
             below = 32 * first
             k.values[op.value] = k.emit("sub", ".u32", k.thread, below) if first else k.thread
+
+
+@lowers(e.TryWaitOp)
+def try_wait(k: Kernel, op: e.TryWaitOp) -> None:
+    attempt, _ = attempts(k, op)
+    k.values[op.value] = attempt()
 
 
 @lowers(e.RestartOp)

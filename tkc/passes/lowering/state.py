@@ -15,6 +15,7 @@ from tkc.ir.isa.layouts import (
     SharedTile,
     alignment,
     descriptor_format,
+    held_span,
     swizzle_of,
 )
 from tkc.ir.isa.targets import Feature, Target, targets_with
@@ -315,7 +316,8 @@ class Kernel:
         """How one slot lies in shared memory; all axes but the last count as rows."""
         columns = type.shape[-1]
         rows = type.elements // columns
-        return SharedTile(rows, columns, type.bits, swizzle_of(type.swizzle.data))
+        layout = type.swizzle.data
+        return SharedTile(rows, columns, type.bits, swizzle_of(layout), held_span(layout))
 
     def slot_stride(self, type: BufferType) -> int:
         align = alignment(type.swizzle.data)

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.ops import By, To
 from tkc.passes.lowering.state import PAIR, Kernel, lowers
 
@@ -25,6 +26,17 @@ ALL_LANES = -1
 
 @lowers(s.MbarrierWaitOp)
 def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
+    attempt, parity = attempts(k, op)
+    if k.trap_hangs is None:
+        k.emit.repeat(attempt)
+    else:
+        _wait_for(k, op, attempt, k.trap_hangs, parity)
+
+
+def attempts(
+    k: Kernel, op: s.MbarrierWaitOp | TryWaitOp
+) -> tuple[Callable[[], SSAValue], SSAValue]:
+    """What asks once for a phase, and its parity."""
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
     sem = "acquire" if op.sem is None else op.sem.data
@@ -35,10 +47,7 @@ def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
             "mbarrier.try_wait.parity", f".{sem}", f".{scope}", ".shared::cta", place, parity
         )
 
-    if k.trap_hangs is None:
-        k.emit.repeat(attempt)
-    else:
-        _wait_for(k, op, attempt, k.trap_hangs, parity)
+    return attempt, parity
 
 
 def _wait_for(

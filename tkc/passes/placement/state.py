@@ -156,7 +156,8 @@ class Placement:
         if which not in self._ranks:
             with self.emit.inside(self.top):
                 self._ranks[which] = self.emit.value(
-                    UnitOp.create(properties={"which": StringAttr(which)}, result_types=[i32]), which
+                    UnitOp.create(properties={"which": StringAttr(which)}, result_types=[i32]),
+                    which,
                 )
         return self._ranks[which]
 
