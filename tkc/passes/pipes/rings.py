@@ -32,7 +32,8 @@ ARRIVALS: dict[How, str] = {
 class Reach:
     """Whose barriers of the cluster the two ends of a ring signal: their own CTA's where None.
 
-    `full` and `empty` say who signals the same barrier, so that arrivals count once for each: the CTAs of a pair, or all.
+    `full` and `empty` say who signals the same barrier, so that arrivals count once for each: the CTAs of a pair, or
+    all.
     """
 
     commit: To | None = None
