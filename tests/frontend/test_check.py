@@ -169,7 +169,6 @@ def test_notes_show_the_other_place() -> None:
 
 LATER = [
     ("launch persistent", "launch cooperative", "`launch cooperative`"),
-    ("launch persistent", "launch pair, cluster(4)", "pairs in a cluster of 4"),
     ("launch persistent", "maps A, C: edited * 2", "`maps`"),
     ("A: global[bf16, M, K]", "A: global[bf16, M, K, major = 0]", "`major = ...` in a"),
     ("A: global[bf16, M, K]", "A: list[G, global[bf16, M, K]]", "`list[...]`"),

@@ -61,13 +61,10 @@ class Clauses:
                 before,
             )
         if "pair" in self.said and "cluster" in self.said:
-            if self.ctas != PAIR:
-                self.scope.later(
-                    f"pairs in a cluster of {self.ctas} that share copies: `cluster({PAIR}, preferred = n)` lets the "
-                    "hardware put several pairs side by side",
-                    self.said["cluster"],
-                )
-            self.ctas = 1
+            if self.ctas % PAIR or self.ctas & (self.ctas - 1):
+                told = f"pairs in a cluster of {plural(self.ctas, 'CTA')}: it has 2, 4, 8 or 16"
+                self.scope.error("TK120", told, self.said["cluster"])
+            self.ctas = 1 if self.ctas == PAIR else self.ctas
 
     def _alternatives(self, s: S.Launch) -> list[S.Expression]:
         """The clauses; `clc or persistent` is both, of which the target takes one."""
@@ -156,7 +153,7 @@ class Clauses:
 
     def multicast(self, span: Span) -> bool:
         """Whether a copy that says `multicast` is one of a cluster."""
-        if "cluster" not in self.said or "pair" in self.said:
+        if "cluster" not in self.said or ("pair" in self.said and self.ctas == 1):
             told = (
                 "a pair shares its operands by itself: `multicast` is for `launch cluster(n)`"
                 if "pair" in self.said

@@ -25,7 +25,7 @@ from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.syntax import segments
-from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
+from tkc.passes.pipes.rings import PAIR, Ring, how_of, kinds_of, make_barriers, role_of
 
 
 @dataclass
@@ -117,6 +117,11 @@ class RoleLowering:
         if self.role.leads is not None:
             self._lead()
 
+    @property
+    def half(self) -> str:
+        """Which number says whether a CTA leads its pair: in a cluster of one pair that in the cluster."""
+        return "half" if self.ctas > PAIR else "rank"
+
     def _takes_turns(self, ring: SSAValue) -> bool:
         turns = [u.operation for u in ring.uses if isinstance(u.operation, s.TurnOp)]
         return any(role_of(op) is self.role for op in turns)
@@ -129,7 +134,7 @@ class RoleLowering:
             inner.add_op(op)
         inner.add_op(s.YieldOp.create(operands=[]))
         emit = Emitter(block, self.role.location)
-        emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
+        emit.add(s.IfOp.create(operands=[_leading(emit, self.half)], regions=[Region(inner)]))
 
     def _used(self, block: Block) -> list[End]:
         """Ends of rings at which this block or a loop in it moves on, in order."""
@@ -340,7 +345,7 @@ class RoleLowering:
         for use in op.slot.uses:
             commit = use.operation
             if isinstance(commit, s.CommitOp) and How.TMA in how_of(commit):
-                bytes = commit.bytes.value.data * (self.ctas if gathers else 1)
+                bytes = commit.bytes.value.data * (PAIR if gathers else 1)
                 expect = s.MbarrierExpectOp.create(
                     operands=[ring.full, state.slot],
                     properties={
@@ -354,7 +359,9 @@ class RoleLowering:
                     continue
                 expect.location = emit.location
                 inner = Block([expect, s.YieldOp.create(operands=[])])
-                emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
+                emit.add(
+                    s.IfOp.create(operands=[_leading(emit, self.half)], regions=[Region(inner)])
+                )
 
     def _load(self, op: s.TmaLoadOp) -> None:
         ring = self.full_of[op.slot]
@@ -447,7 +454,7 @@ def _end(op: s.AcquireOp | s.WaitOp | s.SkipOp | s.TurnOp) -> End:
     return op.ring, isinstance(op, s.AcquireOp)
 
 
-def _leading(emit: Emitter, of: str = "rank") -> SSAValue:
+def _leading(emit: Emitter, of: str) -> SSAValue:
     """Whether this CTA is the first of its pair, or of its cluster."""
     rank = emit.value(
         s.UnitOp.create(properties={"which": StringAttr(of)}, result_types=[i32]), "rank"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -51,10 +52,15 @@ class PartOp(Operation):
 
 @irdl_op_definition
 class ShareOp(Operation):
-    """The share of a block that this CTA of the cluster has: one of as many equal parts as there are CTAs, by rank."""
+    """The share of a block that this CTA of the cluster has: one of as many equal parts as there are CTAs, by rank.
+
+    In a cluster of pairs `of` says whether it is its `pair`'s, one of as many as there are pairs, or its own `half` of
+    the pair's.
+    """
 
     name = "tile.share"
     whole = operand_def(BlockType)
+    of = opt_prop_def(StringAttr)
     part = result_def(BlockType)
     traits = traits_def(Pure())
 

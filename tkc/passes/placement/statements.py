@@ -52,8 +52,8 @@ def _statement(p: Placement, op: Operation) -> None:
             first = p.emit.arith("mul", p.values[op.whole], count)
             p.values[op.part] = p.emit.arith("add", first, p.emit.const(op.index.value.data))
         case ShareOp():
-            first = p.emit.arith("mul", p.values[op.whole], p.emit.const(p.ctas))
-            p.values[op.part] = p.emit.arith("add", first, p.rank)
+            first = p.emit.arith("mul", p.values[op.whole], p.emit.const(p.shares(op)))
+            p.values[op.part] = p.emit.arith("add", first, p.rank_of(op))
         case IndexOp():
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
