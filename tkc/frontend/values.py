@@ -76,6 +76,7 @@ _NUMBERS: dict[str, Any] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
     "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
     "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": lambda a: 1 / a, "tanh": math.tanh,
+    "guard_div": lambda a, b: a / b if b else 0.0,
     "finite": lambda a: 0.0 if a == -math.inf else a,
 }  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")

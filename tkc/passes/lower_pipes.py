@@ -23,7 +23,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import By, How, To
 from tkc.ir.syntax import segments
-from tkc.passes.pipes.rings import ARRIVALS, Ring, how_of, make_barriers, role_of
+from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
 
 @dataclass
@@ -354,7 +354,7 @@ class RoleLowering:
             if barriers is None:
                 emit.add(s.BulkCommitOp.create(properties={"id": self._id(ring, what)}))
                 continue
-            kinds = {ARRIVALS[h] for h in how}
+            kinds = kinds_of(how, self.role.warps.value.data)
             if "commit" in kinds:
                 emit.add(
                     s.Tcgen05CommitOp.create(
@@ -364,9 +364,9 @@ class RoleLowering:
                 )
             if "lane" in kinds:
                 emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
-                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
-                self._arrive(emit, barriers, op.slot, By.LANE, how)
-            if "one" in kinds:
+                said = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
+                self._arrive(emit, barriers, op.slot, By.LANE, said)
+            if How.BULK in how:
                 emit.add(
                     s.BulkWaitOp.create(
                         properties={
@@ -376,9 +376,9 @@ class RoleLowering:
                         }
                     )
                 )
-            if "one" in kinds or not kinds:
-                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
-                self._arrive(emit, barriers, op.slot, By.ONE, how)
+            if "one" in kinds:
+                said = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
+                self._arrive(emit, barriers, op.slot, By.ONE, said)
 
     def _arrive(
         self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, how: dict[str, Attribute]

@@ -468,7 +468,7 @@ class MapOp(Operation):
 
     name = "tile.map"
     KINDS: ClassVar[dict[str, int]] = {
-        "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2,
+        "add": 2, "sub": 2, "mul": 2, "div": 2, "guard_div": 2, "min": 2, "max": 2,
         "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
         "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "finite": 1,
     }  # fmt: skip
