@@ -15,7 +15,6 @@ PARTS_WITHOUT_A_TEST = {
     "SHP-5": "groups of rows (empty groups, rows beyond the last): the language has no groups yet",
     "NUM-7": "causal masks and merging of split rows: the language has neither yet; a fully masked row is tested",
     "NUM-9": "beta · C: an epilogue reads what it names and nothing else; there is no beta to be 0",
-    "LCH-1": "that each role that reads global memory waits itself: one `wait pdl` in a kernel is accepted",
 }
 """What of a case needs features that are not there."""
 

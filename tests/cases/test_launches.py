@@ -28,7 +28,7 @@ def test_LCH_1_no_kernel_asks_for_a_dependent_launch_by_itself() -> None:
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_LCH_1_a_dependent_launch_takes_a_wait_before_the_first_load(target: str) -> None:
     asked = changed(GEMM, ("launch persistent", "launch persistent, dependent"))
-    with pytest.raises(tkc.TkcError, match=r"begins with `wait pdl`, and none does \[TK106\]"):
+    with pytest.raises(tkc.TkcError, match=r"role load reads `A`, .*: expected `wait pdl` before it \[TK106\]"):
         tkc.compile(asked, target=target)
     kernel = tkc.compile(
         changed(asked, ("role load:\n", "role load:\n        wait pdl\n")), target=target
@@ -36,6 +36,26 @@ def test_LCH_1_a_dependent_launch_takes_a_wait_before_the_first_load(target: str
     assert kernel.contract["attributes"] == {"dependent": True}
     loads = kernel.ptx.index("cp.async.bulk.tensor.2d.shared::cluster.global")
     assert kernel.ptx.index("griddepcontrol.wait") < loads
+
+
+def test_LCH_1_each_role_that_reads_waits() -> None:
+    """One `wait pdl` says nothing for a role that reads ahead of anything that it waits for."""
+    text = changed(
+        GEMM,
+        ("launch persistent", "launch persistent, dependent"),
+        ("C: global[bf16, M, N]", "C: global[bf16, M, N], R: global[f32, M]"),
+        ("role load:\n", "role load:\n        wait pdl\n"),
+        ("bf16(read(d))", "bf16(read(d) + column(read(R[m])))"),
+    )
+    tkc.compile(text)  # the rows are read behind a get
+    early = changed(
+        text,
+        ("            get result:", "            r = column(read(R[m]))\n            get result:"),
+        ("column(read(R[m])))", "r)"),
+    )
+    with pytest.raises(tkc.TkcError, match=r"role store reads `R`.*: expected `wait pdl`"):
+        tkc.compile(early)
+    tkc.compile(changed(early, ("role store:\n", "role store:\n        wait pdl\n")))
 
 
 @pytest.mark.parametrize("device", [(132, 66), (132, 60), (114, 57), (7, 3), (1, 1)])

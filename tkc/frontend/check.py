@@ -107,13 +107,10 @@ def check_kernel(
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
         )
-    if "dependent" in declared.clauses.said and not scope.awaits_grids and whole:
-        scope.error(
-            "TK106",
-            "`launch dependent` starts the kernel before the one ahead of it has ended: a role that reads what that "
-            "one wrote begins with `wait pdl`, and none does",
-            declared.clauses.said["dependent"],
-        )
+    if "dependent" in declared.clauses.said and whole:
+        from tkc.frontend.dependent import check_dependent
+
+        check_dependent(scope, roles, declared.clauses.said["dependent"])
     if whole and declared.whole:
         check_writers(scope, [d for d in declared.made if isinstance(d, P.Pipe)])
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
@@ -278,12 +275,12 @@ class _Role:
         if isinstance(over, P.Schedule) and (self.scope.loops or self.scope.owned):
             around = "another loop" if self.scope.loops else "a put or get"
             self.scope.later(f"the loop over a schedule inside {around}", s.span)
+        within = self.within.pop(s.span, None)
         before, body = self._loop(
             s, [_variable(w, axis) for w, axis in zip(s.variables, axes, strict=True)]
         )
         if isinstance(over, P.Schedule):
             return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
-        within = self.within.get(s.span)
         return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within)]
 
     def _counts(self, s: S.For) -> bool:

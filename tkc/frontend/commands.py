@@ -173,7 +173,6 @@ class Commands:
     def _meet(self, s: E.Command, what: str, does: str, sem: str) -> Any:
         """The cluster's barrier, or the order between grids."""
         if what == "pdl":
-            self.scope.awaits_grids = self.scope.awaits_grids or does == "wait"
             return X.Grid(does, self._by("all"), s.span)
         self._together(s)
         self._clustered(s.span, f"`{does} cluster`")

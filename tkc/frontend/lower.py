@@ -32,7 +32,7 @@ import tkc.frontend.program as P
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
-from tkc.frontend.syntax import Span
+from tkc.frontend.syntax import Elsewhere, Span
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import as_hint
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -85,7 +85,7 @@ class _Kernel:
 
     def __init__(self, filename: StringAttr) -> None:
         self.filename = filename
-        self.locations: dict[tuple[int, int], FileLineColLoc] = {}
+        self.locations: dict[tuple[str, int, int], FileLineColLoc] = {}
         self.top: list[Operation] = []
         self.block: list[Operation] = []
         self.values: dict[str, SSAValue] = {}
@@ -98,10 +98,11 @@ class _Kernel:
     # operations
 
     def at(self, span: Span) -> FileLineColLoc:
-        place = span[:2]
+        file = StringAttr(span.source.file) if isinstance(span, Elsewhere) else self.filename
+        place = (file.data, *span[:2])
         found = self.locations.get(place)
         if found is None:
-            found = FileLineColLoc(self.filename, IntAttr(place[0]), IntAttr(place[1]))
+            found = FileLineColLoc(file, IntAttr(span.line), IntAttr(span.column))
             self.locations[place] = found
         return found
 

@@ -131,7 +131,7 @@ class Scope:
     several producers and a tile of it, `writers` are the roles with a put that writes it, `silent` those with one that
     does not; `multicast` asks whether a copy may serve
     a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
-    or a lane of each warp; `awaits_grids`: a role waits for the grids before.
+    or a lane of each warp.
     """
 
     def __init__(self, source: Source) -> None:
@@ -151,7 +151,6 @@ class Scope:
         self.conditional = 0
         self.inside = False
         self.ctas = 1
-        self.awaits_grids = False
         self.alone = ""
         self.broken = False
         self.writers: dict[tuple[str, str], dict[str, Owned]] = {}
