@@ -19,7 +19,7 @@ from tkc.frontend.declare import Declarations
 from tkc.frontend.describe import describe
 from tkc.frontend.inline import Function
 from tkc.frontend.program import Tile
-from tkc.frontend.ragged import mask_reductions
+from tkc.frontend.ragged import mask_values
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
@@ -64,7 +64,7 @@ STATEMENTS = (
     "while",
     *E.COMMANDS,
 )
-WORDS_LATER = ("mask", "keep")
+WORDS_LATER = ("keep",)
 _DECLARATIONS = (
     S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion, E.Barrier,
 )  # fmt: skip
@@ -116,7 +116,9 @@ def check_kernel(
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:
         return None
-    roles = mask_reductions(roles)
+    roles = mask_values(scope, roles)
+    if len(source.found.diagnostics) > before:
+        return None
     return P.Kernel(
         kernel.name.text,
         tuple(declared.arguments),
@@ -148,7 +150,7 @@ def _statement(s: Any) -> str:
 
 def _misspelt(scope: Scope, s: S.Words) -> None:
     """Two names in a row where the first is no word that begins a statement."""
-    near = nearest(s.first.text, [*STATEMENTS, *WORDS_LATER])
+    near = nearest(s.first.text, [*STATEMENTS, "mask", *WORDS_LATER])
     hint = f"; did you mean `{near}`" if near else ""
     scope.error("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
 
@@ -580,7 +582,9 @@ class _Role:
             return list(self._body(otherwise))
         return self.explicit.branch(arms, otherwise, s.span)
 
-    def _words(self, s: S.Words) -> None:
+    def _words(self, s: S.Words) -> list[P.Statement] | None:
+        if s.first.text == "mask":
+            return self.values.positions.mask(self.values, s)
         if s.first.text in WORDS_LATER:
             self._later(f"`{s.first.text}`", s.span)
         _misspelt(self.scope, s)

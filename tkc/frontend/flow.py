@@ -133,6 +133,9 @@ def _reads(value: P.Value) -> Iterator[str]:
             yield from _reads(value.operand)
         case P.Fill():
             yield from _reads(value.scalar)
+        case P.Where():
+            yield from _reads(value.operand)
+            yield from _reads(value.limit)
         case P.Apply():
             for operand in value.operands:
                 yield from _reads(operand)

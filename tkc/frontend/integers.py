@@ -122,6 +122,8 @@ def _literal(number: Any, other: Any) -> bool:
 def join(values: Values, e: S.Binary) -> Condition | P.Value:
     """`p and q`, `p or q`."""
     left, right = values.both(e.left, e.right)
+    if values.tests(left) or values.tests(right):
+        return values.positions.join(values, e, left, right)
     if isinstance(left, Condition) and isinstance(right, Condition):
         return Condition(C.join(e.operator, left.test, right.test), e.span)
     sides = (as_condition(values, left, e.left.span), as_condition(values, right, e.right.span))
@@ -135,6 +137,8 @@ def join(values: Values, e: S.Binary) -> Condition | P.Value:
 def negate(values: Values, e: S.Unary) -> Condition | P.Value:
     """`not p`."""
     x = values.evaluate(e.operand)
+    if values.tests(x):
+        return values.positions.negate(values, x, e.span)
     if isinstance(x, Condition):
         return Condition(C.negate(x.test), e.span)
     return _not(as_condition(values, x, e.operand.span), e.span)

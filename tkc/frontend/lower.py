@@ -447,6 +447,8 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case P.Where():
+                return self.where(x)
             case _:
                 return _explicit().value(self, x)
 
@@ -457,6 +459,17 @@ class _Kernel:
         operands = [self.expression(x.operand), *mask]
         properties = {"kind": StringAttr(x.kind), **segments(1, len(mask) // 2, len(mask) // 2)}
         return self.value(V.ReduceOp, x.span, operands, _type(x.type), properties)
+
+    def where(self, x: P.Where) -> SSAValue:
+        blocks = [[] if b is None else [self.index(b, x.span)] for b in x.blocks]
+        operands = [self.expression(x.operand), *blocks[0], *blocks[1], self.expression(x.limit)]
+        properties = {
+            "rows": _integer(x.factors[0]),
+            "columns": _integer(x.factors[1]),
+            "fill": FloatAttr(x.fill, f32),
+            **segments(1, len(blocks[0]), len(blocks[1]), 1),
+        }
+        return self.value(V.MaskOp, x.span, operands, _type(x.type), properties)
 
     def constant(self, value: float, span: Span) -> SSAValue:
         return self.value(ConstOp, span, (), f32, {"constant": FloatAttr(value, f32)})

@@ -159,6 +159,27 @@ class Reduce(NamedTuple):
     extent: Size | None = None
 
 
+class Test(NamedTuple):
+    """A condition on where an element stands: the sum of position times factor, over blocks of the given sizes, is less
+    than `limit`."""
+
+    terms: tuple[tuple[str | Part, int, int], ...]
+    limit: Value
+    span: Span
+
+
+class Where(NamedTuple):
+    """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
+
+    operand: Value
+    blocks: tuple[str | Part | None, str | Part | None]
+    factors: tuple[int, int]
+    limit: Value
+    fill: float
+    type: Regs
+    span: Span
+
+
 class Fill(NamedTuple):
     """A scalar in every element."""
 
@@ -200,6 +221,14 @@ class Slice(NamedTuple):
 class Set(NamedTuple):
     name: str
     value: Value
+    span: Span
+
+
+class Mask(NamedTuple):
+    """`mask x where j <= m`: elements of a variable that fail a test count as nothing (R24)."""
+
+    name: str
+    tests: tuple[Test, ...]
     span: Span
 
 

@@ -20,7 +20,7 @@ FUNCTIONS: dict[str, int] = {
 """Functions and how many arguments each takes; dtypes are functions of one, too."""
 
 LATER = (
-    "col_max", "col_sum", "causal", "copy", "transpose", "iota",
+    "col_max", "col_sum", "copy", "transpose", "iota",
     "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn
 
 import tkc.frontend.elements as elements
@@ -103,6 +104,20 @@ class Values:
 
     # what callers ask for
 
+    @cached_property
+    def positions(self) -> Any:
+        """Loaded when a program first computes with positions in blocks."""
+        import tkc.frontend.positions as positions
+
+        return positions
+
+    def tests(self, x: Any) -> bool:
+        """Whether it is a condition on positions."""
+        return "positions" in self.__dict__ and isinstance(x, self.positions.Tests)
+
+    def _placed(self, x: Any) -> bool:
+        return isinstance(x, Block) or ("positions" in self.__dict__ and self.positions.is_position(x))
+
     def in_registers(self, x: Any) -> bool:
         """Whether it is a value that the kernel holds in registers."""
         return isinstance(x, _RUNTIME)
@@ -199,6 +214,8 @@ class Values:
             return x if isinstance(x, Int) else self.as_value(x, e.span)
         if isinstance(x, Int):
             return Int(self._combine("sub", 0, x.size, e.span), e.span)
+        if self._placed(x):
+            return self.positions.negative(self, x, e.span)
         if N.of_type(x, X.I32):
             return Apply("sub", (X.Number(0, e.span), x), X.I32, e.span)
         return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
@@ -208,6 +225,8 @@ class Values:
             return N.join(self, e)
         left, right = self.both(e.left, e.right)
         if e.operator in N.COMPARISONS:
+            if self._placed(left) or self._placed(right):
+                return self.positions.compare(self, e.operator, left, right, e.span)
             return N.compare(self, e, left, right)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
 
@@ -232,6 +251,8 @@ class Values:
     ) -> Any:
         if sign == "@":
             return product(self, left, right, span)
+        if self._placed(left) or self._placed(right):
+            return self.positions.operate(self, sign, left, right, span)
         integer = N.operate(self, sign, left, at_left, right, at_right, span)
         if integer is not None:
             return integer
@@ -431,6 +452,8 @@ class Values:
             if function is None:
                 raise Failed
             return call(self, function, e.arguments, e.span)
+        if name == "causal":
+            return self.positions.causal(self, e)
         if name == "bytes":
             return places.slot_bytes(self, e)
         if name in elements.ATOMICS:

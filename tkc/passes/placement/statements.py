@@ -90,7 +90,13 @@ def _statement(p: Placement, op: Operation) -> None:
         case t.CopyOp():
             copy(p, op)
         case (
-            tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | tv.TransposeOp() | t.CastOp() | t.MapOp()
+            tv.ReduceOp()
+            | tv.MaskOp()
+            | tv.FillOp()
+            | tv.ReshapeOp()
+            | tv.TransposeOp()
+            | t.CastOp()
+            | t.MapOp()
         ):
             vectors.statement(p, op)
         case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
