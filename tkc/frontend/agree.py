@@ -90,6 +90,9 @@ class _Trips:
                 names = ()
         inner = self._body(s.body, (*outer, *names), dict(known))
         match s:
+            case P.Blocks() if s.bounds is not None:
+                ends = (s.bounds.first, s.bounds.last)
+                return self._trip(ends, f"blocks of {s.axis.size}", inner, outer, known, s.span)
             case P.Each() | P.Blocks():
                 return [_Trip(_key(s, outer), inner, s.span)] if inner else []
             case X.Range():

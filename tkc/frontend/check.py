@@ -132,9 +132,11 @@ def check_kernel(
     )
 
 
-def _variable(word: S.Word, axis: P.Axis) -> Block | Index:
+def _variable(word: S.Word, axis: P.Axis, bounds: P.Bounds | None) -> Block | Index:
     """What a loop's variable means."""
-    return (Index if axis.single else Block)(word.text, axis, word.span)
+    if axis.single:
+        return Index(word.text, axis, word.span)
+    return Block(word.text, axis, word.span, None, bounds)
 
 
 def _statement(s: Any) -> str:
@@ -176,6 +178,7 @@ class _Role:
         self.name = ""
         self.whole = True
         self.within: dict[Span, str] = {}
+        self.bounds: dict[Span, P.Bounds | None] = {}
         self.by_kind: dict[type, Callable[[Any], Any]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
@@ -277,13 +280,21 @@ class _Role:
         if isinstance(over, P.Schedule) and (self.scope.loops or self.scope.owned):
             around = "another loop" if self.scope.loops else "a put or get"
             self.scope.later(f"the loop over a schedule inside {around}", s.span)
-        within = self.within.pop(s.span, None)
+        within, bounds = self.within.pop(s.span, None), self.bounds.pop(s.span, None)
+        inside = self._inside(within, axes[0], s.span) if within else bounds
         before, body = self._loop(
-            s, [_variable(w, axis) for w, axis in zip(s.variables, axes, strict=True)]
+            s, [_variable(w, axis, inside) for w, axis in zip(s.variables, axes, strict=True)]
         )
         if isinstance(over, P.Schedule):
             return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
-        return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within)]
+        return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within, bounds)]
+
+    def _inside(self, within: str, axis: P.Axis, span: Span) -> P.Bounds | None:
+        """The bounds of a loop over the blocks of a block."""
+        from tkc.frontend.spans import inside
+
+        block = self.scope.names[within].meaning
+        return inside(block, axis, span) if isinstance(block, Block) else None
 
     def _counts(self, s: S.For) -> bool:
         """Whether a loop is over integers: `range(n)`, `unroll(n)`, or listed ones."""
@@ -310,12 +321,17 @@ class _Role:
                 return self._part(s, first) or self.declared.axis(first)
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
+            if self.scope.names[name].what == "schedule with arguments":
+                return self._keys(s, self.scope.names[name].meaning, first.arguments)
             if isinstance(self.scope.names[name].meaning, P.Schedule):
                 self._fail(
                     "TK116", f"schedule {name} takes no arguments: `for ... in {name}:`", first.span
                 )
         if isinstance(first, S.Name):
-            meaning = self.scope.find(first.text, first.span, ("schedule",))
+            meaning = self.scope.find(first.text, first.span, ("schedule", "schedule with arguments"))
+            entry = self.scope.names.get(first.text)
+            if entry is not None and entry.what == "schedule with arguments":
+                return self._keys(s, meaning, ())
             if isinstance(meaning, P.Schedule):
                 return meaning
             if isinstance(meaning, Unknown):
@@ -326,6 +342,13 @@ class _Role:
             f"a loop runs over a schedule or over `blocks(extent, size)`, not over {found}",
             first.span,
         )
+
+    def _keys(self, s: S.For, keys: Any, arguments: tuple[S.Argument, ...]) -> P.Axis:
+        """`for j in keys(m)`."""
+        from tkc.frontend.spans import bounds
+
+        self.bounds[s.span] = bounds(self.values, keys, arguments, s.over[0].value.span)
+        return keys.axis
 
     def _part(self, s: S.For, e: S.Call) -> P.Axis | None:
         """`blocks(s, BK)`, where s is a block: the blocks of its axis that lie in it."""

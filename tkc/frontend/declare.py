@@ -295,10 +295,9 @@ class Declarations:
         self.scope.later("`maps`", s.span)
 
     def _schedule(self, s: S.Schedule) -> None:
-        if s.given:
-            self._later("a schedule with arguments", s.span)
-        if s.where is not None:
-            self._later("`where` in a schedule", s.where.span)
+        if s.given or s.where is not None:
+            self._keys(s)
+            return
         group, across = 1, None
         value = s.value
         name = (
@@ -351,6 +350,21 @@ class Declarations:
         made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
+
+    def _keys(self, s: S.Schedule) -> None:
+        """`schedule keys(m): j in blocks(N, BN) where ...`; the condition is read where a `for` gives the arguments."""
+        from tkc.frontend.spans import Keys
+
+        called = s.value.function if isinstance(s.value, S.Call) else None
+        if not (isinstance(called, S.Name) and called.text == "blocks") or len(s.axes) != 1:
+            self._fail(
+                "TK106",
+                "a schedule with arguments or a `where` runs over the blocks of one axis: "
+                "`schedule keys(m): j in blocks(N, BN) where ...`",
+                s.value.span,
+            )
+        keys = Keys(s.name.text, s.given, s.axes[0], self.axis(s.value), s.where, s.name.span)
+        self.scope.define(s.name, "schedule with arguments", keys)
 
     def _across(self, s: S.Schedule, e: S.Expression) -> int:
         """`across = m`: the axis of that variable."""

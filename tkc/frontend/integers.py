@@ -177,7 +177,11 @@ def of_block(values: Values, block: Block, name: str, span: Span) -> P.Value | N
     if name == "index":
         return number
     if name == "first":
-        return P.Apply("eq", (number, Number(0, span)), I1, span)
+        first = block.bounds.first if block.bounds else Number(0, span)
+        return P.Apply("eq", (number, first), I1, span)
+    if name == "last" and block.bounds:
+        after = P.Apply("add", (number, Number(1, span)), I32, span)
+        return P.Apply("eq", (after, block.bounds.last), I1, span)
     if name == "last":
         try:
             last = combine("sub", combine("cdiv", block.axis.extent, block.axis.size), 1)

@@ -302,6 +302,9 @@ class _Kernel:
                     size: dict[str, Attribute] = {"size": _integer(s.axis.size)}
                     kind = T.ForBlocksOp if s.within is None else L.ForPartsOp
                     over = [extent] if s.within is None else [self.values[s.within], extent]
+                    if s.bounds is not None:
+                        kind, over = L.ForSpanOp, [extent, *map(self.expression, s.bounds[:2])]
+                        size |= {"some": UnitAttr()} if s.bounds.some else {}
                     self.loop(kind, s, over, (s.variable,), (s.axis,), size)
                 case P.Transfer():
                     self.transfer(s)

@@ -65,6 +65,14 @@ class Axis(NamedTuple):
     single: bool = False
 
 
+class Bounds(NamedTuple):
+    """The first block of a loop and the one past its last; `some`: there is one wherever the axis has one."""
+
+    first: Value
+    last: Value
+    some: bool
+
+
 class Schedule(NamedTuple):
     name: str
     axes: tuple[Axis, ...]
@@ -282,13 +290,15 @@ class Each(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """`for k in blocks(K, BK):`; `within` is the block in whose place the extent stands."""
+    """`for k in blocks(K, BK):`; `within` is the block in whose place the extent stands, `bounds` those of a schedule
+    with arguments."""
 
     axis: Axis
     variable: str
     body: Body
     span: Span
     within: str | None = None
+    bounds: Bounds | None = None
 
 
 class Transfer(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
-from tkc.frontend.program import Axis, Pipe
+from tkc.frontend.program import Axis, Bounds, Pipe
 from tkc.frontend.sizes import Size
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span, Word
@@ -21,7 +21,7 @@ FUNCTIONS: dict[str, int] = {
 
 LATER = (
     "col_max", "col_sum", "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "reduce", "wait", "arrive",
+    "sin", "cos", "erf", "where", "range", "chain", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
@@ -61,12 +61,14 @@ class Int(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A loop's variable over blocks, or a part of one: its number, and how many there are."""
+    """A loop's variable over blocks, or a part of one: its number, and how many there are. `bounds` of the loop, where
+    they are not those of the axis."""
 
     name: str
     axis: Axis
     span: Span
     part: tuple[int, int] | None = None
+    bounds: Bounds | None = None
 
 
 class Index(NamedTuple):

@@ -435,6 +435,9 @@ class Values:
                     return places.part(self, e, e.function)
                 if e.function.name.text == "scaled":
                     return scaling.scaled(self, e, e.function)
+                base = e.function.base
+                if e.function.name.text == "any" and isinstance(base, S.Name) and base.text == "causal":
+                    return self._some(e)
                 self._attribute(e.function)
             self.fail("TK106", "only a function is called", e.span)
         name = e.function.text
@@ -454,6 +457,8 @@ class Values:
             return call(self, function, e.arguments, e.span)
         if name == "causal":
             return self.positions.causal(self, e)
+        if name == "any":
+            return self._some(e)
         if name == "bytes":
             return places.slot_bytes(self, e)
         if name in elements.ATOMICS:
@@ -487,6 +492,12 @@ class Values:
             self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
+
+    def _some(self, e: S.Call) -> Any:
+        """`any(j <= m)`, `causal.any(m, j)`."""
+        from tkc.frontend.spans import some
+
+        return some(self, e)
 
     def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
         of = x.type

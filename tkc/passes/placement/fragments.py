@@ -19,6 +19,7 @@ from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.explicit import ReadColumnsOp
+from tkc.ir.tile.loops import ForSpanOp
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType
 from tkc.passes.placement.places import first_row, load
@@ -326,7 +327,14 @@ def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:
     while parent is not None:
         if isinstance(parent, t.PutOp) and product.d.owner is parent.body.block:
             break
-        if isinstance(parent, t.ForBlocksOp):
+        if isinstance(parent, ForSpanOp) and parent.some is None:
+            raise TkcError.at(
+                "TK110",
+                "not supported yet: a sum over blocks of which there may be none: a `where` that leaves one wherever "
+                "the axis has one, such as `causal.any(m, j)`, fits",
+                location_of(parent),
+            )
+        if isinstance(parent, t.ForBlocksOp | ForSpanOp):
             trips.append(parent.extent)
         parent = parent.parent_op()
     return trips
