@@ -117,6 +117,10 @@ def check_kernel(
     if len(source.found.diagnostics) > before:
         return None
     roles = mask_values(scope, roles)
+    if declared.ordered:
+        from tkc.frontend.spans import longest_first
+
+        longest_first(scope, declared, roles)
     if len(source.found.diagnostics) > before:
         return None
     return P.Kernel(

@@ -47,6 +47,8 @@ class Declarations:
         self.arguments: list[Tensor | Given] = []
         self.made: list[Schedule | Tile | Pipe | Barrier] = []
         self.requires: list[Require] = []
+        self.ordered: dict[str, Span] = {}
+        """Where schedules say `order = longest_first`."""
         self.whole = True
         for s in kernel.body:
             match s:
@@ -316,7 +318,7 @@ class Declarations:
                 elif option == "across":
                     across = self._across(s, argument.value)
                 elif option == "order":
-                    self._later("the order of a schedule", argument.name.span)
+                    self._order(s, argument.value)
                 else:
                     near = nearest(option, TILES)
                     hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
@@ -343,6 +345,10 @@ class Declarations:
                 f"schedule {s.name.text} names {plural(len(s.axes), 'axis', 'axes')} of {len(axes)}",
                 s.name.span,
             )
+        if s.name.text in self.ordered and group != 1:
+            self._fail(
+                "TK106", "`group` and `order` both say which item comes next", self.ordered[s.name.text]
+            )
         if across is not None and across < len(axes) and axes[across].single:
             self._later(
                 "a cluster across single elements: `across` is an axis of `blocks`", value.span
@@ -350,6 +356,12 @@ class Declarations:
         made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
+
+    def _order(self, s: S.Schedule, e: S.Expression) -> None:
+        """`order = longest_first`; which items are long is known once the roles are."""
+        if not isinstance(e, S.Name) or e.text != "longest_first":
+            self._fail("TK102", "a schedule has one `order`, `longest_first`", e.span)
+        self.ordered[s.name.text] = e.span
 
     def _keys(self, s: S.Schedule) -> None:
         """`schedule keys(m): j in blocks(N, BN) where ...`; the condition is read where a `for` gives the arguments."""

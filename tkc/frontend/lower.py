@@ -216,6 +216,10 @@ class _Kernel:
                 }
                 if d.across is not None:
                     properties["across"] = _integer(d.across)
+                if d.order is not None:
+                    properties["outermost"] = _integer(d.order.axis)
+                    if d.order.descending:
+                        properties["descending"] = UnitAttr()
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
                 made = self.value(
                     T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name

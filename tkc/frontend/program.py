@@ -73,12 +73,20 @@ class Bounds(NamedTuple):
     some: bool
 
 
+class Order(NamedTuple):
+    """`order = longest_first`: all items of one block of an axis before those of the next, or of the one before it."""
+
+    axis: int
+    descending: bool
+
+
 class Schedule(NamedTuple):
     name: str
     axes: tuple[Axis, ...]
     group: int
     span: Span
     across: int | None = None
+    order: Order | None = None
 
 
 class Tile(NamedTuple):

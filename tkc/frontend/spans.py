@@ -6,6 +6,7 @@ comparison bounds the blocks from one side, so they lie in a row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
@@ -19,6 +20,7 @@ from tkc.frontend.sizes import NoValue, combine
 from tkc.frontend.syntax import Span, Word
 
 if TYPE_CHECKING:
+    from tkc.frontend.declare import Declarations
     from tkc.frontend.values import Values
 
 
@@ -192,3 +194,43 @@ def inside(block: Block, axis: P.Axis, span: Span) -> P.Bounds:
     end = Number(combine("cdiv", axis.extent, axis.size), span)
     last = P.Apply("min", (P.Apply("add", (first, each), I32, span), end), I32, span)
     return P.Bounds(first, last, True)
+
+
+def longest_first(scope: Scope, declared: Declarations, roles: Sequence[P.Role]) -> None:
+    """The schedules that are so ordered learn of which axis their longest items are the last blocks, or the first.
+
+    A loop is long where its last block lies far along another axis, or its first one does not.
+    """
+    for place, schedule in enumerate(declared.made):
+        if not isinstance(schedule, P.Schedule) or schedule.name not in declared.ordered:
+            continue
+        found = {o for role in roles for o in _orders(role.body, schedule, ())}
+        if len(found) == 1:
+            declared.made[place] = schedule._replace(order=found.pop())
+            continue
+        told = (
+            f"the loops of schedule {schedule.name} disagree about which of its items are long"
+            if found
+            else f"no loop is longer for one item of schedule {schedule.name} than for another: "
+            "`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)` makes one"
+        )
+        scope.error("TK106", told, declared.ordered[schedule.name])
+
+
+def _orders(body: P.Body, schedule: P.Schedule, variables: tuple[str, ...]) -> Iterator[P.Order]:
+    for s in body:
+        here = s.variables if isinstance(s, P.Each) and s.schedule.name == schedule.name else variables
+        if isinstance(s, P.Blocks) and s.bounds is not None:
+            far, near = (_numbers(v) for v in s.bounds[:2][::-1])
+            if far != near:  # a window is as long everywhere
+                yield from (P.Order(here.index(v), v in far) for v in here if v in far ^ near)
+        for inner in P.bodies(s):
+            yield from _orders(inner, schedule, here)
+
+
+def _numbers(x: Any) -> set[str]:
+    """The blocks whose numbers an expression is made of."""
+    if isinstance(x, X.BlockNumber):
+        return {x.block}
+    parts = x.operands if isinstance(x, P.Apply) else ()
+    return {name for part in parts for name in _numbers(part)}

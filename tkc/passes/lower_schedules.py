@@ -87,7 +87,12 @@ def lower(loop: s.WorkLoopOp) -> None:
     body = Block(arg_types=[i32, *(v.type for v in loop.inits)])
     body.args[0].name_hint = "item"
     emit = Emitter(body, loop.location)
-    numbers = block_numbers(emit, body.args[0], list(loop.extents), loop.group.value.data)
+    extents = list(loop.extents)
+    if loop.outermost is None:
+        numbers = block_numbers(emit, body.args[0], extents, loop.group.value.data)
+    else:
+        down = loop.descending is not None
+        numbers = ordered_numbers(emit, body.args[0], extents, loop.outermost.value.data, down)
     for arg, new in zip(old.args, [*numbers, *body.args[1:]], strict=True):
         if new.name_hint is None or new.name_hint.startswith("c"):
             new.name_hint = arg.name_hint
@@ -136,6 +141,17 @@ def block_numbers(
     inside = emit.arith("sub", item, emit.arith("mul", band, width))
     row = emit.arith("add", first, emit.arith("mod", inside, height))
     return [*outer, row, emit.arith("div", inside, height)]
+
+
+def ordered_numbers(
+    emit: Emitter, item: SSAValue, extents: list[SSAValue], axis: int, descending: bool
+) -> list[SSAValue]:
+    """The block numbers where all items of one block of an axis come before those of the next, or of the one before."""
+    outer, *rest = _plain(emit, item, [extents[axis], *extents[:axis], *extents[axis + 1 :]])
+    if descending:
+        last = emit.arith("sub", extents[axis], emit.const(1))
+        outer = emit.arith("sub", last, outer)
+    return [*rest[:axis], outer, *rest[axis:]]
 
 
 def _plain(emit: Emitter, item: SSAValue, extents: list[SSAValue]) -> list[SSAValue]:

@@ -116,6 +116,8 @@ class ScheduleOp(Operation):
 
     Items run over the last axis fastest; with `group` g, over g blocks of the last axis but one before the next block
     of the last. In a cluster, its CTAs take neighbouring blocks of axis `across` and the same block of the others.
+    With `outermost` an axis, all items of one block of it come before those of the next, or, `descending`, of the one
+    before it.
     """
 
     name = "tile.schedule"
@@ -124,12 +126,16 @@ class ScheduleOp(Operation):
     sizes = prop_def(ArrayAttr[IntegerAttr])
     group = prop_def(IntegerAttr)
     across = opt_prop_def(IntegerAttr)
+    outermost = opt_prop_def(IntegerAttr)
+    descending = opt_prop_def(UnitAttr)
     work = result_def(ScheduleType)
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
         if len(self.extents) != len(self.sizes) or not self.sizes:
             raise VerifyException("a schedule gives one block size for each extent")
+        if self.outermost is not None and not 0 <= self.outermost.value.data < len(self.sizes):
+            raise VerifyException(f"a schedule of {len(self.sizes)} axes has no such axis outermost")
         if self.across is not None and not 0 <= self.across.value.data < len(self.sizes):
             raise VerifyException(
                 f"a schedule of {len(self.sizes)} axes has no such axis to lie across"
