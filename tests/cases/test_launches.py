@@ -28,7 +28,9 @@ def test_LCH_1_no_kernel_asks_for_a_dependent_launch_by_itself() -> None:
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_LCH_1_a_dependent_launch_takes_a_wait_before_the_first_load(target: str) -> None:
     asked = changed(GEMM, ("launch persistent", "launch persistent, dependent"))
-    with pytest.raises(tkc.TkcError, match=r"role load reads `A`, .*: expected `wait pdl` before it \[TK106\]"):
+    with pytest.raises(
+        tkc.TkcError, match=r"role load reads `A`, .*: expected `wait pdl` before it \[TK106\]"
+    ):
         tkc.compile(asked, target=target)
     kernel = tkc.compile(
         changed(asked, ("role load:\n", "role load:\n        wait pdl\n")), target=target

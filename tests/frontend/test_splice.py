@@ -59,7 +59,9 @@ def apart(tmp_path: Path, *changes: tuple[str, str]) -> tuple[str, str]:
     """The program with `multiply` in a file of its own, where it calls a function of that file."""
     define = PROGRAM[PROGRAM.index("def multiply") : PROGRAM.index("def below")]
     define = changed(define, ("get ring: d += a @ b.T", "add(ring, d, a, b)"), *changes)
-    (tmp_path / "parts.tk").write_text("def add(ring, d, a, b):\n    get ring: d += a @ b.T\n" + define)
+    (tmp_path / "parts.tk").write_text(
+        "def add(ring, d, a, b):\n    get ring: d += a @ b.T\n" + define
+    )
     return (
         "from parts import multiply\n" + PROGRAM.replace(PROGRAM[PROGRAM.index("def multiply") : PROGRAM.index("def below")], ""),
         str(tmp_path / "k.tk"),

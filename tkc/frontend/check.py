@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -17,6 +17,7 @@ from tkc.frontend.carry import leave, settle
 from tkc.frontend.conditions import Condition
 from tkc.frontend.declare import Declarations
 from tkc.frontend.describe import describe
+from tkc.frontend.exits import Exits
 from tkc.frontend.inline import Function
 from tkc.frontend.program import Tile
 from tkc.frontend.ragged import mask_values
@@ -183,6 +184,7 @@ class _Role:
         self.whole = True
         self.within: dict[Span, str] = {}
         self.bounds: dict[Span, P.Bounds | None] = {}
+        self.exits = Exits(scope)
         self.by_kind: dict[type, Callable[[Any], Any]] = {
             S.For: self._for,
             S.Transfer: self._transfer,
@@ -234,7 +236,7 @@ class _Role:
 
     def _body(self, block: S.Block) -> P.Body:
         body: list[P.Statement] = []
-        for statement in block:
+        for statement in self._whole(block):
             check = self.by_kind.get(type(statement))
             if check is None:
                 where = "the kernel's body, not in a role"
@@ -255,6 +257,18 @@ class _Role:
             elif checked is not None:
                 body.append(checked)
         return tuple(body)
+
+    def _whole(self, block: S.Block) -> Iterator[Any]:
+        """The statements of a block; loops without `break` and `continue`."""
+        for s in block:
+            if not isinstance(s, S.For | E.While):
+                yield s
+                continue
+            try:
+                yield from self.exits.without(s)
+            except Failed:
+                self.scope.failed += 1
+                self.whole = False
 
     def _give_up(self, statement: Any) -> None:
         """A variable whose value was wrong exists, so that its uses are not reported as well."""
@@ -332,7 +346,9 @@ class _Role:
                     "TK116", f"schedule {name} takes no arguments: `for ... in {name}:`", first.span
                 )
         if isinstance(first, S.Name):
-            meaning = self.scope.find(first.text, first.span, ("schedule", "schedule with arguments"))
+            meaning = self.scope.find(
+                first.text, first.span, ("schedule", "schedule with arguments")
+            )
             entry = self.scope.names.get(first.text)
             if entry is not None and entry.what == "schedule with arguments":
                 return self._keys(s, meaning, ())
@@ -572,10 +588,15 @@ class _Role:
         e = s.value
         if (
             isinstance(e, S.Name)
-            and e.text in ("break", "continue", "return", "pass")
+            and e.text in ("break", "continue", "pass")
             and e.text not in self.scope.names
         ):
-            self._later(f"`{e.text}`", s.span)
+            told = (
+                f"`{e.text}` stands in a loop"
+                if e.text != "pass"
+                else "no statement `pass`: leave it out"
+            )
+            self._fail("TK101", told, s.span)
         if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
             meant = "=" if e.operator == "==" else "<-"
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)

@@ -347,7 +347,9 @@ class Declarations:
             )
         if s.name.text in self.ordered and group != 1:
             self._fail(
-                "TK106", "`group` and `order` both say which item comes next", self.ordered[s.name.text]
+                "TK106",
+                "`group` and `order` both say which item comes next",
+                self.ordered[s.name.text],
             )
         if across is not None and across < len(axes) and axes[across].single:
             self._later(

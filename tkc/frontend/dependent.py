@@ -1,7 +1,7 @@
 """`launch dependent`: a role that reads tensors has heard before that the grids ahead of this one have ended.
 
-It waits for them itself (`wait pdl`), or for a role that may have: a get, a barrier, threads that meet. Whether that role
-has is for `tkc check` to find (TK318), and so is what a role with a `wait pdl` touches ahead of it.
+It waits for them itself (`wait pdl`), or for a role that may have: a get, a barrier, threads that meet. Whether that
+role has is for `tkc check` to find (TK318), and so is what a role with a `wait pdl` touches ahead of it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from tkc.frontend.syntax import Span
 def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None:
     """Reports TK106 for each role that reads a tensor and has waited for nothing, and where no role ever waits."""
     starts = "`launch dependent` starts the kernel before the one ahead of it has ended"
-    waiting = [r for r in roles if any(isinstance(s, X.Grid) and s.does == "wait" for s in _all(r.body))]
+    waiting = [
+        r for r in roles if any(isinstance(s, X.Grid) and s.does == "wait" for s in _all(r.body))
+    ]
     if not waiting and all(_first_read(r.body) is None for r in roles):
-        scope.error("TK106", f"{starts}: a role waits for that by `wait pdl`, and none does", clause)
+        scope.error(
+            "TK106", f"{starts}: a role waits for that by `wait pdl`, and none does", clause
+        )
     said = scope.note(starts, clause)
     for role in [r for r in roles if r not in waiting]:
         read = _first_read(role.body)

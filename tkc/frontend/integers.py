@@ -103,7 +103,9 @@ def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P
     """`i < n`."""
     if isinstance(left, Int) and isinstance(right, Int):
         return Condition(C.compare(e.operator, left.size, right.size), e.span)
-    if (is_integer(left) or is_integer(right)) and not (_literal(left, right) or _literal(right, left)):
+    if (is_integer(left) or is_integer(right)) and not (
+        _literal(left, right) or _literal(right, left)
+    ):
         both = (as_integer(values, left, e.left.span), as_integer(values, right, e.right.span))
     else:
         both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
@@ -116,7 +118,11 @@ def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P
 
 def _literal(number: Any, other: Any) -> bool:
     """Whether an integer that is known at compile time stands beside an f32 number, and so is one."""
-    return isinstance(number, Int) and isinstance(number.size, int) and getattr(other, "type", None) == F32
+    return (
+        isinstance(number, Int)
+        and isinstance(number.size, int)
+        and getattr(other, "type", None) == F32
+    )
 
 
 def join(values: Values, e: S.Binary) -> Condition | P.Value:

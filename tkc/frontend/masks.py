@@ -47,7 +47,10 @@ class Masks:
         self.of[s.name] = (*self.of.get(s.name, ()), *s.tests)
 
     def keep(
-        self, s: P.Each | P.Blocks | X.Range | X.While | P.Transfer | X.If, before: dict[str, Tests], what: str
+        self,
+        s: P.Each | P.Blocks | X.Range | X.While | P.Transfer | X.If,
+        before: dict[str, Tests],
+        what: str,
     ) -> None:
         """Behind one way through a statement: what it hands on is masked as it was `before`."""
         for name in self.flow.names(s):
@@ -85,7 +88,13 @@ class Masks:
                     return x
                 blocks[axis], factors[axis] = block, factor
             x = P.Where(
-                x, (blocks[0], blocks[1]), (factors[0], factors[1]), test.limit, fill, x.type, test.span
+                x,
+                (blocks[0], blocks[1]),
+                (factors[0], factors[1]),
+                test.limit,
+                fill,
+                x.type,
+                test.span,
             )
         return x
 

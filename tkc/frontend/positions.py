@@ -154,7 +154,11 @@ def mask(values: Values, s: S.Words) -> list[P.Statement]:
     if len(x.shape) != 2 or 1 in x.shape:
         _refuse(values, s, f"`mask` is of a tile of two axes, and `{word.text}` is {x}")
     if x.dtype != "f32":
-        _refuse(values, s, f"`mask` is of f32 tiles, and `{word.text}` is {x}: `f32({word.text})` is one")
+        _refuse(
+            values,
+            s,
+            f"`mask` is of f32 tiles, and `{word.text}` is {x}: `f32({word.text})` is one",
+        )
     if s.where is None:
         _refuse(values, s, f"a mask says which elements count: `mask {word.text} where j <= m`")
     found = values.evaluate(s.where)

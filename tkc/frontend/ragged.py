@@ -189,7 +189,6 @@ class _Blocks:
             made.append(place if place is not None and place.loop < len(item.loops) else None)
         return tuple(made)
 
-
     def products(self) -> Iterator[tuple[P.Multiply, dict[str, str]]]:
         """Each product in a put or get, and what the tiles that it names are declared as."""
         for items in self.puts.values():
@@ -198,7 +197,9 @@ class _Blocks:
                 for block in (*item.outer, item.block):
                     slots = zip(block.tiles, self.slots[id(block)], strict=True)
                     names |= {tile: slot.pipe.tiles[slot.tile].name for tile, slot in slots}
-                yield from ((s, names) for s in _inside(item.block.body) if isinstance(s, P.Multiply))
+                yield from (
+                    (s, names) for s in _inside(item.block.body) if isinstance(s, P.Multiply)
+                )
 
 
 class _Role:
@@ -242,7 +243,9 @@ class _Role:
             case P.Each() | P.Blocks() | X.Range():
                 return s._replace(body=self._way(s, s.body, (*loops, s), "loop"))
             case X.If():
-                then, otherwise = (self._way(s, b, loops, "condition") for b in (s.then, s.otherwise))
+                then, otherwise = (
+                    self._way(s, b, loops, "condition") for b in (s.then, s.otherwise)
+                )
                 return s._replace(then=then, otherwise=otherwise)
             case X.While():
                 return s._replace(body=self._way(s, s.body, loops, "loop"))
@@ -321,7 +324,9 @@ class _Role:
             case P.Apply():
                 every = [self._axes(o) for o in x.operands if _shape(o)]
                 whole = [a for a in every if len(a) == 2]
-                return tuple(next((a[i] for a in whole if a[i]), None) for i in range(2 if whole else 0))
+                return tuple(
+                    next((a[i] for a in whole if a[i]), None) for i in range(2 if whole else 0)
+                )
             case _:
                 return ()
 
@@ -373,8 +378,15 @@ def _needs(body: P.Body) -> bool:
     """Whether a body has a mask, a reduction, or registers that it writes to a tile."""
     return any(
         isinstance(s, P.Mask)
-        or (isinstance(s, P.Move) and isinstance(s.destination, str) and not isinstance(s.source, P.Slice | str))
-        or (isinstance(s, P.Set | P.Move | X.Fill) and _reduces(s.value if isinstance(s, P.Set) else s.source))
+        or (
+            isinstance(s, P.Move)
+            and isinstance(s.destination, str)
+            and not isinstance(s.source, P.Slice | str)
+        )
+        or (
+            isinstance(s, P.Set | P.Move | X.Fill)
+            and _reduces(s.value if isinstance(s, P.Set) else s.source)
+        )
         for s in _inside(body)
     )
 

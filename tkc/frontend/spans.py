@@ -1,7 +1,7 @@
-"""`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)`: blocks of an axis from a first to a last, by other blocks.
+"""`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)`: blocks from a first to a last, by other blocks.
 
-A condition says which blocks there are: those of which some element meets it, with some element of the other blocks. Each
-comparison bounds the blocks from one side, so they lie in a row.
+A condition says which blocks there are: those of which some element meets it, with some element of the other blocks.
+Each comparison bounds the blocks from one side, so they lie in a row.
 """
 
 from __future__ import annotations
@@ -62,13 +62,17 @@ def some(values: Values, e: S.Call) -> Some:
     return Some(found, e.span)
 
 
-def bounds(values: Values, keys: Keys, arguments: tuple[S.Argument, ...], span: Span) -> P.Bounds | None:
+def bounds(
+    values: Values, keys: Keys, arguments: tuple[S.Argument, ...], span: Span
+) -> P.Bounds | None:
     """The first block and the one past the last in a `for j in keys(m)`; None where they are the axis's own."""
     scope = values.scope
     if len(arguments) != len(keys.given) or any(a.name for a in arguments):
         takes = plural(len(keys.given), "argument")
         note = scope.note(f"schedule {keys.name}", keys.span)
-        values.fail("TK116", f"schedule {keys.name} takes {takes}, not {len(arguments)}", span, note)
+        values.fail(
+            "TK116", f"schedule {keys.name} takes {takes}, not {len(arguments)}", span, note
+        )
     if keys.where is None:
         return None
     given = [values.evaluate(a.value) for a in arguments]
@@ -120,7 +124,9 @@ class _Bounds:
                 last = self._of("min", last, self._of("cdiv", room, self._number(size)))
             else:  # its last position is more than rest - limit
                 beyond = self._of("add", self._of("sub", rest, test.limit), self._number(1))
-                start = self._of("div", self._of("max", beyond, self._number(0)), self._number(size))
+                start = self._of(
+                    "div", self._of("max", beyond, self._number(0)), self._number(size)
+                )
                 first = start if first == self._number(0) else self._of("max", first, start)
         return None if wrong else P.Bounds(first, last, self._surely_some())
 
@@ -145,7 +151,11 @@ class _Bounds:
         if len({b for b, _ in others}) > 1:
             return False
         for test in self.tests:
-            at_least_one = isinstance(test.limit, Number) and isinstance(test.limit.size, int) and test.limit.size >= 1
+            at_least_one = (
+                isinstance(test.limit, Number)
+                and isinstance(test.limit.size, int)
+                and test.limit.size >= 1
+            )
             factors = {b: f for b, _, f in test.terms}
             mine = factors.pop(self.keys.variable.text)
             other = next(iter(factors.items()), None)
@@ -219,7 +229,9 @@ def longest_first(scope: Scope, declared: Declarations, roles: Sequence[P.Role])
 
 def _orders(body: P.Body, schedule: P.Schedule, variables: tuple[str, ...]) -> Iterator[P.Order]:
     for s in body:
-        here = s.variables if isinstance(s, P.Each) and s.schedule.name == schedule.name else variables
+        here = (
+            s.variables if isinstance(s, P.Each) and s.schedule.name == schedule.name else variables
+        )
         if isinstance(s, P.Blocks) and s.bounds is not None:
             far, near = (_numbers(v) for v in s.bounds[:2][::-1])
             if far != near:  # a window is as long everywhere

@@ -1,8 +1,8 @@
 """Functions that hold statements: a call becomes the statements, before names are checked.
 
 A parameter stands for what is passed, as it is written there; what the function sets itself has a name of its own. It
-sees no other name of the kernel that calls it. Statements of another file keep their places there, and the functions that
-they call get names of their own among those of the kernel's file.
+sees no other name of the kernel that calls it. Statements of another file keep their places there, and the functions
+that they call get names of their own among those of the kernel's file.
 """
 
 from __future__ import annotations
@@ -214,7 +214,8 @@ class _Names:
     def _unknown(self, name: str, span: Span) -> None:
         self.splicer._fail(
             "TK102",
-            f"unknown name `{name}` in function `{self.function.define.name.text}`: it sees its parameters and what it sets",
+            f"unknown name `{name}` in function `{self.function.define.name.text}`: it sees its parameters and what it "
+            "sets",
             span,
         )
 

@@ -116,7 +116,9 @@ class Values:
         return "positions" in self.__dict__ and isinstance(x, self.positions.Tests)
 
     def _placed(self, x: Any) -> bool:
-        return isinstance(x, Block) or ("positions" in self.__dict__ and self.positions.is_position(x))
+        return isinstance(x, Block) or (
+            "positions" in self.__dict__ and self.positions.is_position(x)
+        )
 
     def in_registers(self, x: Any) -> bool:
         """Whether it is a value that the kernel holds in registers."""
@@ -436,7 +438,11 @@ class Values:
                 if e.function.name.text == "scaled":
                     return scaling.scaled(self, e, e.function)
                 base = e.function.base
-                if e.function.name.text == "any" and isinstance(base, S.Name) and base.text == "causal":
+                if (
+                    e.function.name.text == "any"
+                    and isinstance(base, S.Name)
+                    and base.text == "causal"
+                ):
                     return self._some(e)
                 self._attribute(e.function)
             self.fail("TK106", "only a function is called", e.span)

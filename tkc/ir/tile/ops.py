@@ -135,7 +135,9 @@ class ScheduleOp(Operation):
         if len(self.extents) != len(self.sizes) or not self.sizes:
             raise VerifyException("a schedule gives one block size for each extent")
         if self.outermost is not None and not 0 <= self.outermost.value.data < len(self.sizes):
-            raise VerifyException(f"a schedule of {len(self.sizes)} axes has no such axis outermost")
+            raise VerifyException(
+                f"a schedule of {len(self.sizes)} axes has no such axis outermost"
+            )
         if self.across is not None and not 0 <= self.across.value.data < len(self.sizes):
             raise VerifyException(
                 f"a schedule of {len(self.sizes)} axes has no such axis to lie across"

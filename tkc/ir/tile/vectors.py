@@ -94,10 +94,14 @@ class MaskOp(Operation):
         assert isinstance(source, RegsType)
         if source != self.value.type or source.dtype.data != "f32" or len(source.shape) != 2:
             raise VerifyException(f"a mask is of f32 tiles, and keeps the type, not of {source}")
-        for axis, (block, factor) in enumerate(((self.row, self.rows), (self.column, self.columns))):
+        for axis, (block, factor) in enumerate(
+            ((self.row, self.rows), (self.column, self.columns))
+        ):
             size = block.type.size.data if block is not None else None  # type: ignore[union-attr]
             if size not in (None, source.shape[axis]) or (size is None) != (factor.value.data == 0):
-                raise VerifyException(f"axis {axis} of {source} is no block of {size} times {factor.value.data}")
+                raise VerifyException(
+                    f"axis {axis} of {source} is no block of {size} times {factor.value.data}"
+                )
 
 
 @irdl_op_definition

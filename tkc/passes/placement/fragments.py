@@ -94,7 +94,10 @@ def held_whole(p: Placement, value: SSAValue) -> bool:
         x = todo.pop()
         if isinstance(x.type, RegsType) and not is_column(x.type) and (x, 0) in p.role.held:
             return True
-        if isinstance(x.owner, t.CastOp | t.MapOp | tv.MaskOp | tv.ReshapeOp) and (x, 0) not in p.role.held:
+        if (
+            isinstance(x.owner, t.CastOp | t.MapOp | tv.MaskOp | tv.ReshapeOp)
+            and (x, 0) not in p.role.held
+        ):
             new = [v for v in x.owner.operands if v not in seen]
             seen.update(new)
             todo += new

@@ -128,7 +128,9 @@ def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
             properties={
                 "schedule": schedule.sym_name,
                 "group": schedule.group,
-                **{n: p for n, p in schedule.properties.items() if n in ("outermost", "descending")},
+                **{
+                    n: p for n, p in schedule.properties.items() if n in ("outermost", "descending")
+                },
                 **segments(len(extents), len(inits)),
             },
             regions=[body],
