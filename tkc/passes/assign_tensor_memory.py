@@ -83,9 +83,7 @@ def too_many(kernel: s.KernelOp, placed: list[Placed], taken: int, limit: int) -
         f"{taken - limit} fewer would fit",
         location_of(placed[-1].buffer),
         *(
-            Note(
-                f"{p.buffer.sym_name.data} takes {p.each * p.depth} columns", location_of(p.buffer)
-            )
+            Note(f"{p.buffer.sym_name.data} takes {p.each * p.depth} columns", location_of(p.buffer))
             for p in placed
         ),
     )
