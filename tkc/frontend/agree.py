@@ -117,7 +117,7 @@ class _Trips:
 
     def _while(self, s: X.While, outer: tuple[str, ...], known: Known) -> list[_Trip]:
         """A loop whose turns follow from variables that only pure expressions change (R6)."""
-        changes = {n for n in _set_in(s.body) if known.get(n) is not None}
+        changes = {n for n in P.set_in((s.body,)) if known.get(n) is not None}
         state = {**known, **{n: ("state", self.whiles, n) for n in changes}}
         after = dict(state)
         self.whiles += 1
@@ -250,16 +250,6 @@ def _stops(condition: P.Value) -> bool:
     """Whether a condition is that a loop has not been left."""
     first = condition.operands[0] if isinstance(condition, P.Apply) else None
     return isinstance(first, P.Variable) and first.name.startswith(STOP)
-
-
-def _set_in(body: P.Body) -> set[str]:
-    found: set[str] = set()
-    for s in body:
-        if isinstance(s, P.Set):
-            found.add(s.name)
-        for inner in P.bodies(s):
-            found |= _set_in(inner)
-    return found
 
 
 def _numbered(form: Any, depth: int, order: list[str]) -> Any:

@@ -194,6 +194,7 @@ class _Role:
             S.Evaluate: self._evaluate,
             S.Branch: self._branch,
             S.Words: self._words,
+            S.Return: self._return,
             S.Assertion: lambda s: self.explicit.assertion(s),
             E.Command: lambda s: self.explicit.command(s),
             E.Elect: lambda s: self.explicit.elect(s),
@@ -607,6 +608,10 @@ class _Role:
             return X.Do(found, s.span)
         told = f"{describe(found)} is used for nothing: expected a copy `<-` or an assignment `=`"
         self._fail("TK106", told, s.span)
+
+    def _return(self, s: S.Return) -> NoReturn:
+        told = "`return` stands in a function: a role runs to its end, where the kernel's last barriers wait for it"
+        self._fail("TK101", told, s.span)
 
     def _branch(self, s: S.Branch) -> Any:
         """The statements of the arm that is taken where that is known at compile time: others are not looked at."""

@@ -80,8 +80,8 @@ class Exits:
                 word = next(exits((s,)))
                 self._fail(
                     "TK110",
-                    f"not supported yet: `{word.value.text}` inside what stands in the loop's body, but for an `if`: "  # type: ignore[attr-defined]
-                    "it would leave a slot behind; test ahead of the put or get",
+                    f"not supported yet: `{word.value.text}` inside a put, a get or an election: test ahead of it"  # type: ignore[attr-defined]
+                    ", or behind it",
                     word.span,
                 )
             return (*made, self._branch(s, rest, flag))

@@ -52,8 +52,10 @@ class Masks:
         before: dict[str, Tests],
         what: str,
     ) -> None:
-        """Behind one way through a statement: what it hands on is masked as it was `before`."""
-        for name in self.flow.names(s):
+        """Behind one way through a statement: what it hands on, or masks from outside, is masked as it was `before`."""
+        own = P.set_in(P.bodies(s))
+        names = dict.fromkeys((*self.flow.names(s), *(n for n in self.of if n not in own)))
+        for name in names:
             now, was = self.of.get(name, ()), before.get(name, ())
             if now != was:
                 at = next(iter([*(t for t in now if t not in was), *was]))
@@ -126,11 +128,6 @@ class Masks:
 
 def _told(block: str | P.Part) -> str:
     return block if isinstance(block, str) else f"{block.block}.part({block.index}, {block.count})"
-
-
-def masked(body: P.Body) -> bool:
-    """Whether there is a mask in a body."""
-    return any(isinstance(s, P.Mask) or any(map(masked, P.bodies(s))) for s in body)
 
 
 def contracted(products: Iterable[tuple[P.Multiply, dict[str, str]]]) -> set[tuple[str, int]]:

@@ -6,6 +6,8 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     Value: TypeAlias = "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
@@ -387,3 +389,14 @@ def bodies(s: Any) -> "tuple[Body, ...]":
     if hasattr(s, "body"):
         return (s.body,)
     return (s.then, s.otherwise) if hasattr(s, "otherwise") else ()
+
+
+def set_in(inside: "Iterable[Body]") -> set[str]:
+    """The variables that bodies set."""
+    found: set[str] = set()
+    for body in inside:
+        for s in body:
+            if isinstance(s, Set):
+                found.add(s.name)
+            found |= set_in(bodies(s))
+    return found
