@@ -639,6 +639,13 @@ def test_R24_allows_conditions_on_positions(condition: str, factors: list[tuple[
     assert [(m.rows.value.data, m.columns.value.data) for m in found] == factors
 
 
+def test_R24_allows_a_number_where_a_condition_does_not_hold() -> None:
+    text = changed(MASKED, ("mask v where n <= m", "v = f32(read(x)) if n <= m else 7"))
+    (mask,) = masks(text)
+    assert mask.fill.value.data == 7
+    assert isinstance(mask.source.owner, t.CastOp)
+
+
 def test_R24_allows_blocks_of_one_size_where_the_tile_is_known() -> None:
     """Both axes have 64 elements: which block is which is known from the copy."""
     (mask,) = masks(MASKED.replace("BM = 128", "BM = 64").replace("warps 4", "warps 2"))
@@ -681,6 +688,8 @@ def test_R24_allows_no_element_beyond_a_ragged_axis_in_a_product() -> None:
         ("mask v where n <= m", "for i in range(w): mask v where n <= m", "TK110", "masked otherwise behind this loop"),
         ("Z[m, n] <- v + 1", "Z[m, n] <- v + n", "TK106", "expected a block or an integer, not a register value"),
         ("Z[m, n] <- v + 1", "if n < m: Z[m, n] <- v", "TK106", "a condition on positions"),
+        ("Z[m, n] <- v + 1", "Z[m, n] <- 1 if n < m else 0", "TK106", "chooses between a tile of two axes and a number"),
+        ("Z[m, n] <- v + 1", "Z[m, n] <- v if n < m else v", "TK110", "anything but a tile and a number"),
         ("Z[m, n] <- v + 1", "Z[m, n + 1] <- v", "TK106", "an index is a block or an integer, not a position"),
     ],
 )  # fmt: skip

@@ -155,6 +155,8 @@ def choose(values: Values, e: S.Choice) -> Any:
     known = values.evaluate(e.condition)
     if isinstance(known, Condition) and isinstance(known.test, bool):
         return values.evaluate(e.then if known.test else e.otherwise)
+    if values.tests(known):
+        return values.positions.choose(values, known, e)
     condition = as_condition(values, known, e.condition.span)
     then, otherwise = values.both(e.then, e.otherwise)
     if isinstance(then, X.ReadPlace) and isinstance(otherwise, Int) and otherwise.size == 0:

@@ -35,7 +35,7 @@ class Masks:
         match x:
             case P.Variable():
                 return self.of.get(x.name, ())
-            case P.Cast() | P.Reshape() | P.Transpose():
+            case P.Cast() | P.Reshape() | P.Transpose() | P.Where():
                 return self.tests(x.operand)
             case P.Apply():
                 found = (test for o in x.operands for test in self.tests(o))
@@ -75,7 +75,7 @@ class Masks:
         """The value with a number where the tests do not hold."""
         if not tests:
             return x
-        if isinstance(x, P.Cast):
+        if isinstance(x, P.Cast) and x.type.dtype != "f32":
             return x._replace(operand=self.filled(x.operand, fill, axes_of, tests))
         if isinstance(x, P.Transpose):
             return x._replace(operand=self.filled(x.operand, fill, axes_of, tests))

@@ -37,7 +37,7 @@ class Tests(NamedTuple):
 
     @property
     def told(self) -> str:
-        return "a condition on positions, which is for `mask`"
+        return "a condition on positions, which is for `mask`: a block's number is `.index`"
 
 
 def is_position(x: Any) -> bool:
@@ -141,6 +141,19 @@ def causal(values: Values, e: S.Call) -> Tests:
             values.fail("TK106", f"`causal` compares blocks, not {describe(x)}", a.value.span)
     last = operate(values, "+", query, more[0], e.span) if more else query
     return compare(values, "<=", key, last, e.span)
+
+
+def choose(values: Values, tests: Tests, e: S.Choice) -> P.Keep:
+    """`x if n <= m else 0`: a number where the condition does not hold."""
+    then, other = values.both(e.then, e.otherwise)
+    x, number = values.as_value(then, e.then.span), values.as_value(other, e.otherwise.span)
+    if not isinstance(x.type, P.Regs) or len(x.type.shape) != 2 or 1 in x.type.shape:
+        told = f"a condition on positions chooses between a tile of two axes and a number, not {describe(then)}"
+        values.fail("TK106", told, e.then.span)
+    values.float(x)
+    if not isinstance(number, P.Constant):
+        values.later("a choice by positions of anything but a tile and a number", e.otherwise.span)
+    return P.Keep(x, tests.tests, number.value, x.type, e.span)
 
 
 def mask(values: Values, s: S.Words) -> list[P.Statement]:

@@ -186,6 +186,16 @@ class Test(NamedTuple):
     span: Span
 
 
+class Keep(NamedTuple):
+    """`x if n <= m else 0` of a tile: a number where a test does not hold, before the blocks are known as axes."""
+
+    operand: Value
+    tests: tuple[Test, ...]
+    fill: float
+    type: Regs
+    span: Span
+
+
 class Where(NamedTuple):
     """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
 

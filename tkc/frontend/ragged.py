@@ -315,7 +315,7 @@ class _Role:
                 return self.tiles.get(x.tile, ())
             case P.Variable():
                 return self.axes.get(x.name, ())
-            case P.Cast() | P.Where():
+            case P.Cast() | P.Where() | P.Keep():
                 return self._axes(x.operand)
             case P.Transpose():
                 return self._axes(x.operand)[::-1]
@@ -339,6 +339,8 @@ class _Role:
                 return x._replace(operand=self._value(x.operand))
             case P.Apply():
                 return x._replace(operands=tuple(self._value(o) for o in x.operands))
+            case P.Keep():
+                return self.masks.filled(self._value(x.operand), x.fill, self._named, x.tests)
             case P.Reduce():
                 operand = self._value(x.operand)
                 axes, tests = self._axes(operand), self.masks.tests(operand)
@@ -385,19 +387,20 @@ def _needs(body: P.Body) -> bool:
         )
         or (
             isinstance(s, P.Set | P.Move | X.Fill)
-            and _reduces(s.value if isinstance(s, P.Set) else s.source)
+            and _counts(s.value if isinstance(s, P.Set) else s.source)
         )
         for s in _inside(body)
     )
 
 
-def _reduces(x: object) -> bool:
+def _counts(x: object) -> bool:
+    """Whether it matters which blocks the axes of a value are."""
     match x:
-        case P.Reduce():
+        case P.Reduce() | P.Keep():
             return True
         case P.Cast() | P.Reshape() | P.Transpose():
-            return _reduces(x.operand)
+            return _counts(x.operand)
         case P.Apply():
-            return any(_reduces(o) for o in x.operands)
+            return any(_counts(o) for o in x.operands)
         case _:
             return False

@@ -57,7 +57,7 @@ MAX_F32 = 3.4028235677973366e38
 
 _RUNTIME = (
     P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
 )  # fmt: skip
 
