@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NoReturn
@@ -19,6 +18,7 @@ from tkc.frontend import scaling
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
+from tkc.frontend.numbers import MAX_F32, NUMBERS
 from tkc.frontend.products import product
 from tkc.frontend.program import (
     Apply,
@@ -52,9 +52,6 @@ from tkc.frontend.vectors import VECTOR_FUNCTIONS, spread, vector
 from tkc.ir.tile.types import DTYPES
 
 F32 = Scalar("f32")
-MAX_F32 = 3.4028235677973366e38
-"""Halfway from the largest float to the next power of two: from here on a number rounds to infinity."""
-
 _RUNTIME = (
     P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
@@ -65,21 +62,6 @@ CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
-def _rsqrt(a: float) -> float:
-    return 1 / math.sqrt(a)
-
-
-def _div(a: float, b: float) -> float:
-    return a / b
-
-
-_NUMBERS: dict[str, Any] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
-    "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": lambda a: 1 / a, "tanh": math.tanh,
-    "guard_div": lambda a, b: a / b if b else 0.0,
-    "finite": lambda a: 0.0 if a == -math.inf else a,
-}  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
 
@@ -310,9 +292,9 @@ class Values:
 
     def _scalar(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         numbers = [x.value for x in operands if isinstance(x, Constant)]
-        if len(numbers) == len(operands) and kind in _NUMBERS:
+        if len(numbers) == len(operands) and kind in NUMBERS:
             try:
-                return self._number(_NUMBERS[kind](*numbers), span)
+                return self._number(NUMBERS[kind](*numbers), span)
             except (ValueError, ZeroDivisionError, OverflowError):
                 shown = ", ".join(f"{n:g}" for n in numbers)
                 self.fail("TK117", f"{kind} of {shown} has no value", span)
