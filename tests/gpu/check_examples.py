@@ -83,6 +83,15 @@ def int8(kernel: tkc.Kernel) -> None:
         close(c, 0.01 * (a.double() @ b.double().T), 3e-3, f"gemm_int8 {m} x {n} x {k}")
 
 
+def e4m3(kernel: tkc.Kernel) -> None:
+    """wgmma keeps 13 bits below the largest summand's exponent, so that long sums lose more."""
+    for m, n, k in ((300, 264, 208), (1000, 1024, 4096)):
+        a, b = (uniform(x, k, dtype=torch.float32).to(torch.float8_e4m3fn) for x in (m, n))
+        c = poison(m, n)
+        kernel.launch(a, b, c)
+        close(c, a.double() @ b.double().T, 4e-3, f"gemm_e4m3 {m} x {n} x {k}")
+
+
 def splitk(kernel: tkc.Kernel) -> None:
     a, b = uniform(200, 4104), uniform(264, 4104)
     c = torch.ones(200, 264, device="cuda")
@@ -135,6 +144,7 @@ CHECKS = {
     "gemm_cluster_level2_sm90": clustered("gemm_cluster_level2_sm90"),
     "histogram": histogram,
     "gemm_dual": dual,
+    "gemm_e4m3": e4m3,
     "gemm_int8": int8,
     "gemm_splitk": splitk,
     "row_softmax": softmax,

@@ -77,11 +77,15 @@ class RoleLowering:
     ctas: int = 1
     full_of: dict[SSAValue, Ring] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    by_lanes: set[tuple[SSAValue, type[Operation]]] = field(default_factory=set)
+    """Rings whose slots each warp of the role hands on, and by which operation."""
 
     def run(self) -> None:
-        self.solo = self.role.warps.value.data == 1 and not any(
-            isinstance(o, s.StageOp) and o.executed_by is By.ALL for o in self.role.walk()
-        )
+        self.by_lanes = {
+            (op.ring, type(op))
+            for op in self.role.walk()
+            if isinstance(op, s.CommitOp | s.ReleaseOp) and "lane" in kinds_of(op)
+        }
         block = self.role.body.block
         used = self._used(block)
         emit = Emitter(Block(), self.role.location)
@@ -263,10 +267,18 @@ class RoleLowering:
         op.detach()
         op.erase()
 
+    def _by(self, op: s.AcquireOp | s.WaitOp) -> By:
+        """Who waits for a slot: all where each warp signals that it is done with it, else the one thread that does.
+
+        A warp that waits without signalling could be overtaken by a phase, and then wait for ever.
+        """
+        signal = s.CommitOp if isinstance(op, s.AcquireOp) else s.ReleaseOp
+        return By.ALL if (op.ring, signal) in self.by_lanes else By.ONE
+
     def _advance(self, op: s.AcquireOp | s.WaitOp, states: dict[SSAValue, State]) -> None:
         """The wait for the ring's next item, and the state after it."""
         ring, state = self.rings[op.ring], states[op.ring]
-        by = By.ONE if self.solo else By.ALL
+        by = self._by(op)
         for emit in self._emit(op):
             one = emit.const(1)
             if ring.full is None or ring.empty is None or state.phase is None:
@@ -363,7 +375,7 @@ class RoleLowering:
             )
 
     def _signal(self, op: s.CommitOp | s.ReleaseOp) -> None:
-        ring, how = self.rings[op.ring], how_of(op)
+        ring = self.rings[op.ring]
         barriers = ring.full if isinstance(op, s.CommitOp) else ring.empty
         what = "commit" if isinstance(op, s.CommitOp) else "release"
         to = ring.reach.commit if isinstance(op, s.CommitOp) else ring.reach.release
@@ -372,7 +384,7 @@ class RoleLowering:
             if barriers is None:
                 emit.add(s.BulkCommitOp.create(properties={"id": self._id(ring, what)}))
                 continue
-            kinds = kinds_of(how, self.role.warps.value.data)
+            kinds = kinds_of(op)
             if "commit" in kinds:
                 emit.add(
                     s.Tcgen05CommitOp.create(
@@ -382,9 +394,9 @@ class RoleLowering:
                 )
             if "lane" in kinds:
                 emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
-                said = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
-                self._arrive(emit, barriers, op.slot, By.LANE, said)
-            if How.BULK in how:
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
+                self._arrive(emit, barriers, op.slot, By.LANE, how)
+            if "one" in kinds:
                 emit.add(
                     s.BulkWaitOp.create(
                         properties={
@@ -394,9 +406,9 @@ class RoleLowering:
                         }
                     )
                 )
-            if "one" in kinds:
-                said = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
-                self._arrive(emit, barriers, op.slot, By.ONE, said)
+            if "one" in kinds or not kinds:
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
+                self._arrive(emit, barriers, op.slot, By.ONE, how)
 
     def _arrive(
         self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, how: dict[str, Attribute]

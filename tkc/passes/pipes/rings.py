@@ -51,18 +51,12 @@ reverse."""
 def arrivals(how: tuple[How, ...], warps: int, groups: int = 1, ctas: int = 1) -> int:
     """Arrivals on a slot's barrier by one role that touches the slot so, in `ctas` CTAs (R4).
 
-    What one thread does, one of each warpgroup does that shares rows. Bytes are announced by the CTA whose barrier it
-    is, for all.
+    A role that does not touch it still arrives. What one thread does, one of each warpgroup does that shares rows.
+    Bytes are announced by the CTA whose barrier it is, for all.
     """
     counts = {"lane": warps * ctas, "expect": groups}
-    return sum(counts.get(kind, groups * ctas) for kind in kinds_of(how, warps))
-
-
-def kinds_of(how: tuple[How, ...], warps: int) -> set[str]:
-    """How a role of so many warps signals: one that does not touch the slot still arrives, and each warp of several
-    does, since all wait for the slot's next phase and none may miss one."""
     kinds = {ARRIVALS[h] for h in how}
-    return kinds | {"lane"} if warps > 1 else kinds or {"one"}
+    return sum(counts.get(kind, groups * ctas) for kind in kinds) or groups * ctas
 
 
 @dataclass
@@ -95,6 +89,10 @@ class Ring:
 
 def how_of(op: s.CommitOp | s.ReleaseOp) -> tuple[How, ...]:
     return tuple(How(h.data) for h in op.how)
+
+
+def kinds_of(op: s.CommitOp | s.ReleaseOp) -> set[str]:
+    return {ARRIVALS[h] for h in how_of(op)}
 
 
 def role_of(op: Operation) -> s.RoleOp:
@@ -163,8 +161,7 @@ def _arrivals_of(
     for name in names:
         role = next((r for r in roles if r.sym_name.data == name), None)
         mine = found.get(role, []) if role is not None else []
-        warps = 1 if role is None else role.warps.value.data
-        hows = {frozenset(kinds_of(how_of(o), warps)) for o in mine}
+        hows = {frozenset(kinds_of(o)) for o in mine}
         if role is None or len(hows) != 1:
             raise TkcError.at(
                 "TK107" if not hows else "TK110",
@@ -176,7 +173,8 @@ def _arrivals_of(
                 ),
                 location_of(ring.pipe),
             )
-        counts.append(arrivals(how_of(mine[0]), warps, role.groups.value.data, ctas))
+        warps, groups = role.warps.value.data, role.groups.value.data
+        counts.append(arrivals(how_of(mine[0]), warps, groups, ctas))
     if ring.pipe.turns is None or kind is s.CommitOp:
         return sum(counts)
     if ring.depth % len(counts):
