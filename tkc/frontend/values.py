@@ -376,7 +376,7 @@ class Values:
                 indices.append(x)
                 shape.append(x.size)
             elif isinstance(x, Int):
-                self._inside(tensor, axis, x)
+                places.inside(self, tensor, axis, x)
                 indices.append((x.size,))
             elif N.of_type(x, X.I32):
                 indices.append(x)
@@ -402,15 +402,6 @@ class Values:
             self.scope.later(told, span, *notes)
             raise Failed
         self.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
-
-    def _inside(self, tensor: Tensor, axis: int, x: Int) -> None:
-        dim = tensor.dims[axis]
-        if isinstance(x.size, int) and not (0 <= x.size and (isinstance(dim, str) or x.size < dim)):
-            self.fail(
-                "TK104",
-                f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
-                x.span,
-            )
 
     def _call(self, e: S.Call) -> Any:
         if not isinstance(e.function, S.Name):
@@ -587,6 +578,17 @@ class Values:
     ) -> NoReturn:
         self.scope.error(code, message, span, *notes, fix=fix)
         raise Failed
+
+    def written(self, target: P.Slice, span: Span) -> None:
+        """Reports what writes a `const` tensor."""
+        if self.is_const(target):
+            declared = self.scope.names[target.tensor].span
+            told = f"{target.tensor} is `const`, so that every role may rely on its elements: nothing writes it"
+            self.fail("TK106", told, span, self.scope.note("declared here", declared))
+
+    def is_const(self, slice: P.Slice) -> bool:
+        meaning = self.scope.names[slice.tensor].meaning
+        return isinstance(meaning, Tensor) and meaning.const
 
     def later(self, what: str, span: Span) -> NoReturn:
         self.scope.later(what, span)

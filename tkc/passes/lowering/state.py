@@ -312,7 +312,9 @@ class Kernel:
             known = self.emit("mov.pack", ".b64", [low, word >> 32]), start
             self.descriptors[key] = known
         first, first_start = known
-        return self.emit("add", ".u64", first, start - first_start) if start != first_start else first
+        return (
+            self.emit("add", ".u64", first, start - first_start) if start != first_start else first
+        )
 
     def barrier_address(self, value: SSAValue, slot: SSAValue) -> At:
         op = self.declared[value]
