@@ -83,6 +83,8 @@ def test_R24_allows_no_element_beyond_a_ragged_axis_in_a_product() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "words"),
     [
+        ("mask v where n <= m", "mask v, n <= m", "TK101", "a mask is written `mask x where j <= m`"),
+        ("mask v where n <= m", "v = mask(v, n <= m)", "TK101", "a mask is a statement"),
         ("mask v where n <= m", "mask v", "TK106", "a mask says which elements count"),
         ("mask v where n <= m", "mask y where n <= m", "TK106", "of a tile in registers, not of the shared tile y"),
         ("mask v where n <= m", "mask u where n <= m", "TK102", "unknown name `u`"),
@@ -113,3 +115,28 @@ def test_R24_refuses_masks_that_say_nothing_clear(
     found = [x for x in said if words in x.message]
     assert found, [f"{x.code} {x.message}" for x in said]
     assert found[0].code == code
+
+
+def test_R24_allows_a_reduction_of_what_went_through_a_variable() -> None:
+    """Columns beyond the axis are exp(0) in the tile: the reduction knows which block they are of, and leaves them out."""
+    text = changed(
+        elementwise("v = read(y)"),
+        ("    pipe p(x, y): load -> math", "    shared t: tile[f32, BM, BN]\n    pipe p(x, y): load -> math\n    pipe q(t): math -> total"),
+        ("W: global[bf16, M, N]", "W: global[bf16, M, N], S: global[f32, M]"),
+    )  # fmt: skip
+    text += (
+        "            w = exp(v)\n            put q: t <- w\n    role total, warps 4:\n        for m, n in work:\n"
+        "            get q: S[m] <- row_sum(read(t))\n"
+    )
+    (reduction,) = (o for o in compiled(text).walk() if isinstance(o, tv.ReduceOp))
+    assert reduction.block is not None
+    assert reduction.block.name_hint == "n"
+    twice = changed(
+        text,
+        (
+            "            w = exp(v)\n",
+            "            w = exp(v)\n            for i in range(3): w = w * v\n",
+        ),
+    )
+    (reduction,) = (o for o in compiled(twice).walk() if isinstance(o, tv.ReduceOp))
+    assert reduction.block is not None

@@ -187,7 +187,7 @@ class _Role:
             S.Words: self._words,
             S.Return: self._return,
             S.Assertion: lambda s: self.explicit.assertion(s),
-            E.Command: lambda s: self.explicit.command(s),
+            E.Command: self._command,
             E.Elect: lambda s: self.explicit.elect(s),
             E.While: lambda s: self.explicit.repeat(s),
         }
@@ -496,6 +496,11 @@ class _Role:
         if not arms:
             return list(self.body(otherwise))
         return self.explicit.branch(arms, otherwise, s.span)
+
+    def _command(self, s: E.Command) -> Any:
+        if s.word.text == "mask":
+            self._fail("TK101", "a mask is written `mask x where j <= m`", s.span)
+        return self.explicit.command(s)
 
     def _words(self, s: S.Words) -> list[P.Statement] | None:
         if s.first.text == "mask":

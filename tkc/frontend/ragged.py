@@ -70,6 +70,19 @@ def _items(
                 yield from _items(inner, here, outer)
 
 
+def _sets(
+    body: P.Body, loops: tuple[Loop, ...] = (), around: tuple[P.Transfer, ...] = ()
+) -> Iterator[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]]:
+    """Each assignment, with the loops and the puts and gets round it."""
+    for s in body:
+        if isinstance(s, P.Set):
+            yield s, loops, around
+        here = (*loops, s) if isinstance(s, Loop) else loops
+        blocks = (*around, s) if isinstance(s, P.Transfer) else around
+        for inner in P.bodies(s):
+            yield from _sets(inner, here, blocks)
+
+
 def _inside(body: P.Body) -> Iterator[P.Statement]:
     for s in body:
         yield s
@@ -118,10 +131,15 @@ class _Blocks:
         """What the names of a put or get are, by its identity."""
         self.puts: dict[tuple[str, str], list[tuple[_Item, int]]] = {}
         """By role and pipe: each put or get of it, and where in its names the pipe's tiles begin."""
+        self.sets: dict[int, list[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]]] = {}
+        """The assignments of the role that a put or get stands in, by its identity."""
         for role in roles:
+            sets = list(_sets(role.body))
             for item in _items(role.body):
                 self._number(role, item)
+                self.sets[id(item.block)] = sets
         self.known: dict[_Slot, Axes] = {}
+        self.following: set[str] = set()
 
     def _number(self, role: P.Role, item: _Item) -> None:
         slots: list[_Slot] = []
@@ -152,27 +170,58 @@ class _Blocks:
                     places = [p for one in found for p in one]
                     yield tuple(p for p in places if p is None or not _single(p, item.loops))
                 else:
-                    yield self._computed(item, s.source)
+                    around = (*item.outer, item.block)
+                    yield self._computed(s.source, around, self.sets[id(item.block)], item.loops)
             elif isinstance(s, P.Multiply) and s.d == tile:
                 yield self._product(item, s)
 
-    def _computed(self, item: _Item, x: object) -> Axes:
-        """Of a tile that is made of others, element by element, what those are whose gets stand round the put."""
+    def _computed(
+        self,
+        x: object,
+        around: tuple[P.Transfer, ...],
+        sets: list[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]],
+        loops: tuple[Loop, ...],
+    ) -> Axes:
+        """Of a tile that is made of others, element by element, what those are whose gets stand round it."""
         match x:
             case P.Read():
-                for block in reversed((*item.outer, item.block)):
+                for block in reversed(around):
                     slots = zip(block.tiles, self.slots[id(block)], strict=True)
                     found = next((slot for tile, slot in slots if tile == x.tile), None)
                     if found is not None:
                         return self.axes(found)
                 return ()
             case P.Cast():
-                return self._computed(item, x.operand)
+                return self._computed(x.operand, around, sets, loops)
+            case P.Transpose():
+                return self._computed(x.operand, around, sets, loops)[::-1]
             case P.Apply():
                 whole = [o for o in x.operands if o.type == x.type or _shape(o) == _shape(x)]
-                return next((axes for o in whole if (axes := self._computed(item, o))), ())
+                every = (self._computed(o, around, sets, loops) for o in whole)
+                return next((axes for axes in every if axes), ())
+            case P.Variable():
+                return self._assigned(x.name, sets, loops)
             case _:
                 return ()
+
+    def _assigned(
+        self,
+        name: str,
+        sets: list[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]],
+        loops: tuple[Loop, ...],
+    ) -> Axes:
+        """Of a variable, where all that is assigned to it is of the same blocks; a number fits all."""
+        if name in self.following:
+            return ()
+        self.following.add(name)
+        found: list[Axes] = []
+        for s, inside, around in sets:
+            if s.name == name and not isinstance(s.value, P.Fill | P.Constant):
+                axes = self._computed(s.value, around, sets, inside)
+                same = [p is not None and loops[: p.loop + 1] == inside[: p.loop + 1] for p in axes]
+                found.append(tuple(p if ok else None for p, ok in zip(axes, same, strict=True)))
+        self.following.discard(name)
+        return found[0] if found and all(a == found[0] for a in found) else ()
 
     def _product(self, item: _Item, s: P.Multiply) -> Axes:
         """Rows of a, columns of b, in the loops round the put of the accumulator."""

@@ -447,6 +447,8 @@ class Values:
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self.later(f"`{name}(...)`", e.span)
+            if name == "mask":
+                self.fail("TK101", "a mask is a statement: `mask x where j <= m`", e.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
             self.fail("TK102", f"no function `{name}`{hint}", e.function.span)
