@@ -267,6 +267,8 @@ def _example(argument: Mapping[str, Any]) -> str:
     if "scales" in argument:
         return f"{argument['name']}=FILE.npy"
     maker = "empty" if argument["access"] == "write" else "random"
+    if not argument["dims"]:
+        return f"{argument['name']}=1.0"
     dims = ",".join(
         d if isinstance(d, str) else str(d) if isinstance(d, int) else "…" for d in argument["dims"]
     )
@@ -281,6 +283,10 @@ def _value(spec: Spec, argument: Mapping[str, Any]) -> Value:
         if isinstance(spec.value, float) and not _is_floating(dtype):
             raise ValueError(f"it is a scalar of {dtype}, found {spec.value}")
         return spec.value
+    if isinstance(spec, Number) and not argument["dims"]:
+        import numpy as np
+
+        return np.array(spec.value, numpy_dtype(dtype))
     return make_array(spec, dtype, name)
 
 

@@ -507,7 +507,7 @@ def test_R21_refuses_more_axes_than_tma_has() -> None:
             ("X[m, j]", "X[0, 0, 0, 0, m, j]"),
         ),
         "TK110",
-        "it has 1 to 5",
+        "a tensor of 6 axes",
     )
 
 

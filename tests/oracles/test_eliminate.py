@@ -136,7 +136,8 @@ def test_no_fence_goes_that_is_needed() -> None:
     said, problems, _ = ask(range(400), brief=True)
     assert not problems, problems[0]
     assert said["fences"] > 2000, said
-    assert said["failed"] * 500 <= said["fences"], said  # proofs that the checker cannot follow: those fences stay
+    # Proofs that the checker cannot follow: those fences stay.
+    assert said["failed"] * 500 <= said["fences"], said
 
 
 @pytest.mark.soak

@@ -28,6 +28,10 @@ MOST = 60_000
 """Operations after which a run is given up."""
 
 
+STOLEN = 5
+"""Items that the one unit gets where the hardware hands them out."""
+
+
 class Unknown(Exception):
     """Something that the numbers do not decide."""
 
@@ -80,6 +84,7 @@ class Event:
     waited: tuple[Word, int] | None = None
     when: int = 0
     """How many events at least come before it, one after another."""
+    effects: tuple[Effect, ...] | None = None
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
@@ -91,12 +96,16 @@ class Event:
         )
 
     def rows(self) -> tuple[Effect, ...]:
-        return effects_of(self.op) or ()
+        if self.effects is None:
+            self.effects = effects_of(self.op) or ()
+        return self.effects
 
 
 def calculate(kind: str, inputs: list[Any]) -> Any:
     """A row of the arithmetic table; of every thread where an input is."""
     if any(v is None or isinstance(v, Opened) for v in inputs):
+        return None
+    if kind in ("div", "mod", "cdiv") and inputs[1] == 0:
         return None
     many = next((v for v in inputs if isinstance(v, Each)), None)
     if many is None:
@@ -169,7 +178,9 @@ class Machine:
             case LoadElementOp() if op.constant is not None:
                 self.values[op.value] = element([self.values.get(v) for v in op.indices])
             case s.UnitOp():
-                self.values[op.value] = {"index": 0, "count": 1, "rank": self.at.cta}[op.which.data]
+                rank = self.at.cta
+                units = {"index": 0, "count": 1, "rank": rank, "cluster": rank, "items": STOLEN}
+                self.values[op.value] = units[op.which.data]
             case s.GroupOp():
                 self.values[op.value] = self.at.copy
             case s.ElectedOp():
@@ -199,6 +210,8 @@ class Machine:
         for i in range(*bounds):
             self.values.update(zip(op.body.block.args, [i, *carried], strict=True))
             carried = self._block(op.body.block)
+            if op.stolen is not None:  # the one unit gets one item after another
+                carried[:2] = [True, i + 1]
         self.values.update(zip(op.results, carried, strict=True))
 
     def _if(self, op: s.IfOp) -> None:
@@ -274,7 +287,7 @@ def owners(event: Event, cta: int, cluster: int) -> list[int]:
     """The CTAs whose memory an event touches."""
     if "pair" in event.op.properties:
         return [cta & ~1, cta | 1]
-    if "multicast" in event.op.properties:
+    if {"multicast", "everywhere"} & set(event.op.properties):
         return list(range(cluster))
     mask = event.value("mask")
     if mask is None:
@@ -366,7 +379,7 @@ class Barriers:
 
     def _signal(self, copy: Copy, event: Event, row: Signal, barriers: SSAValue) -> None:
         if row.bytes_of:
-            size = getattr(event.op, row.bytes_of).type.slot_bytes
+            size = getattr(event.op, row.bytes_of).type.copied_bytes
             share = self.cluster if "multicast" in event.op.properties else 1
             for owner in owners(event, copy.cta, self.cluster):
                 word = Word(barriers, entry(event), self._of(event, owner))
@@ -390,6 +403,8 @@ class Barriers:
     def _of(self, event: Event, own: int) -> int:
         if _word(event.op, "to") == s.To.LEADER:
             return own & ~1
+        if _word(event.op, "to") == s.To.FIRST:
+            return 0
         rank = event.value("rank")
         if rank is None and isinstance(getattr(event.op, "rank", None), SSAValue):
             raise Unknown("a CTA whose number is not known")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
@@ -19,6 +20,7 @@ from tkc.analysis.known import (
     PIPE,
     PIPE_AFTER,
     PIPE_BEFORE,
+    Access,
     Broken,
     Known,
     expect,
@@ -54,6 +56,23 @@ class Steps:
             for at, event in enumerate(trace):
                 self.where.setdefault((copy, event.name), []).append(at)
                 self.alike.setdefault((copy, *kind(event)), []).append(at)
+        self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
+
+    def like(self, copy: Copy, at: int) -> list[int]:
+        """The places in a trace that are like one of them."""
+        return self.alike[(copy, *kind(self.traces[copy][at]))]
+
+    def closed(self, x: Access, group: Done, at: int) -> int:
+        """How many groups the threads of an access have closed since, up to a place of their trace."""
+        key = x.copy, group, x.event.threads
+        if key not in self.closings:
+            self.closings[key] = [
+                at
+                for at, event in enumerate(self.traces[x.copy])
+                if x.event.threads <= event.threads and closes(event, group)
+            ]
+        places = self.closings[key]
+        return bisect_left(places, at) - bisect_left(places, x.at)
 
     def await_group(self, link: Link, known: Known, event: Event) -> Known | None:
         """wait_group: this thread's group is among those that are over; or tcgen05.wait."""
@@ -65,7 +84,7 @@ class Steps:
             ):
                 raise Broken(f"{link.start} waits for no tcgen05.ld or st")
             expect(known, "ld", "st")
-            return replace(known, at=known.at + 1, state=COMPLETE, threads=threads)
+            return known._replace(at=known.at + 1, state=COMPLETE, threads=threads)
         group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
         if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
             raise Broken(f"{link.start} does not wait for the group")
@@ -73,16 +92,7 @@ class Steps:
         reads_only = "read" in event.op.properties
         if reads_only and x.done is Done.BULK_GROUP:
             raise Broken("a wait for reads does not wait for writes")
-        closed = 0
-        for between in self.traces[known.copy][x.at : known.at]:
-            closes = any(isinstance(r, Close) and r.done is group for r in between.rows())
-            closes |= (
-                group is Done.WGMMA_GROUP
-                and between.op.name == "stage.mma"
-                and "alone" not in between.op.properties
-            )
-            closed += closes and x.event.threads <= between.threads
-        if closed <= number(event.op, "pending"):
+        if known.copy != x.copy or self.closed(x, group, known.at) <= number(event.op, "pending"):
             return None
         rule, state = link.rule, COMPLETE
         if x.touch.proxy is Proxy.GENERIC:
@@ -99,7 +109,7 @@ class Steps:
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
             }
-        return replace(known, at=known.at + 1, state=state, threads=threads)
+        return known._replace(at=known.at + 1, state=state, threads=threads)
 
     def proxy_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         op, x = event.op, known.source
@@ -111,9 +121,9 @@ class Steps:
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
         if known.state == COMPLETE and cta == x.home:
-            return replace(known, at=known.at + 1, state=GENERIC, threads=threads)
+            return known._replace(at=known.at + 1, state=GENERIC, threads=threads)
         if known.state == GENERIC:
-            return replace(known, at=known.at + 1, state=JOINED, cta=cta, threads=threads)
+            return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
     def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -128,8 +138,8 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return replace(
-            known, at=known.at + 1, state=moves[known.state], threads=those(known, event)
+        return known._replace(
+            at=known.at + 1, state=moves[known.state], threads=those(known, event)
         )
 
     def thread_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -138,9 +148,9 @@ class Steps:
             raise Broken(f"{link.start} is no fence of threads")
         sem = op.sem.data
         if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
-            return replace(known, at=known.at + 1, fence=0, threads=those(known, event))
+            return known._replace(at=known.at + 1, fence=0, threads=those(known, event))
         if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
-            return replace(known, at=known.at + 1, fence=1, threads=those(known, event))
+            return known._replace(at=known.at + 1, fence=1, threads=those(known, event))
         raise Broken(f"{link.start} has nothing to order")
 
     def meet(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -154,8 +164,8 @@ class Steps:
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return replace(
-                known, at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
+            return known._replace(
+                at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
             )
         return self._elsewhere(known, event, among, other, state, together)
 
@@ -180,7 +190,7 @@ class Steps:
         for t in event.threads:
             mates = [u for u in event.threads if u // 2 == t // 2]
             threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
-        return replace(known, at=known.at + 1, threads=threads)
+        return known._replace(at=known.at + 1, threads=threads)
 
     def _elsewhere(
         self,
@@ -215,7 +225,7 @@ class Steps:
             return None
         at = theirs[turn]
         threads = dict.fromkeys(self.traces[other][at].threads, together)
-        return replace(known, copy=other, at=at + 1, state=state, threads=threads)
+        return known._replace(copy=other, at=at + 1, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
@@ -246,7 +256,7 @@ class Steps:
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor else 0
         threads = dict.fromkeys(wait.threads, parts(known, event))
-        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def bytes(self, link: Link, known: Known, event: Event) -> Known | None:
         """A copy's own completion, or that of a later copy by a thread that knew."""
@@ -319,7 +329,7 @@ class Steps:
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
         threads = dict.fromkeys(wait.threads, known.source.event.threads)
-        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def _wait(
         self, link: Link, words: list[tuple[Word, int]], known: Known
@@ -334,7 +344,7 @@ class Steps:
         assert barriers is not None
         if all(w.barriers is not barriers[0].barriers for w in phases):
             raise Broken(f"{link.end} does not wait for {link.start}")
-        for at in self.alike[(copy, *kind(self.traces[copy][named[0]]))]:
+        for at in self.like(copy, named[0]):
             event = self.traces[copy][at]
             if (
                 event.waited is not None
@@ -343,6 +353,14 @@ class Steps:
             ):
                 return copy, at, event
         return None
+
+
+def closes(event: Event, group: Done) -> bool:
+    """Whether an event closes a group of its threads; a product of wgmma that is not alone is one of its own."""
+    if any(isinstance(r, Close) and r.done is group for r in event.rows()):
+        return True
+    product = group is Done.WGMMA_GROUP and event.op.name == "stage.mma"
+    return product and "alone" not in event.op.properties
 
 
 Step = Callable[[Steps, Link, Known, Event], "Known | None"]

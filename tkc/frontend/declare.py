@@ -178,11 +178,10 @@ class Declarations:
         dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
-        if not 1 <= len(axes) <= MAX_RANK:
-            self._later(
-                f"a tensor of {plural(len(axes), 'axis', 'axes')}: it has 1 to {MAX_RANK}",
-                type_.span,
-            )
+        if not axes and dtype != "f32":
+            self._later(f"a tensor of {dtype} without axes: one of f32 is a number", type_.span)
+        if len(axes) > MAX_RANK:
+            self._later(f"a tensor of {len(axes)} axes: it has up to {MAX_RANK}", type_.span)
         dims: list[int | str] = []
         for axis in axes:
             if isinstance(axis, S.Name) and axis.text not in self.scope.names:
@@ -301,7 +300,7 @@ class Declarations:
         if s.given or s.where is not None:
             self._keys(s)
             return
-        group, across = 1, None
+        group, across, serpentine = 1, None, False
         value = s.value
         name = (
             value.function.text
@@ -319,7 +318,7 @@ class Declarations:
                 elif option == "across":
                     across = self._across(s, argument.value)
                 elif option == "order":
-                    self._order(s, argument.value)
+                    serpentine = self._order(s, argument.value)
                 else:
                     near = nearest(option, TILES)
                     hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
@@ -356,15 +355,22 @@ class Declarations:
             self._later(
                 "a cluster across single elements: `across` is an axis of `blocks`", value.span
             )
-        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
+        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across, serpentine)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
 
-    def _order(self, s: S.Schedule, e: S.Expression) -> None:
-        """`order = longest_first`; which items are long is known once the roles are."""
-        if not isinstance(e, S.Name) or e.text != "longest_first":
-            self._fail("TK102", "a schedule has one `order`, `longest_first`", e.span)
-        self.ordered[s.name.text] = e.span
+    def _order(self, s: S.Schedule, e: S.Expression) -> bool:
+        """`order = serpentine`: every second band of rows backwards; `order = longest_first`, where which items are
+        long is known once the roles are."""
+        name = e.text if isinstance(e, S.Name) else ""
+        orders = ("serpentine", "longest_first")
+        if name not in orders:
+            near = nearest(name, orders) if name else None
+            hint = f"; did you mean `{near}`" if near else f"; there are {listed(orders)}"
+            self._fail("TK102", f"no order `{name or 'of this form'}` of a schedule{hint}", e.span)
+        if name == "longest_first":
+            self.ordered[s.name.text] = e.span
+        return name == "serpentine"
 
     def _keys(self, s: S.Schedule) -> None:
         """`schedule keys(m): j in blocks(N, BN) where ...`; the condition is read where a `for` gives the arguments."""

@@ -1,7 +1,8 @@
 """`launch dependent`: a role that reads tensors has heard before that the grids ahead of this one have ended.
 
-It waits for them itself (`wait pdl`), or for a role that may have: a get, a barrier, threads that meet. Whether that
-role has is for `tkc check` to find (TK318), and so is what a role with a `wait pdl` touches ahead of it.
+Where a program says so at all, it waits for them itself (`wait pdl`), or for a role that may have: a get, a barrier,
+threads that meet. Whether that role has is for `tkc check` to find (TK318), and so is what a role with a `wait pdl`
+touches ahead of it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from tkc.frontend.syntax import Span
 
 
 def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None:
-    """Reports TK106 for each role that reads a tensor and has waited for nothing, and where no role ever waits."""
+    """Reports TK106 for each role that reads a tensor and has waited for nothing, and where no role ever waits.
+
+    Where the program says nothing of the grids, the compiler does, and each role that touches a tensor waits.
+    """
+    if not any(isinstance(s, X.Grid) for r in roles for s in _all(r.body)):
+        return
     starts = "`launch dependent` starts the kernel before the one ahead of it has ended"
     waiting = [
         r for r in roles if any(isinstance(s, X.Grid) and s.does == "wait" for s in _all(r.body))
@@ -25,7 +31,7 @@ def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None
         scope.error(
             "TK106", f"{starts}: a role waits for that by `wait pdl`, and none does", clause
         )
-    said = scope.note(starts, clause)
+    early = scope.note(starts, clause)
     for role in [r for r in roles if r not in waiting]:
         read = _first_read(role.body)
         if read is not None:
@@ -34,7 +40,7 @@ def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None
                 f"role {role.name} reads `{read.tensor}`, which the kernel ahead may still be writing: "
                 f"expected `wait pdl` before it",
                 read.span,
-                said,
+                early,
                 scope.note(f"role {role.name} waits for nothing before", role.span),
             )
 

@@ -53,9 +53,9 @@ from tkc.ir.tile.types import DTYPES
 
 F32 = Scalar("f32")
 _RUNTIME = (
-    P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
+    P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
-    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
+    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 
 CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
@@ -98,9 +98,8 @@ class Values:
         return "positions" in self.__dict__ and isinstance(x, self.positions.Tests)
 
     def _placed(self, x: Any) -> bool:
-        return isinstance(x, Block) or (
-            "positions" in self.__dict__ and self.positions.is_position(x)
-        )
+        known = "positions" in self.__dict__
+        return isinstance(x, Block) or (known and self.positions.is_position(x))
 
     def in_registers(self, x: Any) -> bool:
         """Whether it is a value that the kernel holds in registers."""
@@ -172,6 +171,8 @@ class Values:
             raise Failed
         if isinstance(x, Int | P.Given):
             return x._replace(span=e.span)
+        if isinstance(x, Tensor) and not x.dims:
+            return P.Held(e.text, F32, e.span)
         return P.Variable(e.text, x, e.span) if isinstance(x, Regs | Scalar) else x
 
     def _text(self, e: S.Text) -> NoReturn:
@@ -422,7 +423,7 @@ class Values:
         name = e.function.text
         if name in ("blocks", "tiles"):
             self.fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
-        if name in self.scope.names:
+        if name in self.scope.names and name not in FUNCTIONS:  # a barrier may be called `full`
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             what = self.scope.names[name].what
@@ -434,12 +435,12 @@ class Values:
             if function is None:
                 raise Failed
             return call(self, function, e.arguments, e.span)
-        if name == "causal":
-            return self.positions.causal(self, e)
-        if name == "any":
-            return self._some(e)
+        if name in ("causal", "any"):
+            return self.positions.causal(self, e) if name == "causal" else self._some(e)
         if name == "bytes":
             return places.slot_bytes(self, e)
+        if name == "try_wait":
+            return places.attempt(self, e)
         if name in elements.ATOMICS:
             return elements.atomic(self, name, e)
         if name == "read" and e.arguments:
@@ -475,7 +476,6 @@ class Values:
         return self.apply(name, operands, e.span)
 
     def _some(self, e: S.Call) -> Any:
-        """`any(j <= m)`, `causal.any(m, j)`."""
         from tkc.frontend.spans import some
 
         return some(self, e)

@@ -71,12 +71,18 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    for clause in ("cluster", "pair", "dependent"):
+    clauses = ("cluster", "pair", "preferred", "dependent", "clc", *_beside_clc(kernel))
+    for clause in clauses:
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
     if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
         properties["pair"] = UnitAttr()
     return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
+
+
+def _beside_clc(kernel: t.KernelOp) -> tuple[str, ...]:
+    """What a launch falls back to where the target hands out no items; else nothing asks for `persistent`."""
+    return ("persistent",) if "clc" in kernel.launch.data else ()
 
 
 def first_warps(p: Placement) -> dict[t.RoleOp, int]:

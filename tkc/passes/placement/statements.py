@@ -25,6 +25,8 @@ from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, integer, names
 
 Loop = s.ForOp | s.WorkLoopOp
+ORDER = ("serpentine", "outermost", "descending")
+"""What a schedule says of the order of its items, beside `group`."""
 
 
 def statements(p: Placement, block: Block) -> None:
@@ -128,9 +130,7 @@ def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
             properties={
                 "schedule": schedule.sym_name,
                 "group": schedule.group,
-                **{
-                    n: p for n, p in schedule.properties.items() if n in ("outermost", "descending")
-                },
+                **{n: p for n, p in schedule.properties.items() if n in ORDER},
                 **segments(len(extents), len(inits)),
             },
             regions=[body],
