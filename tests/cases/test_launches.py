@@ -64,6 +64,26 @@ def test_LCH_1_a_dependent_launch_takes_a_wait_before_the_first_load(target: str
         assert "griddepcontrol.wait" in kernel.ptx[:loads]
 
 
+def test_LCH_1_each_role_that_reads_waits() -> None:
+    """One `wait pdl` says nothing for a role that reads ahead of anything that it waits for."""
+    text = changed(
+        GEMM,
+        ("launch persistent", "launch persistent, dependent"),
+        ("C: global[bf16, M, N]", "C: global[bf16, M, N], R: global[f32, M]"),
+        ("role load:\n", "role load:\n        wait pdl\n"),
+        ("bf16(read(d))", "bf16(read(d) + column(read(R[m])))"),
+    )
+    tkc.compile(text)  # the rows are read behind a get
+    early = changed(
+        text,
+        ("            get result:", "            r = column(read(R[m]))\n            get result:"),
+        ("column(read(R[m])))", "r)"),
+    )
+    with pytest.raises(tkc.TkcError, match=r"role store reads `R`.*: expected `wait pdl`"):
+        tkc.compile(early)
+    tkc.compile(changed(early, ("role store:\n", "role store:\n        wait pdl\n")))
+
+
 @pytest.mark.parametrize("device", [(132, 66), (132, 60), (114, 57), (7, 3), (1, 1)])
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (256, 256), (257, 300), (5000, 5000)])
 def test_LCH_3_LCH_5_a_grid_is_whole_clusters_and_no_more_than_fit(

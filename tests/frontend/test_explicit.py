@@ -147,7 +147,7 @@ CASES = [
     ("elect: i = 1", "TK106", "i", "the other threads would keep its old value"),
     ("if i: wait stores", "TK106", "i", "expected a condition"),
     ("while i: wait stores", "TK106", "i", "expected a condition"),
-    ("if i < m: wait stores", "TK106", "m", "expected an integer, not the block m"),
+    ("if i < m: wait stores", "TK106", "i < m", "a block's number is `.index`"),
     ("for j in range(4, 0, 0): wait stores", "TK117", "0", "a step is at least 1"),
     ("for j in unroll(100): wait stores", "TK117", "for j in unroll(100)", "at most 64"),
     ("for j, l in range(4): wait stores", "TK116", "j", "one variable"),

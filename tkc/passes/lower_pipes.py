@@ -17,9 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr, i
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from tkc.diagnostics import TkcError
 from tkc.ir.emit import Emitter, as_hint
-from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
@@ -166,12 +164,8 @@ class RoleLowering:
                     self._loop(op, states)
                 case s.IfOp():
                     self._condition(op, states)
-                case WhileOp() if any(self._used(b) for r in op.regions for b in r.blocks):
-                    raise TkcError.at(
-                        "TK110",
-                        "an item in a loop on a condition is not supported yet",
-                        location_of(op),
-                    )
+                case WhileOp():
+                    self._while(op, states)
                 case s.TmaLoadOp():
                     self._load(op)
                 case TryCancelOp():
@@ -203,8 +197,8 @@ class RoleLowering:
 
     def _replace(
         self,
-        old: s.IfOp | s.ForOp,
-        new: s.IfOp | s.ForOp,
+        old: s.IfOp | s.ForOp | WhileOp,
+        new: s.IfOp | s.ForOp | WhileOp,
         states: dict[End, State],
         used: list[End],
     ) -> None:
@@ -227,23 +221,9 @@ class RoleLowering:
         used = self._used(loop.body.block)
         if not used:
             return
-        body = loop.body.block
-        inner: dict[End, State] = {}
-        inits: list[SSAValue] = []
-        for ring in used:
-            before = states[ring]
-            inits += before.values
-            name = as_hint(self.rings[ring[0]].name).replace(".", "_")
-            args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
-            inner[ring] = before.of(args)
-            named = (inner[ring].slot, inner[ring].phase, inner[ring].turn)
-            for arg, what in zip(named, ("slot", "phase", "turn"), strict=True):
-                if arg is not None:
-                    arg.name_hint = f"{name}_{what}"
-        self._block(body, inner)
-        last = body.last_op
-        assert isinstance(last, s.YieldOp)
-        last.operands = [*last.operands, *(v for r in used for v in inner[r].values)]
+        inits = [v for ring in used for v in states[ring].values]
+        inner = self._take(loop.body.block, used, states)
+        self._turns(loop.body.block, used, inner)
         region = loop.detach_region(loop.body)
         new = s.ForOp.create(
             operands=[*loop.operands, *inits],
@@ -252,6 +232,42 @@ class RoleLowering:
             result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
         )
         self._replace(loop, new, states, used)
+
+    def _while(self, loop: WhileOp, states: dict[End, State]) -> None:
+        """As a counted loop; the test takes the states, too, and has no items."""
+        used = self._used(loop.body.block)
+        if not used:
+            return
+        inits = [v for ring in used for v in states[ring].values]
+        self._take(loop.test.block, used, states)
+        self._turns(loop.body.block, used, self._take(loop.body.block, used, states))
+        new = WhileOp.create(
+            operands=[*loop.operands, *inits],
+            regions=[loop.detach_region(region) for region in list(loop.regions)],
+            result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
+        )
+        self._replace(loop, new, states, used)
+
+    def _turns(self, body: Block, used: list[End], inner: dict[End, State]) -> None:
+        """Lowers a loop's body, which hands on where the rings stand."""
+        self._block(body, inner)
+        last = body.last_op
+        assert isinstance(last, s.YieldOp)
+        last.operands = [*last.operands, *(v for r in used for v in inner[r].values)]
+
+    def _take(self, body: Block, used: list[End], states: dict[End, State]) -> dict[End, State]:
+        """Arguments of a loop's region for where the rings stand."""
+        inner: dict[End, State] = {}
+        for ring in used:
+            before = states[ring]
+            name = as_hint(self.rings[ring[0]].name).replace(".", "_")
+            args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
+            inner[ring] = before.of(args)
+            named = (inner[ring].slot, inner[ring].phase, inner[ring].turn)
+            for arg, what in zip(named, ("slot", "phase", "turn"), strict=True):
+                if arg is not None:
+                    arg.name_hint = f"{name}_{what}"
+        return inner
 
     def _emit(self, op: Operation) -> Iterator[Emitter]:
         emit = Emitter(Block(), op.location)

@@ -37,10 +37,10 @@ from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.explicit import SlotOp
-from tkc.ir.tile.loops import ForPartsOp, ShareOp
+from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
-from tkc.ir.tile.vectors import LoadOp, ReduceOp, ReshapeOp, TransposeOp
+from tkc.ir.tile.vectors import LoadOp, MaskOp, ReduceOp, ReshapeOp, TransposeOp
 
 PAIR = 2
 """CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
@@ -184,6 +184,8 @@ def _by_rank(value: SSAValue) -> bool:
         return True
     if isinstance(value.owner, Block):
         loop = value.owner.parent_op()
+        if isinstance(loop, ForSpanOp):
+            return _by_rank(loop.first) or _by_rank(loop.last)
         return isinstance(loop, ForPartsOp) and _by_rank(loop.within)
     return any(_by_rank(operand) for operand in value.owner.operands)
 
@@ -204,7 +206,7 @@ def _check_equal(copy: t.CopyOp) -> None:
     around = copy.parent_op()
     while around is not None and not isinstance(around, t.RoleOp):
         tests = [v for v in around.operands if v.type in (i1, i32)]
-        if isinstance(around, IfOp | ForOp | ForPartsOp) and any(map(_by_rank, tests)):
+        if isinstance(around, IfOp | ForOp | ForPartsOp | ForSpanOp) and any(map(_by_rank, tests)):
             raise TkcError.at(
                 "TK109",
                 "this copy is for the whole cluster, and not all of its CTAs come to it",
@@ -336,7 +338,7 @@ class Split:
                 self.mark(op.value if value is op.tile else op.tile, axis, op)
             case LoadOp():
                 self.mark(op.value if value is op.slice else op.slice, axis, op)
-            case t.CastOp():
+            case t.CastOp() | MaskOp():
                 self.mark(op.value if value is op.source else op.source, axis, op)
             case TransposeOp():
                 self.mark(op.value if value is op.source else op.source, 1 - axis, op)
@@ -416,6 +418,8 @@ class Split:
         for value, axis in self.axes.items():
             if isinstance(value.owner, t.SliceOp):
                 _take_share(value.owner, axis, self.of)
+            if isinstance(value.owner, MaskOp):
+                _mask_share(value.owner, axis, self.of)
             half = _halved(value.type, axis, value in self.scaled_whole)
             Rewriter.replace_value_with_new_type(value, half)
         for slot in self.whole:
@@ -463,16 +467,28 @@ def _carried_with(value: SSAValue) -> list[SSAValue]:
 def _take_share(slice: t.SliceOp, axis: int, of: str | None) -> None:
     """The CTA's share of the block that indexes a slice's axis."""
     blocks = [i for i, index in enumerate(slice.indices) if isinstance(index.type, BlockType)]
-    index = slice.indices[blocks[axis]]
+    slice.operands[1 + blocks[axis]] = _own_block(slice.indices[blocks[axis]], slice, of)
+
+
+def _mask_share(mask: MaskOp, axis: int, of: str | None) -> None:
+    """The CTA's share of the block that an axis of a masked tile is."""
+    block = (mask.row, mask.column)[axis]
+    if block is not None:
+        place = 1 if axis == 0 or mask.row is None else 2
+        mask.operands[place] = _own_block(block, mask, of)
+
+
+def _own_block(index: SSAValue, op: Operation, of: str | None) -> SSAValue:
+    """The CTA's share of a block, made before an operation."""
     assert isinstance(index.type, BlockType)
     half = BlockType.of(index.type.size.data // PAIR, index.type.extent.data)
     share = ShareOp.create(operands=[index], properties=_share_of(of), result_types=[half])
-    share.location = slice.location
+    share.location = op.location
     share.part.name_hint = index.name_hint
-    block = slice.parent_block()
+    block = op.parent_block()
     assert block is not None
-    block.insert_op_before(share, slice)
-    slice.operands[1 + blocks[axis]] = share.part
+    block.insert_op_before(share, op)
+    return share.part
 
 
 def _halved(type: Attribute, axis: int, all_scales: bool) -> Attribute:

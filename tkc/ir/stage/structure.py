@@ -206,7 +206,7 @@ class WorkLoopOp(StageOp):
     """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then
     carried values.
 
-    `extents` are block counts; `group` and `serpentine` as in `tile.schedule`.
+    `extents` are block counts; `group`, `serpentine`, `outermost` and `descending` as in `tile.schedule`.
     """
 
     name = "stage.work_loop"
@@ -215,6 +215,8 @@ class WorkLoopOp(StageOp):
     schedule = prop_def(StringAttr)
     group = prop_def(IntegerAttr)
     serpentine = opt_prop_def(UnitAttr)
+    outermost = opt_prop_def(IntegerAttr)
+    descending = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     carried = var_result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -99,4 +99,29 @@ class ForPartsOp(Operation):
         check_loop(self, 1, self.inits)
 
 
-LOOPS = [IndexOp, PartOp, ShareOp, ForPartsOp]
+@irdl_op_definition
+class ForSpanOp(Operation):
+    """`for j in keys(m):` the blocks of an axis from number `first` to before `last`, both inside its extent.
+
+    With `some` there is one wherever the axis has an element. Block arguments are as in `tile.for_blocks`.
+    """
+
+    name = "tile.for_span"
+    extent = operand_def(i32)
+    first = operand_def(i32)
+    last = operand_def(i32)
+    inits = var_operand_def()
+    size = prop_def(IntegerAttr)
+    some = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    carried = var_result_def()
+
+    def verify_(self) -> None:
+        from tkc.ir.tile.ops import check_loop
+
+        if self.size.value.data < 1:
+            raise VerifyException("blocks have at least one element")
+        check_loop(self, 1, self.inits)
+
+
+LOOPS = [IndexOp, PartOp, ShareOp, ForPartsOp, ForSpanOp]
