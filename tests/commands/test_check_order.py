@@ -161,3 +161,11 @@ def test_explain_of_no_code_says_which_there_are() -> None:
 
 def test_a_source_is_needed() -> None:
     assert check().exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["exits", "keys", "lengths"])
+def test_items_are_followed_through_loops_that_are_left_and_bounded(name: str) -> None:
+    """`while`, `break`, `continue`, and loops over blocks that a condition bounds, round puts and gets."""
+    program = Path(__file__).parents[2] / "lit_tests" / "run" / f"{name}.tk"
+    result = check(str(program), "--target", "sm_90a")
+    assert result.exit_code == 0, result.output

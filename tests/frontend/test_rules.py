@@ -241,7 +241,7 @@ EXITS = changed(
 
 def test_R8_allows_break_and_continue_on_agreed_conditions() -> None:
     module = compiled(EXITS)
-    assert len(operations(module, s.IfOp, "load")) == len(operations(module, s.IfOp, "math")) == 3
+    assert len(operations(module, s.IfOp, "load")) == len(operations(module, s.IfOp, "math")) == 4
 
 
 @pytest.mark.parametrize(

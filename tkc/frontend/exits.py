@@ -2,9 +2,10 @@
 
     for m in work:                      stop = 0
         if c: break            →        for m in work:
-        put p: ...                          if stop == 0:
-                                                if c: stop = 1
-                                                else: put p: ...
+        if d: continue                      if stop == 0:
+        put p: ...                              if c: stop = 1
+                                                if stop == 0:
+                                                    if not d: put p: ...
 
 So items keep to loops and conditions alone, which all roles of a pipe can compare (R6). Turns after a `break` do
 nothing; a `while` has none.
@@ -42,6 +43,10 @@ def exits(block: S.Block) -> Iterator[S.Evaluate]:
             yield from exits(s.body)
 
 
+def _running(flag: str, at: Span) -> S.Expression:
+    return S.Binary("==", S.Name(flag, at), S.Integer(0, at), at)
+
+
 class Exits:
     """Rewrites the loops of a role."""
 
@@ -57,7 +62,7 @@ class Exits:
         if not any(s.value.text == "break" for s in found):  # type: ignore[attr-defined]
             return [loop._replace(body=self._block(loop.body, ""))]
         flag, at = f"{STOP}.{next(self.numbers)}", loop.span
-        running = S.Binary("==", S.Name(flag, at), S.Integer(0, at), at)
+        running = _running(flag, at)
         body: Any = (S.Branch(((running, self._block(loop.body, flag)),), None, at),)
         ahead = S.Assign(S.Name(flag, at), S.Integer(0, at), at)
         if isinstance(loop, E.While):
@@ -84,11 +89,26 @@ class Exits:
                     ", or behind it",
                     word.span,
                 )
+            words = {x.value.text for x in exits((s,))}  # type: ignore[attr-defined]
+            if words == {"break"}:
+                arms = tuple((c, self._block(b, flag)) for c, b in s.arms)
+                last = None if s.otherwise is None else self._block(s.otherwise, flag)
+                made.append(s._replace(arms=arms, otherwise=last))
+                if rest:
+                    behind = ((_running(flag, s.span), self._block(rest, flag)),)
+                    made.append(S.Branch(behind, None, s.span))
+                return tuple(made)
             return (*made, self._branch(s, rest, flag))
         return tuple(made)
 
     def _branch(self, s: S.Branch, rest: S.Block, flag: str) -> S.Branch:
         """A condition of which some arms leave the loop; one way at most goes on to the rest."""
+        ((condition, only),) = s.arms if len(s.arms) == 1 else ((s.arms[0][0], ()),)
+        if (
+            s.otherwise is None and len(only) == 1 and is_exit(only[0])
+        ):  # items behind it stand in the first way
+            unless = S.Unary("not", condition, condition.span)
+            return S.Branch(((unless, self._block(rest, flag)),), None, s.span)
         ways = [*(b for _, b in s.arms), s.otherwise or ()]
         on = [i for i, b in enumerate(ways) if not (b and is_exit(b[-1]))]
         if len(on) > 1 and rest:

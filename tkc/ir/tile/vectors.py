@@ -97,7 +97,8 @@ class MaskOp(Operation):
         for axis, (block, factor) in enumerate(
             ((self.row, self.rows), (self.column, self.columns))
         ):
-            size = block.type.size.data if block is not None else None  # type: ignore[union-attr]
+            of = None if block is None else block.type
+            size = of.size.data if isinstance(of, BlockType) else None
             if size not in (None, source.shape[axis]) or (size is None) != (factor.value.data == 0):
                 raise VerifyException(
                     f"axis {axis} of {source} is no block of {size} times {factor.value.data}"
