@@ -82,15 +82,6 @@ NOT_FOLLOWED = {
 """Rows of the tables on which the analysis is careful where the oracles are exact."""
 
 
-def by_elements(program: Program) -> bool:
-    """Whether the program loads or stores single elements, which the analysis does not follow."""
-    return any(
-        op.name in ("ld", "st")
-        and (op.by != "all" or program.buffers[op.entries[0].name].home == "global")
-        for _, op in program.ops()
-    )
-
-
 def verdicts() -> Iterator[tuple[str, str, bool, bool]]:
     """Row, profile, whether the row says that it is right, whether the analysis finds nothing."""
     rows = [(n, p, {k: not v for k, v in o.items()}) for n, p, o in tables.chains()]
@@ -100,8 +91,6 @@ def verdicts() -> Iterator[tuple[str, str, bool, bool]]:
     for name, program, wrong in rows:
         target = "sm_90a" if "wgmma" in str(program) else "sm_100a"
         for profile in ("strict", "practice"):
-            if by_elements(program):
-                continue
             try:
                 module, _ = as_stage(program, target)
             except NotInStage:

@@ -9,9 +9,12 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
+
+if TYPE_CHECKING:
+    from tkc.analysis.happens_before.areas import Area
 
 
 class Threads(IntEnum):
@@ -111,6 +114,10 @@ class Access:
     """Loops each of whose turns touches other elements (of global memory)."""
     operand: str = ""
     """The operand of the operation that names the buffer."""
+    area: Area | None = None
+    """The elements of a tensor or vector that each thread touches."""
+    element: bool = False
+    """Whether each thread touches one element by itself."""
 
 
 # What an event does besides ------------------------------------------------------------------------------------------
@@ -280,9 +287,11 @@ class Barrier:
 
 @dataclass(eq=False, slots=True)
 class Program:
-    """One kernel: its roles and barriers. `dependent`: it may start before the grid ahead of it has ended."""
+    """One kernel: its roles and barriers. `dependent`: it may start before the grid ahead of it has ended; `alone`: the
+    launch has one work unit."""
 
     name: str
     roles: list[Role]
     barriers: dict[Hashable, Barrier] = field(default_factory=dict)
     dependent: bool = False
+    alone: bool = False

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from math import lcm
+from math import lcm, prod
 
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
@@ -37,8 +38,10 @@ from tkc.ir.stage import ops as s
 
 def program(kernel: s.KernelOp) -> Program:
     """The kernel's events."""
-    made = Program(kernel.sym_name.data, [], dependent=kernel.dependent is not None)
     cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
+    made = Program(
+        kernel.sym_name.data, [], dependent=kernel.dependent is not None, alone=_alone_in_grid(kernel, cluster)
+    )
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
             for rank in range(cluster):
@@ -53,6 +56,13 @@ def program(kernel: s.KernelOp) -> Program:
                 made.roles.append(_role(op, group, rank, cluster, made, write))
     number_meetings(made)
     return made
+
+
+def _alone_in_grid(kernel: s.KernelOp, cluster: int) -> bool:
+    """Whether the launch has the CTAs of one work unit."""
+    grid = kernel.contract.data.get("grid")
+    sizes = [getattr(n, "value", None) for n in grid.data] if isinstance(grid, ArrayAttr) else []
+    return bool(sizes) and all(n is not None for n in sizes) and prod(n.data for n in sizes) <= cluster  # pyright: ignore
 
 
 def _role(
@@ -189,7 +199,7 @@ class Body:
                 if taken is bool(known)
                 for e in self.block(block, who)
             ]
-        through = narrowed(who, op.condition)
+        through = narrowed(who, op.condition, self.ops.lane)
         if through is not None:
             threads, rest = through
             body: list[Item] = []

@@ -8,7 +8,8 @@ from typing import Any
 
 from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.automaton import within
-from tkc.analysis.happens_before.events import AwaitGroup, Program
+from tkc.analysis.happens_before.elements import check_elements, check_units, flags
+from tkc.analysis.happens_before.events import AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import build
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
@@ -37,9 +38,21 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     if any(f.severity is Severity.ERROR for f in broken):
         return _once(broken)
     judge = Judge(graph, PROFILES[profile])
-    found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
+    told = flags(graph)
+    found = [
+        _finding(judge, h)
+        for h in hazards(judge)
+        if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
+    ]
+    found += [*check_elements(graph), *check_units(graph)]
     late = [*check_lifetimes(judge), *check_dependent(graph)]
     return _once([*broken, *(found or check_laps(graph)), *late])
+
+
+def _by_flag(hazard: Hazard, told: frozenset[tuple[Role, Role]]) -> bool:
+    """Whether a flag, which is not followed, may order the two."""
+    one, other = hazard.first.node.role, hazard.second.node.role
+    return (one, other) in told or (other, one) in told
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.happens_before.areas import Area, Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, outside, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
@@ -68,6 +69,8 @@ class Operations:
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
+        self.formulas = Formulas(self.role, self.values, self.write)
+        self.lane = lane_of(self.role)
 
     def events(self, op: Operation, who: Threads) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
@@ -102,8 +105,6 @@ class Operations:
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
             return []
-        if isinstance(op, ElementOp) and isinstance(value.type, TensorType):
-            return []  # which elements two threads touch is not known here: the emulator sees it
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -115,6 +116,8 @@ class Operations:
             buffer, index = opened.buffer, opened.slot
         if not isinstance(buffer.type, BufferType):
             return []
+        if isinstance(op, ElementOp):
+            return [self._element(op, row, buffer)]
         home = Home(buffer.type.home.data)
         if home is Home.REGISTER:
             return []
@@ -131,11 +134,21 @@ class Operations:
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
+    def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
+        """An access of one element of a vector in shared memory by each thread."""
+        return Access(
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(op.indices[0], op)),
+            what=op.name.removeprefix("stage."), owner=self.rank, atomic=_atomic(op), operand=row.operand,
+            area=self.formulas.area(op, op.indices[1:], [1] * (len(op.indices) - 1)), element=True,
+        )  # fmt: skip
+
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
-        part, distinct = self._box(op)
+        indices = op.indices if isinstance(op, ElementOp) else op.coordinates  # pyright: ignore
+        part, distinct = self._box(indices)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
             part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
+            area=self.formulas.area(op, indices, _widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -196,9 +209,9 @@ class Operations:
             return None
         return first, first + fragment.type.shape[1]  # pyright: ignore
 
-    def _box(self, op: Operation) -> tuple[Hashable, tuple[Loop, ...]]:
+    def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
-        numbers = [self.write(v) for v in getattr(op, "coordinates", ())]
+        numbers = [self.write(v) for v in indices]
         counters = {c for n in numbers for c in self.write.counters(n)}
         named = self.write.loops
         turns = tuple(
@@ -389,6 +402,19 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _widths(op: Operation, axes: int) -> list[int]:
+    """How many elements an operation touches along each axis of a tensor."""
+    box = op.properties.get("box")
+    if isinstance(box, ArrayAttr):
+        return [n.value.data for n in box]  # pyright: ignore
+    found = [1] * axes
+    axis = op.properties.get("axis")
+    if isinstance(axis, IntegerAttr):
+        fragment = getattr(op, "source", None) or op.value  # pyright: ignore
+        found[axis.value.data] = max(fragment.type.shape)  # pyright: ignore
+    return found
 
 
 def _what(name: str, operand: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, lcm
 
+from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.distance import distance
@@ -86,7 +87,8 @@ class Judge:
         """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
         access, node = place.access, place.node
         what = access.what if access.space is Space.TENSOR else ""
-        key = (node, access.space, access.proxy, access.done, access.owner, access.write, what)
+        area = id(access.area) if access.element else 0
+        key = (node, access.space, access.proxy, access.done, access.owner, access.write, what, area)
         found = self.reached.get(key)
         if found is None:
             cta = node.role.cta
@@ -228,9 +230,10 @@ class Judge:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         once = clock is self.graph.kernel
-        if once or all(
+        distinct = all(
             any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)
-        ):
+        )
+        if once or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
             return 1, lambda d: not d and not apart
         if one is None or two is None:
@@ -387,16 +390,29 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
         for second in here[i:]:
             a, b = first.access, second.access
             if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
-                same = first is second and a.write
-                if a.space is not Space.GLOBAL or not (
-                    same or (a.write and b.write and a.part != b.part)
-                ):
+                if not (a.write and b.write and _vague(a, b)):
                     yield first, second
+
+
+def _alike(a: Access, b: Access) -> bool:
+    """Whether two accesses of a tensor, whose indices both go on with a loop, meet in the same turn of it only."""
+    if a.part == b.part or a.area is None or b.area is None:
+        return True
+    return together(a.area, b.area)
+
+
+def _vague(a: Access, b: Access) -> bool:
+    """Whether two writes of a tensor are at places of which too little is known to say that they are the same."""
+    if a.space is not Space.GLOBAL or (a is not b and a.part == b.part):
+        return False
+    return a.area is None or b.area is None or a.area.vague or b.area.vague
 
 
 def _apart(a: Access, b: Access) -> bool:
     """Whether two accesses of a buffer touch different bytes of any slot."""
     if a.share is not None and b.share is not None and a.share != b.share:
+        return True
+    if a.area is not None and b.area is not None and apart(a.area, b.area):
         return True
     if a.region is None or b.region is None:
         return False
