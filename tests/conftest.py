@@ -38,6 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("soak") and "soak" not in config.option.markexpr:
             item.add_marker(long)
+        elif item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(0))  # it has a bound of its own
         if item.get_closest_marker("gpu") and not has_gpu():
             item.add_marker(no_gpu)
 

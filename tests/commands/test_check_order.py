@@ -101,6 +101,19 @@ def test_the_strict_model_asks_for_more(tmp_path: Path) -> None:
     assert "TK302" in strict.output
 
 
+def test_a_program_too_large_to_be_followed_gets_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tkc.analysis.happens_before.paths.MOST_LABELS", 10)
+    path = tmp_path / "k.tk"
+    path.write_text(KERNELS["ring"], encoding="utf-8")
+    result = check(str(path), "--target", "sm_90a")
+    assert result.exit_code == 0
+    assert "warning: after" in result.output
+    assert "[TK325]" in result.output
+    assert check(str(path), "--target", "sm_90a", "-Werror").exit_code == 1
+
+
 def test_a_good_program_is_told_what_it_uses(tmp_path: Path) -> None:
     path = tmp_path / "k.tk"
     path.write_text(KERNELS["ring"], encoding="utf-8")
@@ -129,7 +142,8 @@ def test_every_code_that_the_analysis_gives_has_a_page() -> None:
         for f in folder.rglob("*.py")
         for c in re.findall(r'"(TK3\d\d)"', f.read_text(encoding="utf-8"))
     }
-    assert given - set(codes()) == {"TK312"}  # no statement reads tensor memory without awaiting it
+    # no statement reads tensor memory without awaiting it, and no short program is too large
+    assert given - set(codes()) == {"TK312", "TK325"}
 
 
 def test_explain_prints_the_page() -> None:

@@ -334,3 +334,18 @@ def test_certificates_survive_printing_and_parsing() -> None:
 
     module, certificate, _ = compiled(LEVEL2)
     assert read(parse(str(module))) == [certificate]
+
+
+def test_a_kernel_that_is_too_large_keeps_its_fences_and_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tkc.analysis.happens_before.paths.MOST_LABELS", 10)
+    before = to_module(Job(LEVEL2, "test.tk", "sm_100a"), after="insert-fences")
+    with listening() as heard:
+        module = to_module(Job(LEVEL2, "test.tk", "sm_100a"), after="eliminate-fences")
+    assert [d.code for d in heard if d.code in ("TK223", "TK902")] == ["TK223"]
+    fences = [
+        [op.name for op in m.walk() if isinstance(op, s.ProxyFenceOp | s.Tcgen05FenceOp)]
+        for m in (before, module)
+    ]
+    assert fences[0] == fences[1] != []

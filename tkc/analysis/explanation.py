@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from tkc.analysis.happens_before.events import Event
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.findings import describe, findings
+from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs
 from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
@@ -230,8 +231,12 @@ class Reasons:
     model: str
 
     def __post_init__(self) -> None:
-        self.proofs = Proofs(self.kernel, self.model)
         self.events: dict[Operation, list[Event]] = {}
+        self.proofs: Proofs | None = None
+        try:
+            self.proofs = Proofs(self.kernel, self.model)
+        except Unfollowed:
+            return
         for role in self.proofs.graph.program.roles:
             for event in role.events():
                 if event.act is not None:
@@ -239,6 +244,8 @@ class Reasons:
 
     def witness(self, op: Operation) -> Witness | None:
         """The nearest accesses that nothing orders without an operation; None where the analysis knows of none."""
+        if self.proofs is None:
+            return None
         away = frozenset(self.events.get(op, ()))
         judges = {m: Judge(self.proofs.graph, PROFILES[m], away) for m in PROFILES}
         for hazard in self.proofs.hazards:

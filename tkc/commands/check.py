@@ -80,7 +80,7 @@ def command(
                 click.echo(line, err=format != "text")
             made, order, compiled = ordered(source, reporter, model, options)
         reporter.check((*compiled.diagnostics, *order.diagnostics))
-        reporter.show(compiled.diagnostics)
+        reporter.show((*compiled.diagnostics, *order.diagnostics))
         if format == "text":
             for line in summary(compiled):
                 click.echo(line)

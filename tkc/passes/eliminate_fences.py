@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
+from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.items import role_of
@@ -121,9 +122,12 @@ class Elimination:
                 [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)],
             )
         self.hidden, self.crossed = hidden_spaces(self.kernel), tensors_cross(self.kernel)
-        proofs = Proofs(self.kernel, self.model)
+        try:
+            proofs = Proofs(self.kernel, self.model)
+        except Unfollowed:
+            return self._left()
         if len(proofs.others) > MOST_PAIRS:
-            return c.Certificate(self.kernel.sym_name.data, self.model, (), ())
+            return self._left()
         candidates = sorted(
             (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
         )
@@ -131,6 +135,19 @@ class Elimination:
         self.before = {f: spelled(f) for f in proofs.events}
         self.weakened = self._weaken(proofs, gone)
         return self._certified(proofs, gone)
+
+    def _left(self) -> c.Certificate:
+        """Every fence stays."""
+        report(
+            Diagnostic(
+                "TK223",
+                f"kernel {self.kernel.sym_name.data} has more accesses to be ordered than are followed, so every fence "
+                "stays",
+                location_of(self.kernel),
+                Severity.REMARK,
+            )
+        )
+        return c.Certificate(self.kernel.sym_name.data, self.model, (), ())
 
     def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
         if self.as_written and c.origin(c.label(fence)) == "user":

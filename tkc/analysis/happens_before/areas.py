@@ -264,9 +264,16 @@ class Formulas:
         return Axis(form.offsets, moving, frozenset(p for p in parts if not p[0].moves), width)
 
     def _form(self, value: SSAValue, known: dict[SSAValue, Form | None]) -> Form | None:
-        if value not in known:
-            known[value] = None  # what goes round a loop is not followed
-            known[value] = self._made(value, known)
+        stack = [value] if value not in known else []
+        while stack:  # not by recursion: sums can be longer than Python's stack is deep
+            op = stack[-1].owner
+            more = [v for v in op.inputs if v not in known] if isinstance(op, ArithOp) else []
+            if more:
+                stack += more
+                continue
+            now = stack.pop()
+            known[now] = None  # what goes round a loop is not followed
+            known[now] = self._made(now, known)
         return known[value]
 
     def _made(self, value: SSAValue, known: dict[SSAValue, Form | None]) -> Form | None:

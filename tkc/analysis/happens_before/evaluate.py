@@ -84,15 +84,52 @@ class Evaluator:
 
     def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int:
         """The integer, from constants and what is given; raises Unknown."""
+        return self._known(value, given, {})
+
+    def _known(
+        self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
+    ) -> int:
+        """The integer; `found` holds what has been asked before, since values share what they are made of."""
         if value in given:
             return given[value]
-        op = value.owner
-        if isinstance(op, ConstOp) and isinstance(op.constant, IntegerAttr):
+        if isinstance(value.owner, ConstOp):
+            return self._constant(value.owner)
+        if value not in found:
+            stack = [value]
+            while stack:  # not by recursion: sums can be longer than Python's stack is deep
+                op = stack[-1].owner
+                if isinstance(op, ArithOp) and (
+                    more := [v for v in op.inputs if v not in found and v not in given]
+                ):
+                    stack += more
+                    continue
+                now = stack.pop()
+                try:
+                    found[now] = self._of(now, given, found)
+                except Unknown:
+                    found[now] = None
+        known = found[value]
+        if known is None:
+            raise Unknown
+        return known
+
+    def _constant(self, op: ConstOp) -> int:
+        if isinstance(op.constant, IntegerAttr):
             return op.constant.value.data
+        raise Unknown
+
+    def _of(
+        self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
+    ) -> int:
+        """The integer of a value from those that it is made of."""
+        op = value.owner
+        if isinstance(op, ConstOp):
+            return self._constant(op)
         if isinstance(op, ArithOp):
             if op.kind.data == "select":
-                return self.value(op.inputs[1 if self.value(op.inputs[0], given) else 2], given)
-            numbers = [self.value(v, given) for v in op.inputs]
+                taken = op.inputs[1 if self._known(op.inputs[0], given, found) else 2]
+                return self._known(taken, given, found)
+            numbers = [self._known(v, given, found) for v in op.inputs]
             if op.kind.data in ("div", "mod", "cdiv") and numbers[1] == 0:
                 raise Unknown
             return int(SCALARS[op.kind.data].of(*numbers))
@@ -103,33 +140,46 @@ class Evaluator:
         if isinstance(op, s.ForOp):
             same = next(r for r in self.carried[op] if r.result is value)
             if same.step is same.argument:
-                return self.value(same.init, given)
-            turns = self.trips(op)
-            if turns is None or turns > FEW:
-                raise Unknown
-            after = self._turned(op, turns, given)
-            if same.argument not in after:
-                raise Unknown
-            return after[same.argument]
+                return self._known(same.init, given, found)
+            return self._after(op, self.trips(op), same.argument, given)
         if isinstance(op, Block) and (loop := op.parent_op()) in self.carried:
             same = next((r for r in self.carried[loop] if r.argument is value), None)  # pyright: ignore
             if same is not None and same.step is same.argument:
-                return self.value(same.init, given)
+                return self._known(same.init, given, found)
         if isinstance(op, Block) and (loop := op.parent_op()) in self.turn:
             assert isinstance(loop, s.ForOp)
-            now = self._turned(loop, self.turn[loop], given)
-            if value not in now:
-                raise Unknown
-            return now[value]
+            return self._after(loop, self.turn[loop], value, given)
         if isinstance(op, s.IfOp):
-            taken = self.value(op.condition, given)
-            region = op.then if taken else op.otherwise
-            if region is None or not region.blocks:
-                raise Unknown
-            last = region.block.last_op
-            assert last is not None
-            return self.value(last.operands[op.results.index(value)], given)
+            return self._of_branch(op, op.results.index(value), given, found)
         raise Unknown
+
+    def _of_branch(
+        self, op: s.IfOp, at: int, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
+    ) -> int:
+        """What a condition gives: of the branch that is taken, or what both give alike."""
+        regions = [op.then, op.otherwise] if op.otherwise is not None else [op.then]
+        lasts = [r.block.last_op for r in regions if r.blocks]
+        if len(lasts) < 2:
+            raise Unknown
+        try:
+            lasts = [lasts[0 if self._known(op.condition, given, found) else 1]]
+        except Unknown:
+            pass
+        numbers = {self._known(x.operands[at], given, found) for x in lasts if x is not None}
+        if len(numbers) != 1:
+            raise Unknown
+        return numbers.pop()
+
+    def _after(
+        self, loop: s.ForOp, turns: int | None, argument: SSAValue, given: dict[SSAValue, int]
+    ) -> int:
+        """What a loop carries in an argument after some turns; raises Unknown, for many turns always."""
+        if turns is None or turns > FEW:
+            raise Unknown
+        now = self._turned(loop, turns, given)
+        if argument not in now:
+            raise Unknown
+        return now[argument]
 
     def constant(self, value: SSAValue) -> int | None:
         """The value, where it is the same throughout."""

@@ -10,7 +10,8 @@ from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.automaton import within
 from tkc.analysis.happens_before.elements import check_elements, check_units, flags
 from tkc.analysis.happens_before.events import AwaitGroup, Program, Role
-from tkc.analysis.happens_before.graph import build
+from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
@@ -34,19 +35,37 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     wait may be lapped is told where all accesses are in order, for a missing wait elsewhere has the same effect.
     """
     graph = build(program)
-    broken = [*check_meetings(graph), *check_barriers(graph), *deadlocks(graph)]
-    if any(f.severity is Severity.ERROR for f in broken):
-        return _once(broken)
-    judge = Judge(graph, PROFILES[profile])
-    told = flags(graph)
-    found = [
-        _finding(judge, h)
-        for h in hazards(judge)
-        if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
-    ]
-    found += [*check_elements(graph), *check_units(graph)]
-    late = [*check_lifetimes(judge), *check_dependent(graph)]
-    return _once([*broken, *(found or check_laps(graph)), *late])
+    graph.bounded = True
+    broken = [*check_meetings(graph), *check_barriers(graph)]
+    try:
+        broken += deadlocks(graph)
+        if any(f.severity is Severity.ERROR for f in broken):
+            return _once(broken)
+        judge = Judge(graph, PROFILES[profile])
+        told = flags(graph)
+        found = [
+            _finding(judge, h)
+            for h in hazards(judge)
+            if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
+        ]
+        found += [*check_elements(graph), *check_units(graph)]
+        late = [*check_lifetimes(judge), *check_dependent(graph)]
+        return _once([*broken, *(found or check_laps(graph)), *late])
+    except Unfollowed:
+        return _once([*broken, _unfollowed(graph)])
+
+
+def _unfollowed(graph: Graph) -> Finding:
+    """What is said of a kernel that is too large: that nothing is known of its order."""
+    place = next(n.event for n in graph.nodes if n.event is not None)
+    return Finding(
+        "TK325",
+        f"after {MOST_LABELS:,} steps the order of this kernel's accesses is not settled: races are not reported",
+        "unknown",
+        place.op if place.op is not None else place,
+        remedy="`tkc emulate` finds races by running the kernel; less code between synchronisations helps",
+        severity=Severity.WARNING,
+    )
 
 
 def _by_flag(hazard: Hazard, told: frozenset[tuple[Role, Role]]) -> bool:

@@ -113,6 +113,10 @@ class Graph:
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+    visited: int = 0
+    """Labels that have been followed."""
+    bounded: bool = False
+    """Whether following many of them is given up (`paths.Unfollowed`)."""
 
     def cases(self, barrier: Hashable, role: Role) -> list[list[Site]] | None:
         """The arrivals of a role under conditions, by the case that an item may be; None where they leave one out."""

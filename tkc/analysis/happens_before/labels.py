@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tkc.analysis.happens_before.automaton import State
-from tkc.analysis.happens_before.clocks import Position
+from tkc.analysis.happens_before.clocks import Clock, Position
 from tkc.analysis.happens_before.graph import Node
 
 
@@ -39,16 +39,27 @@ def as_early(one: Position, other: Position) -> bool:
     return all(o[1] <= p[1] for o, p in zip(one, other, strict=True))
 
 
-def worst(choices: list[list[Position]]) -> Iterator[Position]:
+def earliest(positions: Iterable[Position]) -> list[Position]:
+    """The positions without those that another of the same clocks is nowhere later than."""
+    best: dict[tuple[Clock, ...], list[Position]] = {}
+    for position in positions:
+        here = best.setdefault(tuple([c for c, _ in position]), [])
+        if not any(as_early(p, position) for p in here):
+            here[:] = [p for p in here if not as_early(position, p)]
+            here.append(position)
+    return [p for here in best.values() for p in here]
+
+
+def worst(choices: list[list[Position]]) -> list[Position]:
     """The positions that hold whichever of several sites an item came by: the latest of each, of alike clocks."""
     if not all(choices):
-        return
-    found: list[Position] = list(choices[0])
+        return []
+    found = earliest(choices[0])
     for others in choices[1:]:
-        found = [
-            tuple((c, max(a, b)) for (c, a), (_, b) in zip(p, q, strict=True))
+        found = earliest(
+            tuple([(c, max(a, b)) for (c, a), (_, b) in zip(p, q, strict=True)])
             for p in found
-            for q in others
+            for q in earliest(others)
             if [c for c, _ in p] == [c for c, _ in q]
-        ]
-    yield from dict.fromkeys(found)
+        )
+    return found

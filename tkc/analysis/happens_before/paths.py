@@ -41,9 +41,17 @@ from tkc.analysis.happens_before.labels import Label, as_early, worst
 from tkc.ir.isa.memory import Done, Space
 
 Key = tuple[State, tuple[Clock, ...]]
+MOST_LABELS = 100_000
+"""Labels that are followed for one kernel: a second or two. The work grows with the square of a kernel's items, so that
+without a bound a hundred loops in a row would take hours; the largest of the examples takes half of this."""
+
 Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], str]]
 """Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
 that ends it."""
+
+
+class Unfollowed(Exception):
+    """A kernel is too large for its order to be followed: nothing is known of it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -149,6 +157,9 @@ class Reach:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
         node, state = label.node, label.state
         states = [(state, "po")]
+        self.graph.visited += 1
+        if self.graph.bounded and self.graph.visited > MOST_LABELS:
+            raise Unfollowed
         event = node.event
         if event is not None and event.act is not None and event not in self.without:
             act = event.act

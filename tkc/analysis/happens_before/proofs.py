@@ -27,7 +27,8 @@ Fence = ProxyFence | TensorFence | ThreadFence
 
 @dataclass(eq=False)
 class Proofs:
-    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol."""
+    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol. Raises
+    `Unfollowed`."""
 
     kernel: KernelOp
     profile: str = "practice"
@@ -38,6 +39,7 @@ class Proofs:
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
+        self.graph.bounded = True  # until it is judged: a change of the program is never left half made
         checks = (check_meetings, check_barriers, deadlocks, check_laps)
         self.broken = any(check(self.graph) for check in checks)
         self.others: dict[tuple[Place, Place], list[Place]] = {}
@@ -46,6 +48,7 @@ class Proofs:
                 self.others[first, second] = here
         self.models: dict[tuple[Place, Place], str] = {}
         self.hazards = self._judged()
+        self.graph.bounded = False
         self.events = {}
         for role in self.graph.program.roles:
             for event in role.events():
