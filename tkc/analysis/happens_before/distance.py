@@ -51,7 +51,8 @@ def distance(
                 rule = automaton.accepts(state, source, access, event, node.role.cta)
             if rule is None:
                 continue
-            d = bound(label.position, clock, clock in reach.origin.path)
+            path = reach.origin.path
+            d = bound(label.position, clock, clock in path, path)
             if d < best[0]:
                 best = (d, label, rule)
     return best

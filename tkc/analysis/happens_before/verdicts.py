@@ -402,10 +402,13 @@ def _alike(a: Access, b: Access) -> bool:
 
 
 def _vague(a: Access, b: Access) -> bool:
-    """Whether two writes of a tensor are at places of which too little is known to say that they are the same."""
-    if a.space is not Space.GLOBAL or (a is not b and a.part == b.part):
+    """Whether too little is known of two writes of a tensor to say that they are at the same place, or in the same
+    launch: their conditions may exclude one another."""
+    if a.space is not Space.GLOBAL:
         return False
-    return a.area is None or b.area is None or a.area.vague or b.area.vague
+    if a.area is None or b.area is None or (a.area.asked and b.area.asked):
+        return True
+    return (a is b or a.part != b.part) and (a.area.vague or b.area.vague)
 
 
 def _apart(a: Access, b: Access) -> bool:
