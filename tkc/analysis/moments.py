@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tkc.analysis.happens_before.automaton import Source, State
 from tkc.analysis.happens_before.clocks import Position, bound
-from tkc.analysis.happens_before.events import Access, Threads, Wait
+from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
@@ -14,17 +14,21 @@ from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
 
-def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
+def after(
+    graph: Graph, node: Node, any_thread: bool = False, turns: Turns | None = None
+) -> Reach:
     """What comes after a node's event: as an access through the generic proxy that every later one would have to see.
 
-    `any_thread`: after the event of any of its threads, and by any of several arrivals.
+    `any_thread`: after the event of any of its threads, and by any of several arrivals. `turns`: those of the event's
+    loop that are asked about.
     """
-    key = (node, any_thread)
+    key = (node, any_thread, turns)
     if key not in graph.moments:
         source = _moment(node, any_thread)
         graph.moments[key] = Reach(
-            graph, source, node, any_site=any_thread, moment=True, most=graph.limit
-        )
+            graph, source, node, any_site=any_thread, moment=True, most=graph.limit,
+            turns=turns or node.turns,
+        )  # fmt: skip
     return graph.moments[key]
 
 
@@ -59,7 +63,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
                 continue
             source = _moment(wait.node, True)
             reach = Reach(
-                graph, source, wait.node, any_site=True, moment=True, most=graph.back
+                graph, source, wait.node, any_site=True, moment=True, most=graph.back, turns=wait.node.turns
             ).run()
             labels = [
                 x for kept in reach.labels.get(wait.node, {}).values() for x in kept

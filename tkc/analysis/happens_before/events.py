@@ -63,6 +63,23 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Turns of a loop: those whose number, divided by `period`, leaves one of `rest`."""
+
+    loop: Loop
+    period: int
+    rest: frozenset[int]
+
+
+@dataclass(eq=False, slots=True)
+class Sometimes:
+    """A body that runs in some turns of the loop round it."""
+
+    body: list[Item]
+    turns: Turns
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """An item number at an event: `rate` · (iterations of `loop` so far) + `offset`; `loop` None is the kernel itself.
 
@@ -242,7 +259,7 @@ class Event:
     op: Any = None
 
 
-Item = Event | Loop | Choice | Beside
+Item = Event | Loop | Choice | Beside | Sometimes
 
 
 @dataclass(eq=False, slots=True)
@@ -268,7 +285,7 @@ def _events(body: list[Item]) -> Iterator[Event]:
         elif isinstance(item, Beside):
             yield from _events(item.one)
             yield from _events(item.other)
-        elif isinstance(item, Loop):
+        elif isinstance(item, Loop | Sometimes):
             yield from _events(item.body)
         else:
             yield item

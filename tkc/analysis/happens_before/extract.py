@@ -26,7 +26,9 @@ from tkc.analysis.happens_before.events import (
     Meet,
     Program,
     Role,
+    Sometimes,
     Threads,
+    Turns,
 )
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.operations import Operations
@@ -34,6 +36,10 @@ from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
+
+
+MOST_TURNS = 8
+"""Turns after which a condition has to repeat."""
 
 
 def program(kernel: s.KernelOp) -> Program:
@@ -208,10 +214,38 @@ class Body:
             if rest and body:
                 return [Loop("if", body, ("if", *(self.ops.write(c) for c in rest)), 0, 1, op=op)]
             return body
+        sometimes = self._sometimes(op)
+        if sometimes:
+            return [self._some(block, who, sometimes[taken]) for block, taken in regions]
         branches = [self._branch(op, block, taken, who) for block, taken in regions]
         if not any(b.body for b in branches):
             return []
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
+
+    def _sometimes(self, op: s.IfOp) -> dict[bool, Turns]:
+        """In which turns of the loop round it a condition holds, and in which it does not, where that repeats soon;
+        empty: not known. What steps with the condition itself is counted by its own turns."""
+        values, table = self.ops.values, self.ops.values.table(op.condition, op)
+        if table is None or table.before or not 1 < len(table.period) <= MOST_TURNS:
+            return {}
+        loop = self.ops.loops.get(table.loop or ())
+        if loop is None or self.ops.turns is not None or _round(op) is not loop.op:
+            return {}
+        if any(op in orbit.chain for orbit in values.orbits) or self.ops.places.guard(op.condition, op):
+            return {}
+        turns = {True: set[int](), False: set[int]()}
+        for turn, holds in enumerate(table.period):
+            turns[bool(holds)].add(turn)
+        return {k: Turns(loop, len(table.period), frozenset(v)) for k, v in turns.items()}
+
+    def _some(self, block: Block, who: Threads, turns: Turns) -> Sometimes:
+        self.ops.turns = turns
+        body = self.block(block, who)
+        self.ops.turns = None
+        for item in body:
+            if isinstance(item, Loop):
+                item.low = 0
+        return Sometimes(body, turns)
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
         branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
@@ -222,6 +256,14 @@ class Body:
             self.ops.loops[(op,)] = branch
         branch.body = self.block(block, who)
         return branch
+
+
+def _round(op: Operation) -> Operation | None:
+    """The loop round an operation, through conditions."""
+    at = op.parent_op()
+    while isinstance(at, s.IfOp):
+        at = at.parent_op()
+    return at
 
 
 def _turns(bounds: list[Table]) -> list[int]:
@@ -300,5 +342,7 @@ def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop |
         elif isinstance(item, Choice):
             for branch in item.branches:
                 yield from _placed(branch.body, branch)
+        elif isinstance(item, Sometimes):
+            yield from _placed(item.body, None if loop is None else Loop("some", []))
         else:
             yield from _placed([*item.one, *item.other], loop)

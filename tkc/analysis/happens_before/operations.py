@@ -29,6 +29,7 @@ from tkc.analysis.happens_before.events import (
     TensorFence,
     ThreadFence,
     Threads,
+    Turns,
     Wait,
 )
 from tkc.analysis.happens_before.expressions import Expressions
@@ -71,6 +72,7 @@ class Operations:
         self.places = Places(self.values, self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
         self.lane = lane_of(self.role)
+        self.turns: Turns | None = None
 
     def events(self, op: Operation, who: Threads) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
@@ -349,7 +351,7 @@ class Operations:
         slots, parities = self.values.table(entry, op), self.values.table(parity, op)
         if slots is None or parities is None:
             return None
-        found = fit(slots, parities, self.barriers[key].depth)
+        found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
         return None if found is None else self._index(*found)
 
     def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
@@ -366,8 +368,9 @@ class Operations:
         if loop is None:
             return Index(None, slots.period[0]) if outside(op) else None
         found = fit(
-            Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop)
-        )
+            Table(loop, slots.period, slots.before), None, depth,
+            0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
+        )  # fmt: skip
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
@@ -386,6 +389,11 @@ class Operations:
                     return max(chains, key=len)
             at = at.parent_op()
         return None
+
+    def _counted(self, *tables: Table | None) -> Turns | None:
+        """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
+        loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
+        return self.turns if self.turns is not None and loops == {self.turns.loop} else None
 
     def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
         if loop is None:
