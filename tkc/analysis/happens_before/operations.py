@@ -40,7 +40,7 @@ from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp
-from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
+from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
 
 WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
@@ -194,14 +194,25 @@ class Operations:
         return None
 
     def _part(self, op: Operation) -> Hashable:
-        """What of a slot each thread touches: equal for the same fragment at the same place."""
+        """What of a slot each thread touches: equal for fragments of the same rows, of which each thread has whole ones
+        (in the layout of products: every eighth column), and of other layouts at the same place."""
         fragment = self._fragment(op)
         if fragment is None:
             return None
-        row = getattr(op, "row", None)
-        layout, dims = fragment.type.layout, fragment.type.dims  # pyright: ignore
+        layout, shape = fragment.type.layout.data, fragment.type.shape  # pyright: ignore
+        if shape[0] == 1 or (layout == FragmentLayout.WGMMA and shape[1] == 1):
+            return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
-        return layout, dims, self.write(column), None if row is None else self.write(row)
+        row, first = self._number(getattr(op, "row", None)), self._number(column)
+        whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
+        return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
+
+    def _number(self, value: SSAValue | None) -> Hashable:
+        """An integer, or how it is computed."""
+        if value is None:
+            return 0
+        known = self.values.constant(value)
+        return known if known is not None else ("value", self.write(value))
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
