@@ -24,7 +24,7 @@ def after(
     """
     key = (node, any_thread, turns)
     if key not in graph.moments:
-        source = _moment(node, any_thread)
+        source = _moment(node, any_thread, graph.assumed)
         graph.moments[key] = Reach(
             graph, source, node, any_site=any_thread, moment=True, most=graph.limit,
             turns=turns or node.turns,
@@ -32,16 +32,20 @@ def after(
     return graph.moments[key]
 
 
-def _moment(node: Node, any_thread: bool) -> Source:
+def _moment(node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE) -> Source:
     event = node.event
     assert event is not None
-    threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+    threads = node.threads
+    if any_thread and node.threads is not Threads.SOME:
+        threads = Threads.ONE
+    elif "A23" in assumed:
+        threads = _by_warps(node)
     access = Access(Space.BARRIER, "moment", True)
     return Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
 
 
 def _by_warps(node: Node) -> Threads:
-    """The lanes of a warp go through waits together, so that one stands for them."""
+    """The lanes of a warp go through waits together (A23), so that one stands for them."""
     threads = {Threads.ALL: Threads.LANE, Threads.WARP: Threads.ONE}.get(node.threads, node.threads)
     return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
 

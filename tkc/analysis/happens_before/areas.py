@@ -27,11 +27,12 @@ from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 
 class Leaf(NamedTuple):
     """A value that is the same in all threads of a role: its number as an expression; whether it changes as the kernel
-    goes on, and whether it differs between work units (None: not known)."""
+    goes on, and whether it differs between work units (None: not known). `most`: of the turns of a loop, the last."""
 
     number: int
     moves: bool
     by_unit: bool | None
+    most: int | None = None
 
 
 Sum = frozenset[tuple[Leaf, int]]
@@ -322,7 +323,8 @@ class Formulas:
             return self._leaf(value, True, by_unit)
         if step is None:
             return None
-        turns = Leaf(self.write(value), True, by_unit)
+        count = self.values.trips(loop) if lower.alike else None
+        turns = Leaf(self.write(value), True, by_unit, None if count is None else count - 1)
         return Form(lower.offsets, {**lower.leaves, turns: step})
 
     def _arith(self, kind: str, inputs: list[Form], value: SSAValue) -> Form | None:

@@ -35,7 +35,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     wait may be lapped is told where all accesses are in order, for a missing wait elsewhere has the same effect.
     """
     graph = build(program)
-    graph.bounded = True
+    graph.bounded, graph.assumed = True, PROFILES[profile]
     broken = [*check_meetings(graph), *check_barriers(graph)]
     try:
         broken += deadlocks(graph)

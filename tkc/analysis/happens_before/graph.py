@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.clocks import (
     next_iteration,
     refine,
 )
+from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.analysis.happens_before.events import (
     Arrive,
     Barrier,
@@ -125,6 +126,7 @@ class Graph:
     moments: dict[Hashable, Any] = field(default_factory=dict)
     back: int = 0
     """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
+    assumed: frozenset[str] = PRACTICE
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)

@@ -140,7 +140,7 @@ class Operations:
         """An access of one element of a vector in shared memory by each thread."""
         return Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(op.indices[0], op)),
-            what=op.name.removeprefix("stage."), owner=self.rank, atomic=_atomic(op), operand=row.operand,
+            what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
             area=self.formulas.area(op, op.indices[1:], [1] * (len(op.indices) - 1)), element=True,
         )  # fmt: skip
 
@@ -148,7 +148,7 @@ class Operations:
         indices = op.indices if isinstance(op, ElementOp) else op.coordinates  # pyright: ignore
         part, distinct = self._box(indices)
         return Access(
-            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
+            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, _kind(op),
             part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
@@ -421,6 +421,11 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _kind(op: Operation) -> str:
+    """What an access is called; a compare-and-swap apart from other atomic operations."""
+    return "cas" if _word(op, "kind") == "cas" else op.name.removeprefix("stage.")
 
 
 def _widths(op: Operation, axes: int) -> list[int]:

@@ -427,9 +427,16 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
-            if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
+            if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
                 if not (a.write and b.write and _vague(a, b)):
                     yield first, second
+
+
+def _no_race(a: Access, b: Access) -> bool:
+    """Whether two accesses of one place need no order: both atomic, or a read's value is only a guess (A18)."""
+    if a.atomic and b.atomic:
+        return True
+    return any(x.what == "cas" and y.element and not y.write for x, y in ((a, b), (b, a)))
 
 
 def _alike(a: Access, b: Access) -> bool:
