@@ -127,6 +127,8 @@ class Graph:
     back: int = 0
     """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
     assumed: frozenset[str] = PRACTICE
+    matters: dict[Hashable, dict[Event, bool]] = field(default_factory=dict)
+    """Which events add to what is known of an access, by its kind."""
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)

@@ -145,6 +145,8 @@ class Operations:
         )  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
+        if not _written(tensor):
+            return Access(Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand)
         indices = op.indices if isinstance(op, ElementOp) else op.coordinates  # pyright: ignore
         part, distinct = self._box(indices)
         return Access(
@@ -421,6 +423,15 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _written(tensor: SSAValue) -> bool:
+    """Whether anything in the kernel writes a tensor."""
+    return any(
+        isinstance(row, m.Touch) and row.kind is m.Kind.WRITE and getattr(use.operation, row.operand) is tensor
+        for use in tensor.uses
+        for row in effects_of(use.operation) or ()
+    )
 
 
 def _kind(op: Operation) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import lcm
 
 from tkc.analysis.happens_before import automaton
@@ -41,6 +42,12 @@ from tkc.analysis.happens_before.graph import (
 )
 from tkc.analysis.happens_before.labels import Label, as_early, worst
 from tkc.ir.isa.memory import Done, Space
+
+@lru_cache(maxsize=None)
+def _known_to_all(state: State) -> State:
+    """The state that says more: all parts, known to all threads."""
+    return State(state.name, state.n, state.fence, Part.FULL, Threads.ALL)
+
 
 Key = tuple[State, tuple[Clock, ...]]
 MOST_LABELS = 100_000
@@ -138,9 +145,7 @@ class Reach:
         if here is None:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
-            best = here.get(
-                (State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks)
-            )
+            best = here.get((_known_to_all(state), clocks))
             if best is not None and any(as_early(o.position, position) for o in best):
                 return
         key = (state, clocks)
@@ -244,8 +249,17 @@ class Reach:
         event = node.event
         if event is None:
             return False
-        if any(a.buffer in self.targets for a in event.accesses):
-            return True
+        for access in event.accesses:
+            if access.buffer in self.targets:
+                return True
+        source = self.source.access
+        known = self.graph.matters.setdefault((source.space, source.done, self.moment), {})
+        if event not in known:
+            known[event] = self._acts(event)
+        return known[event]
+
+    def _acts(self, event: Event) -> bool:
+        """Whether what an event does adds to what is known of such an access."""
         act = event.act
         if act is None:
             return False
