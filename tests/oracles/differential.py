@@ -6,13 +6,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from oracles.as_stage import as_stage
-from oracles.async_model import Finding, judge
+from oracles.async_model import RACES, Finding, judge
 from oracles.generate import trips
 from oracles.roles import For, If, Program, nested
 
 from tkc.analysis.happens_before import check
 
-RACES = {"unordered", "proxy"}
 ORDER = {"unordered", "wrong proxy"}
 WRITES = ({"st", "tma", "cpasync"}, {"mma", "tst"})
 """Operations that write shared memory, and tensor memory."""
@@ -42,7 +41,7 @@ def compare(program: Program, target: str, profile: str, brief: bool = False) ->
     Where either says that the barriers' protocol is broken, what is ordered depends on the run, and pairs are not
     compared.
     """
-    oracle = by_warps(program, profile, judge(program, profile, trips(program, brief)), brief)
+    oracle = by_warps(program, profile, judge(program, profile, trips(program, brief), brief), brief)
     module, sites = as_stage(program, target)
     found = [f for f in check(module, profile) if f.code not in NOT_ASKED]
 
