@@ -1,4 +1,4 @@
-"""Whether slots and elements exist that a role names, and whether anybody has written what it reads.
+"""Whether slots and elements exist that a role names, and whether anybody has written what it reads first.
 
 A slot is followed as an integer over the turns of loops, like the phase of a barrier; an index of a vector as far as
 its formula has nothing but numbers of threads and counters of loops of constant turns.
@@ -6,13 +6,15 @@ its formula has nothing but numbers of threads and counters of loops of constant
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before.areas import Axis
+from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Program
 from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
 from tkc.ir.isa.memory import Space
 from tkc.ir.stage.types import BufferType
 
@@ -85,3 +87,44 @@ def check_written(program: Program) -> Iterator[Finding]:
                 op,
                 roles=(role_name,),
             )
+
+
+def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding]:
+    """Reads that every write comes after: the first of them finds nothing. Asked where all accesses are in order, as
+    `known` says."""
+    served = {_name(b) for h in known for a, b, d in _ways(h) if a.access.write and d <= 0}
+    for here in places(judge.graph).values():
+        writes = [p for p in here if p.access.write]
+        for read in here:
+            access, node = read.access, read.node
+            if access.write or _name(read) in served or access.space not in (Space.SHARED, Space.TENSOR) or node.role.copy:
+                continue
+            always = all(loop.high > 1 for loop in node.loops) and node.turns is None
+            if always and writes and all(_later(judge, read, write) for write in writes):
+                role, event = node.role.name, read.event
+                yield Finding(
+                    "TK320",
+                    f"{event.name} in role {role} reads what only later turns write: the first finds nothing there",
+                    "uninitialised",
+                    event.op or event,
+                    roles=(role,),
+                )
+
+
+def _ways(hazard: Hazard) -> Iterator[tuple[Place, Place, float]]:
+    yield hazard.first, hazard.second, hazard.forward
+    yield hazard.second, hazard.first, hazard.back
+
+
+def _name(place: Place) -> tuple[object, ...]:
+    return place.event.op or place.event, place.access.operand, place.access.owner
+
+
+def _later(judge: Judge, read: Place, write: Place) -> bool:
+    """Whether every turn of a write comes after the first turn of a read."""
+    common = [clock for clock in read.node.path if clock in write.node.path]
+    return any(
+        distance(judge.reach(read).run(), write.node, write.access, clock, plain=plain)[0] <= 0
+        for clock in common
+        for plain in (True, False)
+    )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkc.analysis.happens_before.findings import Finding as Finding
-from tkc.analysis.happens_before.findings import findings
+from tkc.analysis.happens_before.report import Finding as Finding
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -23,6 +22,7 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     """
     from tkc.analysis.bounds import check_bounds, check_written
     from tkc.analysis.happens_before.extract import program
+    from tkc.analysis.happens_before.findings import findings
     from tkc.analysis.products import check_products
     from tkc.ir.stage.ops import KernelOp
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from tkc.analysis.bounds import check_first_reads
 from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.automaton import within
 from tkc.analysis.happens_before.elements import check_elements, check_units, flags
@@ -44,14 +45,17 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
             return _once([*(f for f in broken if f.code != "TK325"), *unsettled[:1]])
         judge = Judge(graph, PROFILES[profile])
         told = flags(graph)
+        judged = list(hazards(judge))
         found = [
             _finding(judge, h)
-            for h in hazards(judge)
+            for h in judged
             if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
         ]
         found += [*check_elements(graph), *check_units(graph)]
         late = [*check_lifetimes(judge), *check_dependent(graph)]
-        return _once([*broken, *(found or check_laps(graph)), *late])
+        if not found:
+            found = [*check_laps(graph), *check_first_reads(judge, judged)]
+        return _once([*broken, *found, *late])
     except Unfollowed:
         return _once([*broken, _unfollowed(graph)])
 
