@@ -137,6 +137,9 @@ class Access:
     """Whether each thread touches one element by itself."""
 
 
+CONSTANT = "store of a constant"
+"""What an access is called that stores the same value each time."""
+
 # What an event does besides ------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from tkc.analysis.happens_before.areas import Area, Formulas
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
 from tkc.analysis.happens_before.events import (
+    CONSTANT,
     Access,
     Act,
     Arrive,
@@ -39,7 +40,8 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import ElementOp
+from tkc.ir.stage.elements import ElementOp, StoreElementOp
+from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
 
@@ -435,7 +437,9 @@ def _written(tensor: SSAValue) -> bool:
 
 
 def _kind(op: Operation) -> str:
-    """What an access is called; a compare-and-swap apart from other atomic operations."""
+    """What an access is called; a compare-and-swap and the store of a constant by names of their own."""
+    if isinstance(op, StoreElementOp) and isinstance(op.source.owner, ConstOp):
+        return CONSTANT
     return "cas" if _word(op, "kind") == "cas" else op.name.removeprefix("stage.")
 
 

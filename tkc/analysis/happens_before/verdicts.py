@@ -11,7 +11,7 @@ from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import Access, Event, Slot, Turns
+from tkc.analysis.happens_before.events import CONSTANT, Access, Event, Slot, Turns
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
@@ -433,8 +433,9 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
 
 
 def _no_race(a: Access, b: Access) -> bool:
-    """Whether two accesses of one place need no order: both atomic, or a read's value is only a guess (A18)."""
-    if a.atomic and b.atomic:
+    """Whether two accesses of one place need no order: both atomic, one value stored again (A16), or a read whose value
+    is only a guess (A18)."""
+    if (a.atomic and b.atomic) or (a is b and a.what == CONSTANT):
         return True
     return any(x.what == "cas" and y.element and not y.write for x, y in ((a, b), (b, a)))
 
