@@ -111,7 +111,7 @@ class Access:
     """One read or write of a slot of a buffer (slot None: not known).
 
     `what` names it in messages and in the pairs of tcgen05; `owner` is the CTA whose memory it is; `part` is what a
-    thread touches, where equal parts are the same thread's; `region` the bytes or columns of the slot.
+    thread touches, where equal parts are the same thread's; `region` the bytes or columns of the slot, `lines` its rows.
     """
 
     space: Space
@@ -124,6 +124,7 @@ class Access:
     owner: int = 0
     part: Hashable = None
     region: tuple[int, int] | None = None
+    lines: tuple[int, int] | None = None
     atomic: bool = False
     share: int | None = None
     """Which of several equal parts of the slot it touches; None: any."""

@@ -133,7 +133,7 @@ class Operations:
         name = op.name.removeprefix("stage.")
         access = Access(
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
-            part=self._part(op), region=self._region(op),
+            part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
@@ -225,6 +225,14 @@ class Operations:
         if fragment is None or first is None:
             return None
         return first, first + fragment.type.shape[1]  # pyright: ignore
+
+    def _lines(self, op: Operation) -> tuple[int, int] | None:
+        """The rows of a slot that a fragment takes, where they are constants."""
+        fragment = self._fragment(op)
+        first = None if fragment is None else self._number(getattr(op, "row", None))
+        if fragment is None or not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0]  # pyright: ignore
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""

@@ -463,9 +463,11 @@ def _apart(a: Access, b: Access) -> bool:
         return True
     if a.area is not None and b.area is not None and apart(a.area, b.area):
         return True
-    if a.region is None or b.region is None:
-        return False
-    return a.region[1] <= b.region[0] or b.region[1] <= a.region[0]
+    for one, other in ((a.region, b.region), (a.lines, b.lines)):
+        if one is not None and other is not None:
+            if one[1] <= other[0] or other[1] <= one[0]:
+                return True
+    return False
 
 
 def hazards(judge: Judge) -> Iterator[Hazard]:
