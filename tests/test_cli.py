@@ -86,7 +86,7 @@ def test_an_interrupt_ends_the_command_with_one_word(tmp_path: Path) -> None:
     while not _waits_for(process.pid, str(fifo)) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert err.strip() == "interrupted"
 

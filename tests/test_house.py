@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "bench": {"bench", "", "diagnostics"},
     "lsp": {"lsp", "", "diagnostics"},
     "diagnostics": set[str](),
+    "generated_code": set[str](),
     "scales": set[str](),
     "version": set[str](),
     "cache": {"version"},

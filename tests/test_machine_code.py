@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -105,3 +108,52 @@ def test_every_guard_of_one_thread_is_one_branch(
     assert not kernel.emulate(a, b, c, sm_count=2).findings
     wanted = a.astype(np.float64) @ b.astype(np.float64).T
     assert np.linalg.norm(c.astype(np.float64) - wanted) < 3e-3 * np.linalg.norm(wanted)
+
+
+# The page with the counts
+
+
+def load_counts() -> ModuleType:
+    path = Path(__file__).parent.parent / "bench" / "machine_code.py"
+    spec = importlib.util.spec_from_file_location("machine_code", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+COUNTS = load_counts()
+
+
+@pytest.mark.parametrize("name", ["bf16, pair", "NVFP4"])
+def test_the_page_says_what_is_made(name: str) -> None:
+    counts = COUNTS.ours(name)
+    assert COUNTS.row(f"**tkc** {name}", counts) in COUNTS.PAGE.read_text()
+    assert (counts.loop_fences, counts.serial_loops, counts.spills) == (0, 0, 0)
+
+
+def test_the_page_says_what_joining_copies_saves() -> None:
+    text = COUNTS.before_and_after("gemm_nvfp4_slow")
+    assert text in COUNTS.PAGE.read_text()
+    assert "| waits for barriers | 5 | 2 |" in text
+
+
+def test_peers_take_more_instructions_for_a_product() -> None:
+    """Of the page: products are of the same size, so that fewer instructions for each are fewer in all."""
+    rows = [
+        line.split(" | ")
+        for line in COUNTS.PAGE.read_text().splitlines()
+        if "b200" in line or "**tkc**" in line
+    ]
+    assert len(rows) == len(COUNTS.OURS) + len(COUNTS.peers())
+    for word, peer in (
+        ("bf16", "bf16_b200"),
+        ("e4m3", "fp8_b200"),
+        ("MXFP8", "mxfp8_b200"),
+        ("NVFP4", "nvfp4_b200"),
+    ):
+        mine = [r for r in rows if f"**tkc** {word}" in r[0]]
+        theirs = [r for r in rows if peer in r[0]]
+        for column in (10, 11):
+            assert max(float(r[column]) for r in mine) < min(float(r[column]) for r in theirs), word

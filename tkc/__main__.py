@@ -78,13 +78,18 @@ def run_script(command: Callable[[Sequence[str]], int]) -> NoReturn:
     """Runs a command as a process that does nothing else: no garbage collection, SIGPIPE ends it quietly."""
     import signal
 
+    from tkc.generated_code import keep
+
     gc.disable()
+    kept = keep()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     code = guarded(command, sys.argv[1:])
+    if kept is not None:
+        kept.write()
     if "tkc.backend.cuda" in sys.modules:
         sys.exit(code)  # the CUDA driver and tools that watch it have work to do at exit
     sys.stderr.flush()

@@ -8,11 +8,15 @@ from pathlib import Path
 CASES = {
     "FE": (1, 3, 5), "LAY": (1, 3, 5, 7, 9, 11), "TMA": (1, 3, 5, 7, 9), "TGT": (1, 3, 5, 7), "REG": (1, 3),
     "SHP": (1, 3, 5, 7, 9, 11), "LCH": (1, 3, 5, 7), "CVG": (1, 3, 5), "NUM": (1, 3, 5, 7, 9, 11),
+    "TMM": (1, 3, 5, 7, 9, 11), "CTA2": (1, 3, 5, 7, 9),
 }  # fmt: skip
-"""Front end, layouts, copies, targets, registers, shapes, launches, convergence, numbers."""
+"""Front end, layouts, copies, targets, registers, shapes, launches, convergence, numbers, tensor memory, pairs.
+
+Block scales are tested where their code is: `test_bsc_N` of tests/emulator, tests/frontend and tests/backend.
+"""
+BSC = (1, 3, 5, 7, 9)
 
 PARTS_WITHOUT_A_TEST = {
-    "SHP-5": "groups of rows (empty groups, rows beyond the last): the language has no groups yet",
     "NUM-7": "causal masks and merging of split rows: the language has neither yet; a fully masked row is tested",
     "NUM-9": "beta · C: an epilogue reads what it names and nothing else; there is no beta to be 0",
     "LCH-1": "that each role that reads global memory waits itself: one `wait pdl` in a kernel is accepted",
@@ -25,6 +29,10 @@ def test_each_case_has_a_test() -> None:
         p.read_text(encoding="utf-8") for p in Path(__file__).parent.glob("test_*.py")
     )
     named = set(re.findall(r"^def test_\w+", texts, re.MULTILINE))
-    tested = {m for name in named for m in re.findall(r"([A-Z]+_\d+)(?=_)", name)}
+    tested = {m for name in named for m in re.findall(r"([A-Z]+2?_\d+)(?=_)", name)}
     assert {f"{kind}_{n}" for kind, numbers in CASES.items() for n in numbers} == tested
+    others = "\n".join(
+        p.read_text(encoding="utf-8") for p in Path(__file__).parents[1].glob("*/test_*.py")
+    )
+    assert {*BSC} <= {int(n) for n in re.findall(r"^def test_bsc_(\d+)_", others, re.MULTILINE)}
     assert all(case.replace("-", "_") in tested for case in PARTS_WITHOUT_A_TEST)

@@ -45,7 +45,6 @@ kernel k(V: global[f32, N], X: global[bf16, M, N], Y: global[bf16, M, N]):
 """Small buffers before and after a swizzled tile that threads read."""
 
 
-@pytest.mark.xfail(reason="a get whose values nobody uses gives its slot back without waiting for it (TK306)")
 @pytest.mark.parametrize("pad", [32, 48, 36])
 @pytest.mark.parametrize("target", BOTH)
 def test_LAY_1_LAY_9_a_swizzled_tile_stands_at_its_period_whatever_stands_before_it(

@@ -95,6 +95,33 @@ def test_ragged_sizes(name: str, m: int, n: int, k: int) -> None:
     check(example(name), m, n, k, FORMS[name])
 
 
+def test_the_last_block_of_k_may_be_short() -> None:
+    """48 elements have two scales of 32; what the second one's block lacks counts as zero."""
+    check(example("gemm_mxfp8"), 130, 136, 48, FORMS["gemm_mxfp8"], "random")
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "random"])
+def test_batches(schedule: str) -> None:
+    """A schedule axis that is an integer drops an axis of the elements and of their scales."""
+    text = changed(
+        "gemm_nvfp4", ("global[e2m1, ", "global[e2m1, L, "), ("global[bf16, ", "global[bf16, L, "),
+        ("m, n in tiles(", "i, m, n in tiles(L, "), ("for m, n in", "for i, m, n in"),
+        ("A[m", "A[i, m"), ("B[n", "B[i, n"), ("C[m", "C[i, m"),
+    )  # fmt: skip
+    kernel = tkc.compile(text, target="sm_100a", params={"STAGES": 2})
+    form = FORMS["gemm_nvfp4"]
+    a, b = ([operand(rows, 544, *form) for _ in range(3)] for rows in (130, 264))
+    c = np.full((3, 130, 264), np.nan, BF16)
+    pairs = [tuple(map(np.stack, zip(*(x.pair for x in each), strict=True))) for each in (a, b)]
+    report = kernel.emulate(
+        *pairs, c, 1.0, sm_count=2, schedule=schedule, seed=int(RNG.integers(99))
+    )
+    assert not report.findings, "\n".join(map(str, report.findings))
+    for x, y, z in zip(a, b, c, strict=True):
+        wanted = x.real @ y.real.T
+        assert np.linalg.norm(z.astype(np.float64) - wanted) <= BOUND * np.linalg.norm(wanted)
+
+
 @EACH
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 5])
 def test_every_number_of_stages(name: str, stages: int) -> None:

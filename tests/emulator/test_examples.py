@@ -13,7 +13,7 @@ import tkc
 from tkc.emulator.machine import SCHEDULES
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-BF16 = ml_dtypes.bfloat16
+BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng()
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -363,6 +363,14 @@ def test_products_of_integers_are_exact(target: str, form: str) -> None:
     c = np.full((200, 144), -1, np.int32)
     run(changed("gemm_int8", *INTEGERS, *INT8_FORMS[form]), target, a, b, c)
     assert (c == a.astype(np.int64) @ b.astype(np.int64).T).all()
+
+
+@BOTH
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 264, 208), (1, 16, 16)])
+def test_gemm_e4m3(target: str, m: int, n: int, k: int) -> None:
+    a, b, c = uniform(m, k, dtype=E4M3), uniform(n, k, dtype=E4M3), poison(m, n)
+    run("gemm_e4m3", target, a, b, c, STAGES=2)
+    close(c, a.astype(np.float64) @ b.astype(np.float64).T, BF16_BOUND)
 
 
 @BOTH

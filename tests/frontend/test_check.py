@@ -171,7 +171,6 @@ LATER = [
     ("launch persistent", "launch clc", "`launch clc`"),
     ("launch persistent", "launch cluster(2, preferred = 4)", "`launch cluster`"),
     ("launch persistent", "maps A, C: edited * 2", "`maps`"),
-    ("A: global", "A: const global", "`const` tensors"),
     ("A: global[bf16, M, K]", "A: global[bf16, M, K, major = 0]", "`major = ...` in a"),
     ("A: global[bf16, M, K]", "A: list[G, global[bf16, M, K]]", "`list[...]`"),
     ("A: global[bf16, M, K]", "A: global[e2m1, M, K]", "smaller than a byte"),

@@ -75,12 +75,40 @@ def batched(kernel: tkc.Kernel) -> None:
     close(c, a.double() @ b.double().transpose(1, 2), 3e-3, "gemm_batched")
 
 
+def grouped(kernel: tkc.Kernel) -> None:
+    """Counts are the device's own: the same launch again with others in the same place."""
+    groups, room, n, k = 8, 700, 520, 1032
+    a, b = uniform(groups, room, k), uniform(groups, n, k)
+    exact = a.double() @ b.double().transpose(1, 2)
+    rows = torch.zeros(groups, dtype=torch.int32, device="cuda")
+    for _ in range(20):
+        rows.copy_(torch.randint(0, room + 1, (groups,)) * (torch.rand(groups) < 0.7))
+        c = poison(groups, room, n)
+        kernel.launch(rows, a, b, c)
+        torch.cuda.synchronize()
+        for g, count in enumerate(rows.tolist()):
+            if count:
+                error = torch.linalg.norm(c[g, :count].double() - exact[g, :count])
+                assert error <= 4e-3 * torch.linalg.norm(exact[g, :count]), (g, count)
+            assert c[g, -(-count // 128) * 128 :].isnan().all(), (g, count)
+    print("gemm_grouped: 20 launches with other counts")
+
+
 def int8(kernel: tkc.Kernel) -> None:
     for m, n, k in ((300, 264, 208), (1000, 1024, 4096)):
         a, b = (torch.randint(-128, 128, (x, k), dtype=torch.int8, device="cuda") for x in (m, n))
         c = poison(m, n)
         kernel.launch(a, b, c, 0.01)
         close(c, 0.01 * (a.double() @ b.double().T), 3e-3, f"gemm_int8 {m} x {n} x {k}")
+
+
+def e4m3(kernel: tkc.Kernel) -> None:
+    """wgmma keeps 13 bits below the largest summand's exponent, so that long sums lose more."""
+    for m, n, k in ((300, 264, 208), (1000, 1024, 4096)):
+        a, b = (uniform(x, k, dtype=torch.float32).to(torch.float8_e4m3fn) for x in (m, n))
+        c = poison(m, n)
+        kernel.launch(a, b, c)
+        close(c, a.double() @ b.double().T, 4e-3, f"gemm_e4m3 {m} x {n} x {k}")
 
 
 def splitk(kernel: tkc.Kernel) -> None:
@@ -135,6 +163,8 @@ CHECKS = {
     "gemm_cluster_level2_sm90": clustered("gemm_cluster_level2_sm90"),
     "histogram": histogram,
     "gemm_dual": dual,
+    "gemm_e4m3": e4m3,
+    "gemm_grouped": grouped,
     "gemm_int8": int8,
     "gemm_splitk": splitk,
     "row_softmax": softmax,

@@ -25,14 +25,7 @@ PROGRAMS = {
 }
 
 
-LAPPED = pytest.mark.xfail(
-    reason="the warps of the role that issue nothing may be a phase behind in their wait (TK306)"
-)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=LAPPED) if n.endswith("warps") else n for n in PROGRAMS]
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_products_of_a_mixed_role_are_issued_once(name: str) -> None:
     kernel = tkc.compile(changed(GEMM, *PROGRAMS[name]), target="sm_100a")
     rng = np.random.default_rng()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp
 
 Loop = s.WorkLoopOp | s.ForOp
@@ -105,6 +106,13 @@ def _nest(block: Block) -> list[Loop] | None:
     return found if isinstance(parent, s.RoleOp) else None
 
 
+def _pure(op: Operation | Block) -> bool:
+    """Whether equal operands give equal results."""
+    return isinstance(op, ConstOp | ArithOp) or (
+        isinstance(op, LoadElementOp) and op.constant is not None
+    )
+
+
 def same(
     a: SSAValue,
     b: SSAValue,
@@ -129,8 +137,8 @@ def same(
             same(i, j, counters, taken) for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
         )
     return (
-        isinstance(x, ConstOp | ArithOp)
-        and isinstance(y, ConstOp | ArithOp)
+        _pure(x)
+        and _pure(y)
         and type(x) is type(y)
         and x.properties == y.properties
         and len(x.operands) == len(y.operands)

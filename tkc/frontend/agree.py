@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+from tkc.frontend.explicit_program import I32
 from tkc.frontend.scope import Scope, listed, plural
 from tkc.frontend.syntax import Span
 
@@ -129,8 +130,9 @@ class _Trips:
         does = "puts" if self.pipe in {p.name for p in _pipes(self.role.body, "put")} else "gets"
         self.scope.error(
             "TK109",
-            f"role {self.role.name} {does} pipe {self.pipe} {told} the other roles cannot know: it is made of sizes, "
-            "arguments and loop variables alone; what a role computes travels through a pipe",
+            f"role {self.role.name} {does} pipe {self.pipe} {told} the other roles cannot know: it is made of "
+            "sizes, arguments, loop variables and elements of `const` tensors alone; what a role computes travels "
+            "through a pipe",
             span,
         )
 
@@ -155,10 +157,21 @@ class _Trips:
                 return ("variable", _place(x.name, outer))
             case P.Variable() if known.get(x.name) is not None:
                 return known[x.name]
+            case X.Element(of=P.Slice() as of, constant=True):
+                indices = (self._index(i, outer, known, x.span) for i in of.indices)
+                return ("element", of.tensor, *indices)
             case P.Apply():
                 return (x.kind, *(self.form(o, outer, known) for o in x.operands))
             case _:
                 raise _Impure(x.span)
+
+    def _index(self, index: Any, outer: tuple[str, ...], known: Known, span: Span) -> Any:
+        """An index of an element, which is the name of a variable, a size in a tuple of one, or an expression."""
+        if isinstance(index, str):
+            return self.form(P.Variable(index, I32, span), outer, known)
+        if isinstance(index, tuple) and len(index) == 1:
+            return ("size", index[0])
+        return self.form(index, outer, known)
 
 
 def _place(name: str, outer: tuple[str, ...]) -> int:

@@ -276,6 +276,7 @@ class Commands:
                 f"`store` copies to a slice of a tensor, not to {describe(target)}",
                 s.subject.place.span,  # type: ignore[union-attr]
             )
+        self.values.written(target, target.span)
         place = self._place(s.subject.value, "a store copies")
         self._unscaled(place.tile.scale or target.scale, "a store of", s)
         self._same(place.tile, target, s)

@@ -141,12 +141,13 @@ class Declarations:
     def _argument(self, parameter: S.Parameter) -> None:
         word, type_ = parameter.name, parameter.type
         try:
-            if parameter.const is not None:
-                self._later("`const` tensors", parameter.const.span)
             if isinstance(type_, S.Name):
+                if parameter.const is not None:
+                    told = f"`const` is of tensors; nothing writes a number like {word.text}"
+                    self._fail("TK106", told, parameter.const.span)
                 self._scalar(word, type_)
             else:
-                self._tensor(word, type_)
+                self._tensor(word, type_, parameter.const is not None)
         except Failed:
             if word.text not in self.scope.names:
                 self.scope.define(word, "argument", Unknown(word.span))
@@ -171,7 +172,7 @@ class Declarations:
         ):
             self.arguments.append(given)
 
-    def _tensor(self, word: Word, type_: S.Expression) -> None:
+    def _tensor(self, word: Word, type_: S.Expression, const: bool) -> None:
         dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
@@ -203,7 +204,7 @@ class Declarations:
                     axis.span,
                 )
             dims.append(size)
-        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale)
+        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const)
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
 

@@ -62,7 +62,8 @@ def spot(values: Values, place: X.Place, e: S.Index) -> X.Spot:
 def load(values: Values, of: X.Spot | Slice, e: S.Call) -> X.Element:
     """`read(X[i, j])`, `read(v[slot][i], acquire, gpu)`."""
     sem, scope = _order(values, of, e.arguments[1:], LOADS)
-    return X.Element(of, sem, scope, _type(values, of), e.span)
+    constant = isinstance(of, Slice) and not sem and values.is_const(of)
+    return X.Element(of, sem, scope, _type(values, of), e.span, constant)
 
 
 def store(values: Values, s: S.Copy, target: X.Spot | Slice) -> X.StoreElement:
@@ -85,6 +86,8 @@ def atomic(values: Values, name: str, e: S.Call) -> X.Atomic:
     if not is_element(of):
         told = f"`{name}` is of an element of a tensor or a shared vector, not of {describe(of)}"
         values.fail("TK106", told, first.value.span)
+    if isinstance(of, Slice):
+        values.written(of, first.value.span)
     type = _type(values, of)
     if of.dtype not in dtypes:
         values.fail(

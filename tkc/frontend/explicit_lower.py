@@ -87,7 +87,10 @@ def value(k: Kernel, x: Any) -> SSAValue:
         case X.BlockNumber():
             return k.value(T.BlockNumberOp, x.span, [k.values[x.block]], i32)
         case X.Element():
-            return k.value(LoadElementOp, x.span, _element(k, x.of), scalar(x.type), _ordered(x))
+            properties = _ordered(x)
+            if x.constant:
+                properties["constant"] = UnitAttr()
+            return k.value(LoadElementOp, x.span, _element(k, x.of), scalar(x.type), properties)
         case X.Atomic():
             return _atomic(k, x)
         case X.Choose():

@@ -98,13 +98,14 @@ class Spot(NamedTuple):
 
 
 class Element(NamedTuple):
-    """`read(X[i, j], acquire, gpu)`, as a number."""
+    """`read(X[i, j], acquire, gpu)`, as a number; `constant` where nothing writes X."""
 
     of: Spot | Slice
     sem: str
     scope: str
     type: Scalar
     span: Span
+    constant: bool = False
 
 
 class Atomic(NamedTuple):

@@ -40,13 +40,14 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
-    """`scale`: the dtype of its block scales, and the elements of a block."""
+    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one."""
 
     name: str
     dtype: str
     dims: tuple[int | str, ...]
     span: Span
     scale: tuple[str, int] | None = None
+    const: bool = False
 
 
 class Given(NamedTuple):

@@ -565,6 +565,17 @@ class Values:
         self.scope.error(code, message, span, *notes, fix=fix)
         raise Failed
 
+    def written(self, target: P.Slice, span: Span) -> None:
+        """Reports what writes a `const` tensor."""
+        if self.is_const(target):
+            declared = self.scope.names[target.tensor].span
+            told = f"{target.tensor} is `const`, so that every role may rely on its elements: nothing writes it"
+            self.fail("TK106", told, span, self.scope.note("declared here", declared))
+
+    def is_const(self, slice: P.Slice) -> bool:
+        meaning = self.scope.names[slice.tensor].meaning
+        return isinstance(meaning, Tensor) and meaning.const
+
     def later(self, what: str, span: Span) -> NoReturn:
         self.scope.later(what, span)
         raise Failed

@@ -147,6 +147,8 @@ class Writes:
         except Failed:
             self.values.evaluate(s.source)
             raise
+        if isinstance(target, Slice):
+            self.values.written(target, s.target.span)
         scales = isinstance(target, Place) and scaling.holds_scales(target.tile)
         if isinstance(target, Slice | Spot) or (
             isinstance(target, Place) and not (target.transposed or scales)
@@ -412,6 +414,7 @@ class Writes:
             self.values.fail(
                 "TK106", f"`{s.operator}` does not update {describe(target)}", s.target.span
             )
+        self.values.written(target, s.target.span)
         if s.operator != "+=":
             self.values.later(f"`{s.operator}` of a slice: the copy engine adds", s.span)
         if target.dtype not in ADDED:

@@ -3,7 +3,8 @@
 Before: buffers and barriers without an offset.
 After: each has an offset from the start of dynamic shared memory, aligned to its swizzle's period; the kernel has
 its total.
-Here because: staging buffers and barriers are made by the passes before; lowering turns offsets into addresses.
+Here because: staging buffers and barriers are made by the passes before; those after it look at every slot of a ring,
+and need not where a ring cannot fit.
 """
 
 from __future__ import annotations

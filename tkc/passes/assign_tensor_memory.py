@@ -14,8 +14,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.analysis.tensor_memory import columns_given, columns_of
+from tkc.analysis.tensor_memory import LANES, columns_given, columns_of
 from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
+from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType, Home
@@ -44,6 +45,9 @@ class AssignTensorMemoryPass(ModulePass):
                 buffer.properties["offset"] = IntegerAttr(first, i32)
             kernel.properties["tensor_columns"] = IntegerAttr(columns, i32)
             report(column_map(kernel, placed, columns))
+            alone = has_it_alone(kernel, columns, target_of(op))
+            if alone is not None:
+                report(alone)
 
 
 class Placed(NamedTuple):
@@ -82,11 +86,17 @@ def too_many(kernel: s.KernelOp, placed: list[Placed], taken: int, limit: int) -
         f"kernel {kernel.sym_name.data} needs {taken} columns of tensor memory; the target gives {limit}; "
         f"{taken - limit} fewer would fit",
         location_of(placed[-1].buffer),
-        *(
-            Note(f"{p.buffer.sym_name.data} takes {p.each * p.depth} columns", location_of(p.buffer))
-            for p in placed
-        ),
+        *(Note(_share(p), location_of(p.buffer)) for p in placed),
     )
+
+
+def _share(placed: Placed) -> str:
+    """What a ring takes, and that columns are whole where its rows leave half of the lanes free."""
+    told = f"{placed.buffer.sym_name.data} takes {placed.each * placed.depth} columns"
+    rows = _type(placed.buffer).shape[0]
+    if rows >= LANES:
+        return told
+    return f"{told}, of whose {LANES} lanes it uses {rows}: {LANES} rows take as many"
 
 
 def column_map(kernel: s.KernelOp, placed: list[Placed], columns: int) -> Diagnostic:
@@ -99,6 +109,25 @@ def column_map(kernel: s.KernelOp, placed: list[Placed], columns: int) -> Diagno
     return Diagnostic(
         "TK221",
         f"kernel {kernel.sym_name.data} allocates {columns} columns of tensor memory: {', '.join(rings)}",
+        location_of(kernel),
+        Severity.REMARK,
+    )
+
+
+def has_it_alone(kernel: s.KernelOp, columns: int, target: Target) -> Diagnostic | None:
+    """That no second CTA comes to a multiprocessor, where columns and shared memory would be enough for one.
+
+    ThunderKittens 2.0 found that the driver's occupancy query answers one CTA for any kernel that touches tensor
+    memory, however little of it.
+    """
+    shared = 0 if kernel.shared_bytes is None else kernel.shared_bytes.value.data
+    if 2 * columns > target.tensor_columns or 2 * shared > target.shared_per_cta:
+        return None
+    return Diagnostic(
+        "TK221",
+        f"kernel {kernel.sym_name.data} has a multiprocessor to itself, though two CTAs would find their {columns} "
+        f"columns and {shared} bytes of shared memory: the driver runs one that touches tensor memory at a time "
+        "(reported for B200 by ThunderKittens 2.0), so that deeper rings cost nothing",
         location_of(kernel),
         Severity.REMARK,
     )

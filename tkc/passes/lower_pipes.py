@@ -23,7 +23,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import By, How, To
 from tkc.ir.syntax import segments
-from tkc.passes.pipes.rings import ARRIVALS, Ring, how_of, make_barriers, role_of
+from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
 
 @dataclass
@@ -79,11 +79,15 @@ class RoleLowering:
     ctas: int = 1
     full_of: dict[SSAValue, Ring] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
+    by_lanes: set[tuple[SSAValue, type[Operation]]] = field(default_factory=set)
+    """Rings whose slots each warp of the role hands on, and by which operation."""
 
     def run(self) -> None:
-        self.solo = self.role.warps.value.data == 1 and not any(
-            isinstance(o, s.StageOp) and o.executed_by is By.ALL for o in self.role.walk()
-        )
+        self.by_lanes = {
+            (op.ring, type(op))
+            for op in self.role.walk()
+            if isinstance(op, s.CommitOp | s.ReleaseOp) and "lane" in kinds_of(op)
+        }
         block = self.role.body.block
         used = self._used(block)
         emit = Emitter(Block(), self.role.location)
@@ -245,10 +249,18 @@ class RoleLowering:
         op.detach()
         op.erase()
 
+    def _by(self, op: s.AcquireOp | s.WaitOp) -> By:
+        """Who waits for a slot: all where each warp signals that it is done with it, else the one thread that does.
+
+        A warp that waits without signalling could be overtaken by a phase, and then wait for ever.
+        """
+        signal = s.CommitOp if isinstance(op, s.AcquireOp) else s.ReleaseOp
+        return By.ALL if (op.ring, signal) in self.by_lanes else By.ONE
+
     def _advance(self, op: s.AcquireOp | s.WaitOp, states: dict[SSAValue, State]) -> None:
         """The wait for the ring's next item, and the state after it."""
         ring, state = self.rings[op.ring], states[op.ring]
-        by = By.ONE if self.solo else By.ALL
+        by = self._by(op)
         for emit in self._emit(op):
             one = emit.const(1)
             if ring.full is None or ring.empty is None or state.phase is None:
@@ -345,7 +357,7 @@ class RoleLowering:
             )
 
     def _signal(self, op: s.CommitOp | s.ReleaseOp) -> None:
-        ring, how = self.rings[op.ring], how_of(op)
+        ring = self.rings[op.ring]
         barriers = ring.full if isinstance(op, s.CommitOp) else ring.empty
         what = "commit" if isinstance(op, s.CommitOp) else "release"
         to = ring.reach.commit if isinstance(op, s.CommitOp) else ring.reach.release
@@ -354,7 +366,7 @@ class RoleLowering:
             if barriers is None:
                 emit.add(s.BulkCommitOp.create(properties={"id": self._id(ring, what)}))
                 continue
-            kinds = {ARRIVALS[h] for h in how}
+            kinds = kinds_of(op)
             if "commit" in kinds:
                 emit.add(
                     s.Tcgen05CommitOp.create(

@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 
 
@@ -44,6 +45,10 @@ class Expressions:
         if isinstance(op, ArithOp):
             inputs = [self(v) for v in op.inputs]
             return (op.kind.data, *inputs), frozenset().union(*(self.parts[i] for i in inputs))
+        if isinstance(op, LoadElementOp) and op.constant is not None:
+            inputs = [self(v) for v in op.indices]
+            parts = frozenset[Hashable]().union(*(self.parts[i] for i in inputs))
+            return ("element", id(op.place), *inputs), parts
         if isinstance(op, ConstOp):
             return ("const", str(op.constant)), frozenset()
         if isinstance(op, SizeOp):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr, f32, i32
+from xdsl.dialects.builtin import StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     EqAttrConstraint,
@@ -41,7 +41,10 @@ class ElementOp(StageOp):
 
 @irdl_op_definition
 class LoadElementOp(ElementOp):
-    """The element at `indices`; `sem` and `scope` as PTX spells them, weak where there are none."""
+    """The element at `indices`; `sem` and `scope` as PTX spells them, weak where there are none.
+
+    `constant`: of a tensor that nobody writes while the kernel runs, so that equal indices give equal values.
+    """
 
     name = "stage.load_element"
     EACH: ClassVar[bool] = True
@@ -50,6 +53,7 @@ class LoadElementOp(ElementOp):
     indices = var_operand_def(i32)
     sem = opt_prop_def(StringAttr)
     scope = opt_prop_def(StringAttr)
+    constant = opt_prop_def(UnitAttr)
     value = result_def(NUMBER)
     traits = traits_def(Effects(READ))
 

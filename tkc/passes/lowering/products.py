@@ -17,7 +17,7 @@ from xdsl.ir import SSAValue
 from tkc.analysis.tensor_memory import LANES, columns_of
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile, descriptor_format
+from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile
 from tkc.ir.isa.mma import MMAS, Instruction, Mma, encode_instruction, select
 from tkc.ir.isa.targets import Feature
 from tkc.ir.locations import location_of
@@ -52,24 +52,21 @@ def zero(k: Kernel, op: s.ZeroOp) -> None:
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand of a product: its tile, which of its indices is contiguous, and where the slot is."""
+    """One operand of a product: its tile, which of its indices is contiguous, and the slot."""
 
     tile: SharedTile
     major: Major
-    place: At
+    buffer: SSAValue
+    slot: SSAValue
 
     def at(self, k: Kernel) -> SSAValue:
-        """The descriptor of the slot: address (within the window that it reaches) in the low bits, the rest known."""
-        format = descriptor_format(k.target.features)
-        word = format.encode(self.tile.descriptor(self.major))
-        address = k.bit_and(k.add(self.place.base, self.place.offset), format.window - 1)
-        low = k.add(k.shift_right(address, 4), word & 0xFFFFFFFF)
-        return k.emit("mov.pack", ".b64", [low, word >> 32])
+        """The descriptor of the slot."""
+        return k.descriptor(self.buffer, self.slot, self.tile.descriptor(self.major))
 
 
 def operand(k: Kernel, buffer: SSAValue, slot: SSAValue, major: Major) -> Operand:
     _, type = k.buffer(buffer)
-    return Operand(k.tile(type), major, k.slot_address(buffer, slot))
+    return Operand(k.tile(type), major, buffer, slot)
 
 
 def moved(k: Kernel, descriptor: SSAValue, bytes: int) -> SSAValue:

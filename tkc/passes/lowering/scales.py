@@ -19,12 +19,10 @@ from tkc.ir.isa.layouts import (
     SCALE_ATOM_BYTES,
     SCALE_ATOM_ROWS,
     SCALE_ATOM_SCALES,
-    descriptor_format,
     scale_column,
 )
 from tkc.ir.isa.mma import Instruction, encode_instruction
 from tkc.ir.isa.targets import Feature
-from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, BufferType
 from tkc.ir.tile.types import ScaleAttr, TensorType
@@ -87,7 +85,7 @@ def copy(k: Kernel, op: s.CopyScalesOp) -> None:
     assert isinstance(type, BufferType)
     rows, scales = type.shape
     first = columns(k, op.destination, op.destination_slot)
-    source = atom_descriptor(k, k.slot_address(op.source, op.source_slot))
+    source = k.descriptor(op.source, op.source_slot, SCALE_ATOM)
     across = scales // SCALE_ATOM_SCALES
     for row in range(0, rows, SCALE_ATOM_ROWS):
         for scale in range(0, scales, SCALE_ATOM_SCALES):
@@ -99,15 +97,6 @@ def copy(k: Kernel, op: s.CopyScalesOp) -> None:
                 k.add(first, scale_column(row, scale, rows)),
                 moved(k, source, atom * SCALE_ATOM_BYTES),
             )
-
-
-def atom_descriptor(k: Kernel, place: At) -> SSAValue:
-    """The descriptor of the atom at an address."""
-    format = descriptor_format(k.target.features)
-    word = format.encode(SCALE_ATOM)
-    address = k.bit_and(k.address(place), format.window - 1)
-    low = k.add(k.shift_right(address, 4), word & 0xFFFFFFFF)
-    return k.emit("mov.pack", ".b64", [low, word >> 32])
 
 
 @lowers(s.ScaledMmaOp, Feature.TCGEN05)

@@ -10,7 +10,13 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
-from tkc.ir.isa.layouts import SharedTile, alignment, swizzle_of
+from tkc.ir.isa.layouts import (
+    MatrixDescriptor,
+    SharedTile,
+    alignment,
+    descriptor_format,
+    swizzle_of,
+)
 from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
@@ -70,6 +76,10 @@ class Kernel:
     requires: list[dict[str, Any]] = field(default_factory=list)
     values: dict[SSAValue, Any] = field(default_factory=dict)
     maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
+    starts: dict[int, SSAValue] = field(default_factory=dict)
+    """Low words of descriptors, without the slot, by what they add to where shared memory begins."""
+    descriptors: dict[tuple[Any, ...], tuple[SSAValue, int]] = field(default_factory=dict)
+    """Descriptors made, by their block, slot, distance of slots and high word; with what their low word begins with."""
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
     trap_hangs: int | None = None
@@ -282,10 +292,47 @@ class Kernel:
         moved = self.mul(self.number(slot), self.slot_stride(type))
         return self.at(self.base, op.offset.value.data, moved)
 
+    def descriptor(self, value: SSAValue, slot: SSAValue, described: MatrixDescriptor) -> SSAValue:
+        """The matrix descriptor of a slot. What is the same for all slots is made once, before the roles.
+
+        A slot only adds its distance to the address field: the whole ring lies in the window that the field reaches.
+        Rings whose slots are as far apart, and whose descriptors say the same beside the address, lie at a known
+        distance from each other: one addition makes the descriptor of one of the other's.
+        """
+        op, type = self.buffer(value)
+        assert op.offset is not None
+        word = descriptor_format(self.target.features).encode(described)
+        start = (word & 0xFFFFFFFF) + (op.offset.value.data >> 4)
+        stride = self.slot_stride(type) >> 4
+        key = (self.emit.block, self.number(slot), stride, word >> 32)
+        known = self.descriptors.get(key)
+        if known is None:
+            moved = self.mul(self.number(slot), stride)
+            low = self.add(self._descriptor_start(start), moved)
+            known = self.emit("mov.pack", ".b64", [low, word >> 32]), start
+            self.descriptors[key] = known
+        first, first_start = known
+        return (
+            self.emit("add", ".u64", first, start - first_start) if start != first_start else first
+        )
+
     def barrier_address(self, value: SSAValue, slot: SSAValue) -> At:
         op = self.declared[value]
         assert op.offset is not None
         return self.at(self.base, op.offset.value.data, self.mul(self.number(slot), 8))
+
+    def _descriptor_start(self, more: int) -> SSAValue:
+        """The low word of a descriptor: where shared memory begins, in units of 16 bytes, and `more`."""
+        if more not in self.starts:
+            here = self.emit.location
+            self.emit.location = self.source.location
+            with self.emit.into(self.top):
+                if 0 not in self.starts:
+                    window = descriptor_format(self.target.features).window
+                    self.starts[0] = self.shift_right(self.bit_and(self.base, window - 1), 4)
+                self.starts[more] = self.add(self.starts[0], more)
+            self.emit.location = here
+        return self.starts[more]
 
     def at(self, base: SSAValue, offset: int, moved: Number) -> At:
         """`base + offset + moved`."""

@@ -91,6 +91,10 @@ def how_of(op: s.CommitOp | s.ReleaseOp) -> tuple[How, ...]:
     return tuple(How(h.data) for h in op.how)
 
 
+def kinds_of(op: s.CommitOp | s.ReleaseOp) -> set[str]:
+    return {ARRIVALS[h] for h in how_of(op)}
+
+
 def role_of(op: Operation) -> s.RoleOp:
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, s.RoleOp):
@@ -157,7 +161,7 @@ def _arrivals_of(
     for name in names:
         role = next((r for r in roles if r.sym_name.data == name), None)
         mine = found.get(role, []) if role is not None else []
-        hows = {frozenset(ARRIVALS[h] for h in how_of(o)) for o in mine}
+        hows = {frozenset(kinds_of(o)) for o in mine}
         if role is None or len(hows) != 1:
             raise TkcError.at(
                 "TK107" if not hows else "TK110",

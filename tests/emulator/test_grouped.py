@@ -1,0 +1,86 @@
+"""Grouped GEMMs: how many rows a group has, the kernel alone knows; on fresh random data, against float64."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tkc
+from tkc import scales
+from tkc.emulator.machine import SCHEDULES
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GROUPED = (EXAMPLES / "gemm_grouped.tk").read_text(encoding="utf-8")
+BF16 = ml_dtypes.bfloat16
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng()
+BOUND = 3e-3
+ROWS = [0, 130, 1, 0, 200, 128]
+"""Of 200: none, a block and a bit, one, none again, all, a block."""
+
+
+def check_groups(c: Array, before: Array, wanted: list[Array], rows: list[int], bm: int) -> None:
+    """Rows of a group are right, and blocks beyond them untouched."""
+    for i, count in enumerate(rows):
+        error = np.linalg.norm(c[i, :count].astype(np.float64) - wanted[i][:count])
+        assert error <= BOUND * (np.linalg.norm(wanted[i][:count]) or 1), f"group {i}: {error}"
+        untouched = slice(-(-count // bm) * bm, None)
+        assert (c[i, untouched].view(np.uint16) == before[i, untouched].view(np.uint16)).all()
+
+
+def launched(kernel: tkc.Kernel, *arguments: Any) -> None:
+    schedule, seed = str(RNG.choice(SCHEDULES)), int(RNG.integers(1 << 30))
+    report = kernel.emulate(*arguments, sm_count=2, schedule=schedule, seed=seed)
+    found = "\n".join(map(str, report.findings))
+    assert not report.findings, f"{schedule}, seed {seed}\n{found}"
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("k", [136, 0])
+def test_gemm_grouped(target: str, k: int) -> None:
+    """SHP-5, too: empty groups, groups that end inside a block, K of 0."""
+    rows = [int(r) for r in RNG.permutation(ROWS)]
+    a = RNG.uniform(-1, 1, (6, 200, k)).astype(BF16)
+    b = RNG.uniform(-1, 1, (6, 136, k)).astype(BF16)
+    c = np.full((6, 200, 136), np.nan, BF16)
+    before = c.copy()
+    kernel = tkc.compile(GROUPED, target=target, params={"STAGES": 2})
+    launched(kernel, np.array(rows, np.int32), a, b, c)
+    wanted = list(a.astype(np.float64) @ b.astype(np.float64).transpose(0, 2, 1))
+    check_groups(c, before, wanted, rows, 128)
+
+
+def test_block_scaled_groups() -> None:
+    text = GROUPED
+    for old, new in (
+        ("A: global[bf16, G, M, K]", "A: global[e2m1, G, M, K, scale = ue4m3 / 16]"),
+        ("B: global[bf16, G, N, K]", "B: global[e2m1, G, N, K, scale = ue4m3 / 16]"),
+        ("a: tile[bf16, BM, BK]", "a: tile[e2m1, BM, BK, scale = ue4m3 / 16]"),
+        ("b: tile[bf16, BN, BK]", "b: tile[e2m1, BN, BK, scale = ue4m3 / 16]"),
+        ("BK = 64, STAGES = 4", "BK = 256, STAGES = 2"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+
+    def operand(count: int) -> tuple[tuple[Array, Array], Array]:
+        made = [
+            scales.quantise(RNG.standard_normal((count, 288)), "e2m1", scale="ue4m3", block=16)
+            for _ in ROWS
+        ]
+        real = [scales.dequantise(q.data, q.scales, "e2m1", scale="ue4m3", block=16) for q in made]
+        parts = (
+            np.stack([q.data for q in made]),
+            np.stack([scales.interleave(q.scales, "ue4m3") for q in made]),
+        )
+        return parts, np.stack(real)
+
+    rows = [int(r) for r in RNG.permutation(ROWS)]
+    (a, real_a), (b, real_b) = operand(200), operand(136)
+    c = np.full((6, 200, 136), np.nan, BF16)
+    before = c.copy()
+    launched(tkc.compile(text, target="sm_100a"), np.array(rows, np.int32), a, b, c)
+    check_groups(c, before, list(real_a @ real_b.transpose(0, 2, 1)), rows, 128)
