@@ -35,7 +35,11 @@ def without(*lines: str) -> tuple[tuple[str, str], ...]:
     return tuple((line, "") for line in lines)
 
 
-PAIR, SCALED, GEMM = source("gemm_2cta_level2"), source("gemm_nvfp4_level2"), source("gemm_bf16_level2")
+PAIR, SCALED, GEMM = (
+    source("gemm_2cta_level2"),
+    source("gemm_nvfp4_level2"),
+    source("gemm_bf16_level2"),
+)
 WGMMA = source("gemm_bf16_level2_sm90")
 UNFENCED = re.sub(r"(?m)^ *fence tcgen05 .*\n", "", GEMM)
 

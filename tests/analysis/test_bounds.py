@@ -49,4 +49,9 @@ def test_what_nobody_has_written(what: str) -> None:
 
 def test_what_is_written_before_the_loop_is_there() -> None:
     late = UNWRITTEN["only later turns write"][0]
-    assert diagnosed(changed(late, ("        for m", "        v[0][thread] <- 0.0\n        for m")), "sm_90a") == []
+    assert (
+        diagnosed(
+            changed(late, ("        for m", "        v[0][thread] <- 0.0\n        for m")), "sm_90a"
+        )
+        == []
+    )

@@ -74,7 +74,9 @@ DECLARED = {
 """,
 }  # fmt: skip
 
-TURNS = HEAD + """\
+TURNS = (
+    HEAD
+    + """\
     shared x: tile[bf16, 128, 64] * 2
     barrier full * 2, count = 1
     barrier empty * 2, count = 1
@@ -103,9 +105,12 @@ TURNS = HEAD + """\
             i = 1 - i
         elect: wait stores
 """
+)
 """Two roles take turns at the items of a ring."""
 
-IN_PLACE = HEAD + """\
+IN_PLACE = (
+    HEAD
+    + """\
     shared x: tile[bf16, 128, 64] * 2
     barrier full * 2, count = 1
     role all, warps 4:
@@ -131,6 +136,7 @@ IN_PLACE = HEAD + """\
             i = 1 - i
         elect: wait stores
 """
+)
 """A slot is rewritten by the threads that have read it."""
 
 
@@ -163,7 +169,9 @@ def test_slips_in_them_are_found(text: str, old: str, new: str, codes: set[str])
 
 
 def test_turns_without_one_of_their_synchronisations() -> None:
-    text = (Path(__file__).parents[2] / "lit_tests" / "run" / "turns.tk").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "lit_tests" / "run" / "turns.tk").read_text(
+        encoding="utf-8"
+    )
     module = to_module(Job(text, "turns.tk", "sm_90a"), after="insert-fences")
     assert check(module) == []
     silent = {name for name, without in mutants(module) if not check(without)}
@@ -173,6 +181,8 @@ def test_turns_without_one_of_their_synchronisations() -> None:
 
 
 def test_a_pipe_that_is_not_followed_is_a_warning() -> None:
-    text = (Path(__file__).parents[2] / "lit_tests" / "run" / "conditions.tk").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "lit_tests" / "run" / "conditions.tk").read_text(
+        encoding="utf-8"
+    )
     found = diagnosed(text, "sm_90a")
     assert [(d.code, d.severity) for d in found] == [("TK325", Severity.WARNING)]

@@ -60,12 +60,16 @@ GOOD = {
     ),
     "a phase in shared memory, two barriers": program(
         f"4\np = read(flag[0][0])\nsync role\nif thread == 0: flag[0][0] <- p + 1\nif p > 3: {Y} <- 1.0\nsync role"
-    ).replace("        for m", "        if thread == 0: flag[0][0] <- 0\n        sync role\n        for m"),
+    ).replace(
+        "        for m", "        if thread == 0: flag[0][0] <- 0\n        sync role\n        for m"
+    ),
     "one work unit": program(f"4\nif unit == 0: T[thread] <- read({X})"),
     "atomic in all work units": program(f"4\natomic_add(T[thread], read({X}))"),
     "a constant by all work units": program("4\nT[thread] <- 1.0"),
     "in place": program(f"4\n{Y} <- read({Y}) * 2"),
-    "where only the data says": program(f"1\nif lane == 3: flag[0][m % 4] <- 1\nsync warp\n{Y} <- 1.0"),
+    "where only the data says": program(
+        f"1\nif lane == 3: flag[0][m % 4] <- 1\nsync warp\n{Y} <- 1.0"
+    ),
 }
 
 BAD = {
@@ -148,7 +152,12 @@ kernel stored(X: global[f32, M, N], Y: global[f32, M, N], T: global[f32, M, N]):
 
 def test_a_store_by_the_copy_engine_and_a_load_of_another_role() -> None:
     assert {d.code for d in diagnosed(STORED, "sm_90a")} <= {"TK306"}
-    early = STORED.replace("                wait stores\n                arrive done\n", "                arrive done\n")
+    early = STORED.replace(
+        "                wait stores\n                arrive done\n",
+        "                arrive done\n",
+    )
     assert {d.code for d in diagnosed(early, "sm_90a")} & {"TK308", "TK309", "TK301"}
-    none = STORED.replace("            wait done, phase\n", "").replace("                arrive done\n", "")
+    none = STORED.replace("            wait done, phase\n", "").replace(
+        "                arrive done\n", ""
+    )
     assert "TK301" in {d.code for d in diagnosed(none, "sm_90a")}

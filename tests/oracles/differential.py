@@ -41,7 +41,9 @@ def compare(program: Program, target: str, profile: str, brief: bool = False) ->
     Where either says that the barriers' protocol is broken, what is ordered depends on the run, and pairs are not
     compared.
     """
-    oracle = by_warps(program, profile, judge(program, profile, trips(program, brief), brief), brief)
+    oracle = by_warps(
+        program, profile, judge(program, profile, trips(program, brief), brief), brief
+    )
     module, sites = as_stage(program, target)
     found = [f for f in check(module, profile) if f.code not in NOT_ASKED]
 

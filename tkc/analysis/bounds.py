@@ -60,7 +60,11 @@ def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
 
 def _finding(event: Event, role: str, what: str) -> Finding:
     return Finding(
-        "TK321", f"{event.name} in role {role} reaches {what}", "bounds", event.op or event, roles=(role,)
+        "TK321",
+        f"{event.name} in role {role} reaches {what}",
+        "bounds",
+        event.op or event,
+        roles=(role,),
     )
 
 
@@ -97,7 +101,9 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
         writes = [p for p in here if p.access.write]
         for read in here:
             access, node = read.access, read.node
-            if access.write or _name(read) in served or access.space not in (Space.SHARED, Space.TENSOR) or node.role.copy:
+            if access.write or _name(read) in served or node.role.copy:
+                continue
+            if access.space not in (Space.SHARED, Space.TENSOR):
                 continue
             always = all(loop.high > 1 for loop in node.loops) and node.turns is None
             if always and writes and all(_later(judge, read, write) for write in writes):

@@ -14,9 +14,7 @@ from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
 
-def after(
-    graph: Graph, node: Node, any_thread: bool = False, turns: Turns | None = None
-) -> Reach:
+def after(graph: Graph, node: Node, any_thread: bool = False, turns: Turns | None = None) -> Reach:
     """What comes after a node's event: as an access through the generic proxy that every later one would have to see.
 
     `any_thread`: after the event of any of its threads, and by any of several arrivals. `turns`: those of the event's
@@ -67,7 +65,13 @@ def deadlocks(graph: Graph) -> list[Finding]:
                 continue
             source = _moment(wait.node, True)
             reach = Reach(
-                graph, source, wait.node, any_site=True, moment=True, most=graph.back, turns=wait.node.turns
+                graph,
+                source,
+                wait.node,
+                any_site=True,
+                moment=True,
+                most=graph.back,
+                turns=wait.node.turns,
             ).run()
             labels = [
                 x for kept in reach.labels.get(wait.node, {}).values() for x in kept

@@ -1,8 +1,8 @@
 """Whether registers of products (wgmma) are left alone while products are under way, and fenced before they begin.
 
-`wgmma.fence` stands before a role's first product and between any other access of an accumulator's registers and the next
-product (PTX 9.7.17.7); what a product writes is there after a wait for its group. Only products that spell their fences
-and groups out are asked about: the compiler makes those of the others.
+`wgmma.fence` stands before a role's first product and between any other access of an accumulator's registers and the
+next product (PTX 9.7.17.7); what a product writes is there after a wait for its group. Only products that spell their
+fences and groups out are asked about: the compiler makes those of the others.
 """
 
 from __future__ import annotations

@@ -100,7 +100,8 @@ class RingProtocol:
         return self.ring.barrier.name
 
     def _unknown(self) -> Iterator[Finding]:
-        if "." in self._name:  # of a pipe, whose roles say the same: it is right, but its order is not known here
+        # of a pipe, whose roles say the same: it is right, but its order is not known here
+        if "." in self._name:
             said = f"the items of pipe {self._name.rpartition('.')[0]} are not counted by one loop or condition: the "
             said += "order of this kernel's accesses is not settled, and races are not reported"
             yield replace(

@@ -208,9 +208,7 @@ class Formulas:
         self.first = self.count * values.group
         self.role, self.values, self.write = role, values, write
 
-    def area(
-        self, op: Operation, indices: Sequence[SSAValue], widths: Sequence[int]
-    ) -> Area:
+    def area(self, op: Operation, indices: Sequence[SSAValue], widths: Sequence[int]) -> Area:
         """What an operation touches at these indices, so many elements of each axis."""
         known: dict[SSAValue, Form | None] = {}
         axes = tuple(self._axis(v, w, known) for v, w in zip(indices, widths, strict=True))
@@ -301,7 +299,9 @@ class Formulas:
                 if isinstance(op, Block) and isinstance(loop := op.parent_op(), s.ForOp):
                     if value is op.args[0]:
                         return self._counter(loop, value, known)
-                return None if varies(value) is not Varies.NOWHERE else self._leaf(value, True, None)
+                return (
+                    None if varies(value) is not Varies.NOWHERE else self._leaf(value, True, None)
+                )
 
     def _leaf(self, value: SSAValue, moves: bool, by_unit: bool | None) -> Form:
         return Form((0,), {Leaf(self.write(value), moves, by_unit): 1})

@@ -17,7 +17,12 @@ from tkc.analysis.happens_before.paths import Reach
 def _own(first: Access, second: Access) -> bool:
     """Whether what a thread touches by one of two accesses of a role, no other of its threads touches by the other."""
     elements = first.element and second.element
-    return elements and first.area is not None and second.area is not None and own(first.area, second.area)
+    return (
+        elements
+        and first.area is not None
+        and second.area is not None
+        and own(first.area, second.area)
+    )
 
 
 def distance(

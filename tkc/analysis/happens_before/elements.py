@@ -66,9 +66,13 @@ def flags(graph: Graph) -> frozenset[tuple[Role, Role]]:
         if isinstance(op, ElementOp) and op.strong:
             word = _word(op, "sem")
             place = op.place  # pyright: ignore
-            if word in ("release", "acq_rel") or (not isinstance(op, LoadElementOp) and _fences(node)):
+            if word in ("release", "acq_rel") or (
+                not isinstance(op, LoadElementOp) and _fences(node)
+            ):
                 released.setdefault(place, set()).add(node.role)
-            if word in ("acquire", "acq_rel") or (not isinstance(op, StoreElementOp) and _fences(node)):
+            if word in ("acquire", "acq_rel") or (
+                not isinstance(op, StoreElementOp) and _fences(node)
+            ):
                 acquired.setdefault(place, set()).add(node.role)
     return frozenset(
         (one, other)
@@ -117,7 +121,12 @@ def _between_units(here: list[Place]) -> Iterator[Finding]:
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
-            if not (a.write or b.write) or (a.atomic and b.atomic) or a.area is None or b.area is None:
+            if (
+                not (a.write or b.write)
+                or (a.atomic and b.atomic)
+                or a.area is None
+                or b.area is None
+            ):
                 continue
             if _one_unit(first) or _one_unit(second) or not meet(a.area, b.area):
                 continue

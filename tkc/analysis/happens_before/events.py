@@ -111,7 +111,7 @@ class Access:
     """One read or write of a slot of a buffer (slot None: not known).
 
     `what` names it in messages and in the pairs of tcgen05; `owner` is the CTA whose memory it is; `part` is what a
-    thread touches, where equal parts are the same thread's; `region` the bytes or columns of the slot, `lines` its rows.
+    thread touches, where equal parts are the same thread's; `region` the columns of the slot, `lines` its rows.
     """
 
     space: Space

@@ -37,7 +37,6 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
 
-
 MOST_TURNS = 8
 """Turns after which a condition has to repeat."""
 
@@ -46,7 +45,10 @@ def program(kernel: s.KernelOp) -> Program:
     """The kernel's events."""
     cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
     made = Program(
-        kernel.sym_name.data, [], dependent=kernel.dependent is not None, alone=_alone_in_grid(kernel, cluster)
+        kernel.sym_name.data,
+        [],
+        dependent=kernel.dependent is not None,
+        alone=_alone_in_grid(kernel, cluster),
     )
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
@@ -68,7 +70,9 @@ def _alone_in_grid(kernel: s.KernelOp, cluster: int) -> bool:
     """Whether the launch has the CTAs of one work unit."""
     grid = kernel.contract.data.get("grid")
     sizes = [getattr(n, "value", None) for n in grid.data] if isinstance(grid, ArrayAttr) else []
-    return bool(sizes) and all(n is not None for n in sizes) and prod(n.data for n in sizes) <= cluster  # pyright: ignore
+    return (
+        bool(sizes) and all(n is not None for n in sizes) and prod(n.data for n in sizes) <= cluster
+    )  # pyright: ignore
 
 
 def _role(
@@ -231,7 +235,9 @@ class Body:
         loop = self.ops.loops.get(table.loop or ())
         if loop is None or self.ops.turns is not None or _round(op) is not loop.op:
             return {}
-        if any(op in orbit.chain for orbit in values.orbits) or self.ops.places.guard(op.condition, op):
+        if any(op in orbit.chain for orbit in values.orbits) or self.ops.places.guard(
+            op.condition, op
+        ):
             return {}
         turns = {True: set[int](), False: set[int]()}
         for turn, holds in enumerate(table.period):

@@ -19,7 +19,6 @@ from tkc.analysis.happens_before.clocks import (
     next_iteration,
     refine,
 )
-from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.analysis.happens_before.events import (
     Arrive,
     Barrier,
@@ -38,6 +37,7 @@ from tkc.analysis.happens_before.events import (
     Turns,
     Wait,
 )
+from tkc.analysis.happens_before.rules import PRACTICE
 
 NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
 
@@ -87,7 +87,9 @@ class Site:
         """Whether an item is one of its own."""
         turn, rest = divmod(item - self.offset, self.rate)
         turns = self.node.turns
-        return not rest and (turns is None or not self.sometimes or turn % turns.period in turns.rest)
+        return not rest and (
+            turns is None or not self.sometimes or turn % turns.period in turns.rest
+        )
 
     @property
     def guard(self) -> tuple[str, Loop] | None:
@@ -144,9 +146,7 @@ class Graph:
         key = (barrier, role)
         if key not in self.followed:
             sites = self.rings[barrier].arrivals.get(role, [])
-            self.followed[key] = covers_all(
-                [s for s in sites if not s.every and not s.sometimes]
-            )
+            self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 
 

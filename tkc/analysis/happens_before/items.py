@@ -13,7 +13,8 @@ def fit(
 
     The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
     wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0). An
-    arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other. `turns`: those that count.
+    arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other. `turns`: those that are
+    asked about.
     """
     loop = (
         slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)

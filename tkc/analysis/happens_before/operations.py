@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tkc.analysis.happens_before.areas import Area, Formulas
+from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
 from tkc.analysis.happens_before.events import (
@@ -148,7 +148,16 @@ class Operations:
 
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
         if not _written(tensor):
-            return Access(Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand)
+            return Access(
+                Space.GLOBAL,
+                tensor,
+                False,
+                None,
+                row.proxy,
+                row.done,
+                _kind(op),
+                operand=row.operand,
+            )
         indices = op.indices if isinstance(op, ElementOp) else op.coordinates  # pyright: ignore
         part, distinct = self._box(indices)
         return Access(
@@ -438,7 +447,9 @@ _WHAT = {
 def _written(tensor: SSAValue) -> bool:
     """Whether anything in the kernel writes a tensor."""
     return any(
-        isinstance(row, m.Touch) and row.kind is m.Kind.WRITE and getattr(use.operation, row.operand) is tensor
+        isinstance(row, m.Touch)
+        and row.kind is m.Kind.WRITE
+        and getattr(use.operation, row.operand) is tensor
         for use in tensor.uses
         for row in effects_of(use.operation) or ()
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from math import lcm
 
 from tkc.analysis.happens_before import automaton
@@ -43,7 +43,8 @@ from tkc.analysis.happens_before.graph import (
 from tkc.analysis.happens_before.labels import Label, as_early, worst
 from tkc.ir.isa.memory import Done, Space
 
-@lru_cache(maxsize=None)
+
+@cache
 def _known_to_all(state: State) -> State:
     """The state that says more: all parts, known to all threads."""
     return State(state.name, state.n, state.fence, Part.FULL, Threads.ALL)

@@ -253,7 +253,9 @@ class Values(Evaluator):
         return not by_one or not self._divided(counter)
 
     def _divided(self, counter: Counter) -> bool:
-        return all(_only_divided(*pair) for pair in zip(counter.arguments, counter.steps, strict=True))
+        return all(
+            _only_divided(*pair) for pair in zip(counter.arguments, counter.steps, strict=True)
+        )
 
     def _after_turn(
         self, number: int, counters: list[Counter], names: list[SSAValue]

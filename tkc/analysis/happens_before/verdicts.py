@@ -275,7 +275,9 @@ class Judge:
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         rows = [row for row in (one, two) if row is not None]
         before = max((len(row.before) for row in rows), default=0)
-        period = lcm(*(len(row.period) for row in rows), *(t.period for t in turns if t is not None))
+        period = lcm(
+            *(len(row.period) for row in rows), *(t.period for t in turns if t is not None)
+        )
         mine, theirs = (
             [n for n in range(before, before + period) if t is None or n % t.period in t.rest]
             for t in turns
@@ -414,7 +416,7 @@ def places(graph: Graph) -> dict[Hashable, list[Place]]:
 
 
 def turns_of(graph: Graph, node: Node) -> Iterator[Turns | None]:
-    """The turns of its loop that a node is looked at in: one after another where the loop has parts that run in some."""
+    """The turns of its loop that a node is looked at in: one by one where the loop has parts that run in some."""
     if node.turns is None and node.path[-1] in graph.periods:
         loop, period = graph.periods[node.path[-1]]
         yield from (Turns(loop, period, frozenset({n})) for n in range(period))
