@@ -1,8 +1,8 @@
 """What the analysis behind `tkc check` costs, and how that grows: CPU milliseconds and labels (steps of its search).
 
-`python -m bench.check`, from the root. Our products and longest examples, then a line of roles that read the buffers of the one before
-and fill as many of their own: more roles, more buffers, more stages. The best of several runs; labels do not depend on
-the machine.
+`python -m bench.check`, from the root. Our products and longest examples, then a line of roles that read the buffers of
+the one before and fill as many of their own: more roles, more buffers, more stages. The best of several runs; labels do
+not depend on the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from pathlib import Path
 from time import process_time
 
 from tests.analysis.happens_before.test_speed import line
-
 from tkc.analysis.happens_before import check, paths
 from tkc.analysis.happens_before.findings import findings
 from tkc.driver import to_module
