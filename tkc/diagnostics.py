@@ -83,6 +83,7 @@ CODES: Mapping[str, str] = {
     "TK221": "tensor memory placed",
     "TK222": "copies and products in one thread",
     "TK223": "fences left as they are",
+    "TK230": "multiprocessors left idle",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -109,6 +110,7 @@ CODES: Mapping[str, str] = {
     "TK323": "illegal descriptor",
     "TK324": "exit with work in flight",
     "TK325": "order of accesses not settled",
+    "TK330": "cluster asked for after a refusal",
     # TK4xx launch
     "TK401": "wrong number of arguments",
     "TK402": "wrong rank",
@@ -145,8 +147,8 @@ REMARKS: Mapping[str, tuple[str, frozenset[str]]] = {
     ),
     "roles": ("warps of roles, and how often accumulators are held", frozenset({"TK219"})),
     "columns": ("which columns of tensor memory hold what", frozenset({"TK221"})),
-    "fences": ("kernels whose fences are not judged, and why", frozenset({"TK223"})),
     "copies": ("copies of block scales that join the products, or why not", frozenset({"TK222"})),
+    "fences": ("fences that are left as they are, and why", frozenset({"TK223"})),
 }
 """Category of `--remarks=` → what its remarks are about, and their codes; every code of a remark is in one."""
 

@@ -8,11 +8,11 @@ analysis that made the chains, and no code.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Event, Opened, Unknown, owners, runs
+from tkc.analysis.instances import Copy, Event, owners, runs
 from tkc.analysis.known import (
     COMPLETE,
     GENERIC,
@@ -24,26 +24,24 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
-    depth,
-    fragment,
     in_registers,
-    kind,
 )
-from tkc.analysis.steps import STEPS, Step, Steps
+from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from xdsl.ir import SSAValue
+    from collections.abc import Mapping, Sequence
 
     from tkc.ir.certificates import Certificate, End, Link, Order
     from tkc.ir.stage import ops as s
 
 
 def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
-    """The pairs of a certificate whose chains do not hold in a kernel, and why; all of them where it cannot be run."""
+    """The pairs of a certificate whose chains do not hold in a kernel, and why.
+
+    Raises Unknown where the kernel cannot be run on small numbers.
+    """
     if not certificate.orders:
         return {}
     found: dict[int, str] = {}
@@ -52,20 +50,15 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             _allowed(order, PROFILES[order.model])
         except Broken as error:
             found[i] = str(error)
-    try:
-        for sizes, traces in runs(kernel):
-            all_runs = {m: Run(kernel, traces, m) for m in {o.model for o in certificate.orders}}
-            for numbers, pair in _pairs(certificate).items():
-                try:
-                    all_runs[pair.order.model].check(pair)
-                except Broken as error:
-                    one = pair.order
-                    why = f"{one.first} and {one.second}: {error} ({sizes})"
-                    found |= {i: why for i in numbers if i not in found}
-    except Unknown as error:
-        return dict.fromkeys(
-            range(len(certificate.orders)), f"the kernel cannot be run on small numbers: {error}"
-        )
+    for sizes, traces in runs(kernel):
+        all_runs = {m: Run(kernel, traces, m) for m in {o.model for o in certificate.orders}}
+        for numbers, pair in _pairs(certificate).items():
+            try:
+                all_runs[pair.order.model].check(pair)
+            except Broken as error:
+                one = pair.order
+                why = f"{one.first} and {one.second}: {error} ({sizes})"
+                found |= {i: why for i in numbers if i not in found}
     return found
 
 
@@ -108,9 +101,10 @@ class Run(Steps):
     """One run of a kernel, and the chains that are followed in it by the rules of a model."""
 
     def __init__(self, kernel: s.KernelOp, traces: Mapping[Copy, list[Event]], model: str) -> None:
-        super().__init__(traces, PROFILES[model])
+        super().__init__(traces, PROFILES[model], kinds_of(kernel))
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
         self.why = ""
+        self.found: dict[tuple[End, str, int], list[Access]] = {}
 
     # Pairs -----------------------------------------------------------------------------------------------------------
 
@@ -124,7 +118,7 @@ class Run(Steps):
         by_slot: dict[Any, tuple[list[Access], list[Access]]] = {}
         for side, accesses in ((0, firsts), (1, seconds)):
             for access in accesses:
-                by_slot.setdefault(self._slot(access), ([], []))[side].append(access)
+                by_slot.setdefault(access.slot, ([], []))[side].append(access)
         for ones, others in by_slot.values():
             if not ones or not others:
                 continue
@@ -141,7 +135,7 @@ class Run(Steps):
         best = float("inf")
         for chain in chains:
             try:
-                best = min(best, self._follow(list(chain), x, y))
+                best = min(best, self._follow(chain, x, y))
             except Broken as error:
                 self.why = str(error)
         return best
@@ -158,38 +152,19 @@ class Run(Steps):
         return f"nothing orders instance {i} of the first and {j} of the second{told}"
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
-        buffers = {self._buffer(a) for a in (*firsts, *seconds)}
+        buffers = {a.buffer for a in (*firsts, *seconds)}
         if len(buffers) > 1:
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
 
-    def _buffer(self, access: Access) -> SSAValue:
-        value = access.event.value(access.operand)
-        return (
-            value.buffer if isinstance(value, Opened) else getattr(access.event.op, access.operand)
-        )
-
-    def _slot(self, access: Access) -> Any:
-        """Which slot an instance touches; of a tensor, its coordinates."""
-        event = access.event
-        value = event.value(access.operand)
-        if isinstance(value, Opened):
-            return 0 if depth(value.buffer) == 1 else value.slot
-        if access.touch.space is Space.GLOBAL:
-            return tuple(
-                v
-                for o, v in zip(event.op.operands, event.values, strict=True)
-                if o in tuple(getattr(event.op, "coordinates", ()))
-            )
-        if depth(getattr(event.op, access.operand)) == 1:
-            return 0
-        for name in (f"{access.operand}_slot", "slot"):
-            if (found := event.value(name)) is not None:
-                return found
-        raise Broken("a slot that is not known")
-
     def _accesses(self, end: End, operand: str, owner: int) -> list[Access]:
+        key = end, operand, owner
+        if key not in self.found:
+            self.found[key] = self._find(*key)
+        return self.found[key]
+
+    def _find(self, end: End, operand: str, owner: int) -> list[Access]:
         copy = Copy(end.role, end.copy, end.cta)
         found: list[Access] = []
         for at in self.where.get((copy, end.site), ()):
@@ -212,19 +187,19 @@ class Run(Steps):
 
     # Chains ----------------------------------------------------------------------------------------------------------
 
-    def _follow(self, chain: list[Link], x: Access, y: Access) -> float:
+    def _follow(self, chain: Sequence[Link], x: Access, y: Access) -> float:
         if any(link.rule == "read-between" for link in chain):
             cut = next(i for i, link in enumerate(chain) if link.rule == "read-between")
             return self._through(chain[:cut], chain[cut].start, chain[cut + 1 :], x, y)
         known = self._known(chain[:-1], x)
         return self._accepted(chain[-1].rule, known, y).at if known else float("inf")
 
-    def _known(self, steps: list[Link], x: Access) -> list[Known]:
+    def _known(self, steps: Sequence[Link], x: Access) -> list[Known]:
         """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
         known = [self._start(x)]
-        for link in [
-            step for step in steps if step.rule != "group"
-        ]:  # groups are counted where they are awaited
+        for link in steps:
+            if link.rule == "group":  # groups are counted where they are awaited
+                continue
             known = self._step(link, known)
             if not known:
                 return []
@@ -254,21 +229,19 @@ class Run(Steps):
         xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
         for x in xs:
             for y in ys:
-                if self._slot(x) != self._slot(y) or (x.copy == y.copy and y.at <= x.at):
+                if x.slot != y.slot or (x.copy == y.copy and y.at <= x.at):
                     continue
-                known = [
-                    k for k in self._known(list(chain[:-1]), x) if k.copy == y.copy and k.at <= y.at
-                ]
+                known = [k for k in self._known(chain[:-1], x) if k.copy == y.copy and k.at <= y.at]
                 if known:
                     return [*known[0].trail, (y.copy, y.at)]
         return []
 
     def _through(
-        self, there: list[Link], read: End, back: list[Link], x: Access, y: Access
+        self, there: Sequence[Link], read: End, back: Sequence[Link], x: Access, y: Access
     ) -> float:
         """By a read of the first's value, through the same proxy, that comes before the second."""
         operand = self._operand_of(read, x)
-        reads = [r for r in self._accesses(read, operand, x.home) if self._slot(r) == self._slot(x)]
+        reads = [r for r in self._accesses(read, operand, x.home) if r.slot == x.slot]
         if not reads:
             return float("inf")
         if reads[0].touch.kind is Kind.WRITE or reads[0].touch.proxy is not x.touch.proxy:
@@ -282,7 +255,7 @@ class Run(Steps):
         for at in self.where.get((copy, end.site), ()):
             event = self.traces[copy][at]
             for row in event.rows():
-                if isinstance(row, Touch) and getattr(event.op, row.operand) is self._buffer(x):
+                if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
                     return row.operand
         raise Broken("a read between of other memory")
 
@@ -299,9 +272,7 @@ class Run(Steps):
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
         step of another branch, or of the next loop); none: no more of it happens in this run."""
         copy = Copy(link.start.role, link.start.copy, link.start.cta)
-        named = self.where.get((copy, link.start.site))
-        if not named:
-            raise Broken(f"{link.start} is not in the program")
+        named, others = self.places(copy, link.start.site)
         take = STEPS.get(link.rule)
         if take is None:
             raise Broken(f"{link.rule} cannot be followed")
@@ -312,7 +283,7 @@ class Run(Steps):
             if one.copy != copy:
                 why = Broken(f"{link.start} is not where the chain has come to")
                 continue
-            for sites in (named, self.alike[(copy, *kind(trace[named[0]]))]):
+            for sites in (named,) if len(named) == len(others) else (named, others):
                 try:
                     more = self._next(take, link, one, sites, trace)
                 except Broken as error:
@@ -331,10 +302,10 @@ class Run(Steps):
         self, take: Step, link: Link, known: Known, sites: list[int], trace: list[Event]
     ) -> Known | None:
         for at in sites[bisect_left(sites, known.at) :]:
-            more = take(self, link, replace(known, at=at), trace[at])
+            more = take(self, link, known._replace(at=at), trace[at])
             if more is not None:
                 told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
-                return replace(more, trail=(*known.trail, (known.copy, at), *told))
+                return more._replace(trail=(*known.trail, (known.copy, at), *told))
         return None
 
     # The end -------------------------------------------------------------------------------------------------------
@@ -391,5 +362,4 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        one, other = fragment(x.event), fragment(y.event)
-        return one is not None and one == other
+        return x.fragment is not None and x.fragment == y.fragment

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
 from tkc.ir.isa.memory import Done, Space, Touch
@@ -34,7 +35,7 @@ PIPED = {"": "pipelined", "A9": "pipelined-scales", "A14": "pipelined-a"}
 """What such a pair needs, and the rule that says so."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Access:
     """One instance: where in which role's trace, and what it does."""
 
@@ -50,9 +51,44 @@ class Access:
     def tensor(self) -> bool:
         return self.touch.space is Space.TENSOR
 
+    @cached_property
+    def buffer(self) -> SSAValue:
+        value = self.event.value(self.operand)
+        return value.buffer if isinstance(value, Opened) else getattr(self.event.op, self.operand)
 
-@dataclass(frozen=True)
-class Known:
+    @cached_property
+    def slot(self) -> Any:
+        """Which slot it touches; of a tensor, its coordinates."""
+        event = self.event
+        value = event.value(self.operand)
+        if isinstance(value, Opened):
+            return 0 if depth(value.buffer) == 1 else value.slot
+        if self.touch.space is Space.GLOBAL:
+            coordinates = tuple(getattr(event.op, "coordinates", ()))
+            numbers = zip(event.op.operands, event.values, strict=True)
+            return tuple(v for o, v in numbers if o in coordinates)
+        if depth(getattr(event.op, self.operand)) == 1:
+            return 0
+        for name in (f"{self.operand}_slot", "slot"):
+            if (found := event.value(name)) is not None:
+                return found
+        raise Broken("a slot that is not known")
+
+    @cached_property
+    def fragment(self) -> Any:
+        """How its elements fall on threads, and where; None where it moves no fragment."""
+        op = self.event.op
+        if "transposed" in op.properties or self.event.value("column") is None:
+            return None
+        for name in ("value", "source"):
+            found = getattr(op, name, None)
+            if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
+                at = self.event.value("column"), self.event.value("row")
+                return found.type.layout, found.type.dims, *at  # pyright: ignore
+        return None
+
+
+class Known(NamedTuple):
     """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads`
     knows
     the parts of the threads that it lists. `fence`: 1 after a release fence, 2 where an acquire fence is missing."""
@@ -68,21 +104,9 @@ class Known:
     """The events on the way, by their places in the traces."""
 
 
-def kind(event: Event) -> tuple[str, SSAValue | None]:
-    """What makes two places alike: the operation, and the barriers that it is about."""
-    return event.op.name, getattr(event.op, "barriers", None)
-
-
-def fragment(event: Event) -> Any:
-    """How an event's elements fall on threads, and where; None where it moves no fragment."""
-    op = event.op
-    if "transposed" in op.properties or event.value("column") is None:
-        return None
-    for name in ("value", "source"):
-        found = getattr(op, name, None)
-        if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-            return found.type.layout, found.type.dims, event.value("column"), event.value("row")  # pyright: ignore
-    return None
+def kind(op: Operation) -> tuple[str, SSAValue | None]:
+    """What makes two operations alike: their name, and the barriers that they are about."""
+    return op.name, getattr(op, "barriers", None)
 
 
 def those(known: Known, event: Event) -> dict[int, frozenset[int]]:

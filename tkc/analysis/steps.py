@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
@@ -19,6 +20,7 @@ from tkc.analysis.known import (
     PIPE,
     PIPE_AFTER,
     PIPE_BEFORE,
+    Access,
     Broken,
     Known,
     expect,
@@ -28,7 +30,7 @@ from tkc.analysis.known import (
     text,
     those,
 )
-from tkc.ir.certificates import Link
+from tkc.ir.certificates import Link, label
 from tkc.ir.isa.fences import form
 from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
 from tkc.ir.stage import ops as s
@@ -38,10 +40,11 @@ from tkc.ir.stage.explicit import FenceOp
 @dataclass
 class Steps:
     """The roles' events in one run, and what is assumed. `where`: the places of each named operation in a trace;
-    `alike`: those of its kind."""
+    `alike`: those of its kind, by `kinds`."""
 
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
+    kinds: Mapping[str, tuple[str, SSAValue | None]]
     where: dict[tuple[Copy, str], list[int]] = field(
         default_factory=dict[tuple[Copy, str], list[int]]
     )
@@ -53,7 +56,26 @@ class Steps:
         for copy, trace in self.traces.items():
             for at, event in enumerate(trace):
                 self.where.setdefault((copy, event.name), []).append(at)
-                self.alike.setdefault((copy, *kind(event)), []).append(at)
+                self.alike.setdefault((copy, *kind(event.op)), []).append(at)
+        self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
+
+    def places(self, copy: Copy, site: str) -> tuple[list[int], list[int]]:
+        """Where a named operation happens in a trace, and where any like it does, which another branch may have."""
+        if site not in self.kinds:
+            raise Broken(f"{site} is not in the program")
+        return self.where.get((copy, site), []), self.alike.get((copy, *self.kinds[site]), [])
+
+    def closed(self, x: Access, group: Done, at: int) -> int:
+        """How many groups the threads of an access have closed since, up to a place of their trace."""
+        key = x.copy, group, x.event.threads
+        if key not in self.closings:
+            self.closings[key] = [
+                at
+                for at, event in enumerate(self.traces[x.copy])
+                if x.event.threads <= event.threads and closes(event, group)
+            ]
+        places = self.closings[key]
+        return bisect_left(places, at) - bisect_left(places, x.at)
 
     def await_group(self, link: Link, known: Known, event: Event) -> Known | None:
         """wait_group: this thread's group is among those that are over; or tcgen05.wait."""
@@ -65,7 +87,7 @@ class Steps:
             ):
                 raise Broken(f"{link.start} waits for no tcgen05.ld or st")
             expect(known, "ld", "st")
-            return replace(known, at=known.at + 1, state=COMPLETE, threads=threads)
+            return known._replace(at=known.at + 1, state=COMPLETE, threads=threads)
         group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
         if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
             raise Broken(f"{link.start} does not wait for the group")
@@ -73,16 +95,7 @@ class Steps:
         reads_only = "read" in event.op.properties
         if reads_only and x.done is Done.BULK_GROUP:
             raise Broken("a wait for reads does not wait for writes")
-        closed = 0
-        for between in self.traces[known.copy][x.at : known.at]:
-            closes = any(isinstance(r, Close) and r.done is group for r in between.rows())
-            closes |= (
-                group is Done.WGMMA_GROUP
-                and between.op.name == "stage.mma"
-                and "alone" not in between.op.properties
-            )
-            closed += closes and x.event.threads <= between.threads
-        if closed <= number(event.op, "pending"):
+        if known.copy != x.copy or self.closed(x, group, known.at) <= number(event.op, "pending"):
             return None
         rule, state = link.rule, COMPLETE
         if x.touch.proxy is Proxy.GENERIC:
@@ -99,7 +112,7 @@ class Steps:
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
             }
-        return replace(known, at=known.at + 1, state=state, threads=threads)
+        return known._replace(at=known.at + 1, state=state, threads=threads)
 
     def proxy_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         op, x = event.op, known.source
@@ -111,9 +124,9 @@ class Steps:
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
         if known.state == COMPLETE and cta == x.home:
-            return replace(known, at=known.at + 1, state=GENERIC, threads=threads)
+            return known._replace(at=known.at + 1, state=GENERIC, threads=threads)
         if known.state == GENERIC:
-            return replace(known, at=known.at + 1, state=JOINED, cta=cta, threads=threads)
+            return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
     def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -128,8 +141,8 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return replace(
-            known, at=known.at + 1, state=moves[known.state], threads=those(known, event)
+        return known._replace(
+            at=known.at + 1, state=moves[known.state], threads=those(known, event)
         )
 
     def thread_fence(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -138,9 +151,9 @@ class Steps:
             raise Broken(f"{link.start} is no fence of threads")
         sem = op.sem.data
         if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
-            return replace(known, at=known.at + 1, fence=0, threads=those(known, event))
+            return known._replace(at=known.at + 1, fence=0, threads=those(known, event))
         if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
-            return replace(known, at=known.at + 1, fence=1, threads=those(known, event))
+            return known._replace(at=known.at + 1, fence=1, threads=those(known, event))
         raise Broken(f"{link.start} has nothing to order")
 
     def meet(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -154,8 +167,8 @@ class Steps:
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return replace(
-                known, at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
+            return known._replace(
+                at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
             )
         return self._elsewhere(known, event, among, other, state, together)
 
@@ -180,7 +193,7 @@ class Steps:
         for t in event.threads:
             mates = [u for u in event.threads if u // 2 == t // 2]
             threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
-        return replace(known, at=known.at + 1, threads=threads)
+        return known._replace(at=known.at + 1, threads=threads)
 
     def _elsewhere(
         self,
@@ -215,7 +228,7 @@ class Steps:
             return None
         at = theirs[turn]
         threads = dict.fromkeys(self.traces[other][at].threads, together)
-        return replace(known, copy=other, at=at + 1, state=state, threads=threads)
+        return known._replace(copy=other, at=at + 1, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
@@ -246,7 +259,7 @@ class Steps:
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor else 0
         threads = dict.fromkeys(wait.threads, parts(known, event))
-        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def bytes(self, link: Link, known: Known, event: Event) -> Known | None:
         """A copy's own completion, or that of a later copy by a thread that knew."""
@@ -319,7 +332,7 @@ class Steps:
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
         threads = dict.fromkeys(wait.threads, known.source.event.threads)
-        return replace(known, copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def _wait(
         self, link: Link, words: list[tuple[Word, int]], known: Known
@@ -327,14 +340,11 @@ class Steps:
         """The first wait of the link's end that sees one of these phases complete."""
         copy = Copy(link.end.role, link.end.copy, link.end.cta)
         phases = dict(words)
-        named = self.where.get((copy, link.end.site))
-        if not named or self.traces[copy][named[0]].waited is None:
-            raise Broken(f"{link.end} is no wait")
-        barriers = self.traces[copy][named[0]].waited
-        assert barriers is not None
-        if all(w.barriers is not barriers[0].barriers for w in phases):
+        _, waits = self.places(copy, link.end.site)
+        barriers = self.kinds[link.end.site][1]
+        if all(w.barriers is not barriers for w in phases):
             raise Broken(f"{link.end} does not wait for {link.start}")
-        for at in self.alike[(copy, *kind(self.traces[copy][named[0]]))]:
+        for at in waits:
             event = self.traces[copy][at]
             if (
                 event.waited is not None
@@ -343,6 +353,19 @@ class Steps:
             ):
                 return copy, at, event
         return None
+
+
+def kinds_of(kernel: s.KernelOp) -> dict[str, tuple[str, SSAValue | None]]:
+    """The kind of every named operation."""
+    return {label(op): kind(op) for op in kernel.walk() if label(op)}
+
+
+def closes(event: Event, group: Done) -> bool:
+    """Whether an event closes a group of its threads; a product of wgmma that is not alone is one of its own."""
+    if any(isinstance(r, Close) and r.done is group for r in event.rows()):
+        return True
+    product = group is Done.WGMMA_GROUP and event.op.name == "stage.mma"
+    return product and "alone" not in event.op.properties
 
 
 Step = Callable[[Steps, Link, Known, Event], "Known | None"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import Pure
 
@@ -95,10 +95,6 @@ def spelled(op: Operation) -> str:
             return ".".join(words)
 
 
-MOST_PAIRS = 1000
-"""Pairs of conflicting accesses up to which a kernel's fences are judged: the work grows faster than they do, and a
-kernel that writes its tiles in hundreds of pieces keeps its fences rather than take minutes."""
-
 Change = Callable[[], Callable[[], None]]
 """Changes something, and gives the way back."""
 
@@ -111,7 +107,12 @@ class Elimination:
     as_written: bool
     model: str
     before: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    weakened: list[Operation] = field(default_factory=list[Operation])
+    weakened: dict[Operation, Callable[[], None]] = field(
+        default_factory=dict[Operation, Callable[[], None]]
+    )
+    followed: dict[Operation, Operation | None] = field(
+        default_factory=dict[Operation, Operation | None]
+    )
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
 
@@ -126,28 +127,24 @@ class Elimination:
             proofs = Proofs(self.kernel, self.model)
         except Unfollowed:
             return self._left()
-        if len(proofs.others) > MOST_PAIRS:
-            return self._left()
+        _say_unjudged(self.kernel, proofs)
         candidates = sorted(
             (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
         )
         gone = proofs.removable(candidates)
+        _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
         self.weakened = self._weaken(proofs, gone)
         return self._certified(proofs, gone)
 
     def _left(self) -> c.Certificate:
         """Every fence stays."""
-        report(
-            Diagnostic(
-                "TK223",
-                f"kernel {self.kernel.sym_name.data} has more accesses to be ordered than are followed, so every fence "
-                "stays",
-                location_of(self.kernel),
-                Severity.REMARK,
-            )
+        name = self.kernel.sym_name.data
+        _kept(
+            self.kernel,
+            f"kernel {name} has more accesses to be ordered than are followed, so every fence stays",
         )
-        return c.Certificate(self.kernel.sym_name.data, self.model, (), ())
+        return c.Certificate(name, self.model, (), ())
 
     def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
         if self.as_written and c.origin(c.label(fence)) == "user":
@@ -160,10 +157,11 @@ class Elimination:
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
-    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> list[Operation]:
-        """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait."""
-        if proofs.broken or proofs.unproved:
-            return []
+    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Callable[[], None]]:
+        """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
+        way back from each change."""
+        if proofs.broken or proofs.unproved or proofs.unjudged:
+            return {}
         plainly = set(proofs.models.values()) == {self.model}
         changes: list[tuple[Operation, list[Change]]] = []
         for op in list(self.kernel.walk()):
@@ -175,21 +173,25 @@ class Elimination:
                 self.before.setdefault(op, spelled(op))
                 changes.append((op, ways))
         if not changes:
-            return []
-        undo = [ways[0]() for _, ways in changes]
+            return {}
+        undo = {op: ways[0]() for op, ways in changes}
         if self._still_proved(gone):
-            return [op for op, _ in changes]
-        for back in undo:
+            return undo
+        for back in undo.values():
             back()
-        return [op for op, ways in changes if any(self._holds(way, gone) for way in ways)]
+        held = {op: self._first_that_holds(ways, gone) for op, ways in changes}
+        return {op: back for op, back in held.items() if back is not None}
 
-    def _holds(self, change: Change, gone: list[Operation]) -> bool:
-        """Makes a change, if all is in order with it."""
-        undo = change()
-        if self._still_proved(gone):
-            return True
-        undo()
-        return False
+    def _first_that_holds(
+        self, ways: list[Change], gone: list[Operation]
+    ) -> Callable[[], None] | None:
+        """Makes the first change with which all is in order."""
+        for change in ways:
+            undo = change()
+            if self._still_proved(gone):
+                return undo
+            undo()
+        return None
 
     def _still_proved(self, gone: list[Operation]) -> bool:
         again = Proofs(self.kernel, self.model)
@@ -204,6 +206,8 @@ class Elimination:
                 if other.cost < row.cost and other.covers <= row.covers:
                     yield _setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
+            if self.kernel.preferred is not None and _of_several_units(op.barriers):
+                return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield _setting(op, "scope", None)
 
@@ -211,73 +215,78 @@ class Elimination:
 
     def _certified(self, proofs: Proofs, gone: list[Operation]) -> c.Certificate:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
-        from tkc.analysis.certificates import wrong
-
-        rested = {f: {_pair(h) for h in hazards} for f, hazards in proofs.resting.items()}
+        rested = {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
         if self.weakened:
             proofs = Proofs(self.kernel, self.model)
-        judges = proofs.judges(gone)
-        final = [proofs.again(judges, h) for h in proofs.hazards]
-        if lost := _lost(proofs.hazards, final):
+        final = list(proofs.finally_without(gone))
+        if lost := _lost(proofs.hazards, [hazard for hazard, _ in final]):
             _own_fault(gone[0], f"without it {lost} would not be in order, so every fence stays")
             return self._certified(proofs, [])
-        certificate = self._certificate(proofs, gone, rested, judges, final)
+        certificate = self._certificate(proofs, gone, rested, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
+        self.followed = {f: following for f, _, following in places}
         for fence in gone:
             fence.detach()
-        bad = wrong(certificate, self.kernel)
-        if not bad:
-            for fence in gone:
+        doubtful = self._doubtful(certificate)
+        self._put_back([p for p in places if p[0] in doubtful])
+        for op in doubtful:
+            if op in self.weakened:
+                self.weakened.pop(op)()
+        for fence in gone:
+            if fence not in doubtful:
                 fence.erase()
-            return certificate
-        return self._put_back(certificate, bad, places)
+        ids = {c.label(op) for op in doubtful}
+        sites = tuple(
+            site._replace(verdict="kept", after=site.before) if site.id in ids else site
+            for site in certificate.sites
+        )
+        return certificate._replace(sites=sites)
 
-    def _put_back(
-        self,
-        certificate: c.Certificate,
-        bad: dict[int, str],
-        places: list[tuple[Operation, Block | None, Operation | None]],
-    ) -> c.Certificate:
-        """The fences of every pair that the checker does not accept stay; it says why."""
-        sites: list[c.Site] = []
-        by_id = {site.id: site for site in certificate.sites}
-        doubtful = [
-            by_id[c.label(f)] for f, _, _ in places if set(by_id[c.label(f)].orders) & set(bad)
-        ]
+    def _doubtful(self, certificate: c.Certificate) -> list[Operation]:
+        """The changed operations with a pair that the checker does not accept; it says why."""
+        from tkc.analysis.certificates import wrong
+        from tkc.analysis.instances import Unknown
+
+        by_id = {c.label(op): op for op in self.before}
+        changed = [site for site in certificate.sites if site.verdict != "kept"]
+        try:
+            bad = wrong(certificate, self.kernel)
+        except Unknown as error:
+            if changed:
+                _kept(self.kernel, f"proofs cannot be checked on small numbers: {error}")
+            return [by_id[site.id] for site in changed]
+        doubtful: list[Operation] = []
+        for site in changed:
+            if found := set(site.orders) & set(bad):
+                op = by_id[site.id]
+                why = f"the certificate of {site.id} does not hold, so it stays: {bad[min(found)]}"
+                _own_fault(op, why)
+                doubtful.append(op)
+        return doubtful
+
+    def _put_back(self, places: list[tuple[Operation, Block | None, Operation | None]]) -> None:
+        """Fences where they stood; the last first, so that each finds what followed it."""
         for fence, block, following in reversed(places):
-            site = by_id[c.label(fence)]
-            if site not in doubtful:
-                continue
             assert block is not None
             while following is not None and following.parent is None:
-                following = next((n for f, _, n in places if f is following), None)
+                following = self.followed[following]
             if following is None:
                 block.add_op(fence)
             else:
                 block.insert_op_before(fence, following)
-            first = min(set(site.orders) & set(bad))
-            _own_fault(
-                fence, f"the certificate of {site.id} does not hold, so it stays: {bad[first]}"
-            )
-        for site in certificate.sites:
-            sites.append(
-                site._replace(verdict="kept", after=site.before) if site in doubtful else site
-            )
-        return certificate._replace(sites=tuple(sites))
 
     def _certificate(
         self,
         proofs: Proofs,
         gone: list[Operation],
         rested: dict[Operation, set[tuple[Operation, Operation]]],
-        judges: dict[str, Judge],
-        final: list[Hazard],
+        final: list[tuple[Hazard, Judge]],
     ) -> c.Certificate:
         changed = [*gone, *self.weakened]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
         mine: dict[Operation, list[int]] = {op: [] for op in changed}
-        for hazard in final:
+        for hazard, judge in final:
             guards = [
                 op
                 for op in changed
@@ -287,7 +296,7 @@ class Elimination:
                 continue
             pair = hazard.first, hazard.second
             model = proofs.models[pair]
-            entries = orders(judges[model], hazard, proofs.others[pair], model)
+            entries = orders(judge, hazard, proofs.others[pair], model)
             numbers = range(len(made), len(made) + len(entries))
             made += entries
             for op in guards:
@@ -399,5 +408,30 @@ def tensors_cross(kernel: s.KernelOp) -> bool:
     return {Proxy.GENERIC, Proxy.ASYNC} <= {r.proxy for r in rows}
 
 
+def _say_unjudged(kernel: s.KernelOp, proofs: Proofs) -> None:
+    for space, buffer, accesses in proofs.unjudged:
+        name = getattr(buffer, "name_hint", None) or "a buffer"
+        _kept(
+            kernel,
+            f"{name} has {accesses} accesses, too many to compare: fences of {space} memory stay",
+        )
+
+
+def _say_untried(proofs: Proofs) -> None:
+    for fence in proofs.untried:
+        message = f"{c.label(fence)} stays: no time is left to prove that it is not needed"
+        report(Diagnostic("TK223", message, location_of(fence), Severity.REMARK))
+
+
+def _kept(kernel: s.KernelOp, message: str) -> None:
+    report(Diagnostic("TK223", message, location_of(kernel), Severity.REMARK))
+
+
 def _own_fault(op: Operation, message: str) -> None:
     report(Diagnostic("TK902", message, location_of(op), Severity.WARNING))
+
+
+def _of_several_units(barriers: SSAValue) -> bool:
+    """Whether all units of a cluster arrive there."""
+    op = barriers.owner
+    return isinstance(op, s.BarriersOp) and op.shared is not None

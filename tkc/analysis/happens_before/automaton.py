@@ -139,8 +139,7 @@ def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
     if access.proxy is Proxy.GENERIC:
         yield "gen", rule
         return
-    yield "raw", rule
-    match access.done:
+    match access.done:  # first what needs no other fence
         case Done.TCGEN05_COMMIT:
             if "A6" in source.assumed:
                 yield "gen", "implicit-fence-tcgen05"
@@ -149,6 +148,7 @@ def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
                 yield "gen", "implicit-fence-read"
         case _:
             yield "gen", "implicit-fence"
+    yield "raw", rule
 
 
 def step(

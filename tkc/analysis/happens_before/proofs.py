@@ -6,14 +6,27 @@ Where barriers do not keep their protocol nothing is proved, for every proof tak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
+from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from tkc.analysis.happens_before.events import Event, ProxyFence, TensorFence, ThreadFence
+from tkc.analysis.happens_before.chains import BETWEEN
+from tkc.analysis.happens_before.distance import distance
+from tkc.analysis.happens_before.events import (
+    Act,
+    Arrive,
+    Event,
+    ProxyFence,
+    TensorFence,
+    ThreadFence,
+)
 from tkc.analysis.happens_before.extract import program
-from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.graph import Graph, Node, build
+from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
 from tkc.analysis.moments import deadlocks
@@ -22,7 +35,20 @@ from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
 WIDEST = "practice"
+MOST_PAIRS = 4000
+"""Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
+MOST_TRIED = 50_000
+"""Steps of following accesses without one fence or another, up to which more fences are tried."""
+
 Fence = ProxyFence | TensorFence | ThreadFence
+
+
+class Unjudged(NamedTuple):
+    """A buffer with too many accesses to be compared: what might order them is kept."""
+
+    space: Space
+    buffer: Hashable
+    accesses: int
 
 
 @dataclass(eq=False)
@@ -40,61 +66,71 @@ class Proofs:
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
         self.graph.assumed = PROFILES[self.profile]
-        self.graph.bounded = (
-            True  # until it is judged: a change of the program is never left half made
-        )
+        self.graph.bounded = True  # until it is judged: a change of the program is never left half made
         checks = (check_meetings, check_barriers, deadlocks, check_laps)
         self.broken = any(check(self.graph) for check in checks)
-        self.others: dict[tuple[Place, Place], list[Place]] = {}
-        for here in places(self.graph).values():
-            for first, second in conflicts(here):
-                self.others[first, second] = here
         self.models: dict[tuple[Place, Place], str] = {}
-        self.hazards = self._judged()
+        self.rest: dict[int, frozenset[Operation] | None] = {}
+        self.seen: list[Hazard] = []  # so that no two have the same id
+        self.untried: list[Operation] = []
+        self.others: dict[tuple[Place, Place], list[Place]] = {}
+        self.unjudged: list[Unjudged] = []
+        self.hazards = [] if self.broken else self._judged()
         self.graph.bounded = False
         self.events = {}
         for role in self.graph.program.roles:
             for event in role.events():
                 if isinstance(event.act, Fence):
                     self.events.setdefault(event.op, []).append(event)
-        self.resting: dict[Operation, list[Hazard]] = {op: [] for op in self.events}
-        self.guarded: dict[Operation, list[Hazard]] = {op: [] for op in self.events}
-        for hazard in self.hazards:
-            for op in self.on_the_chain(hazard):
-                self.resting[op].append(hazard)
-            for op in self.guards(hazard):
-                self.guarded[op].append(hazard)
+        self._guarded: dict[Hashable, list[Hazard]] = {}
 
     def _judged(self) -> list[Hazard]:
-        """The verdicts, those of alike pairs once; under `practice` where this profile has no proof with all fences
-        there."""
-        judge = Judge(self.graph, PROFILES[self.profile])
-        found = {
-            id(h): h for h in (judge.hazard(a, b, here) for (a, b), here in self.others.items())
-        }
-        made: list[Hazard] = []
-        wider = Judge(self.graph, PROFILES[WIDEST])
-        for hazard in found.values():
-            pair, model = (hazard.first, hazard.second), self.profile
-            if hazard.verdict is not Verdict.ORDERED and self.profile != WIDEST:
-                hazard, model = wider.hazard(*pair, self.others[pair]), WIDEST
-            self.models[pair] = model
-            made.append(hazard)
-        return made
+        """The verdicts, buffer by buffer, those of alike pairs once."""
+        self.with_all = {m: Judge(self.graph, PROFILES[m]) for m in (self.profile, WIDEST)}
+        made: dict[int, Hazard] = {}
+        left = MOST_PAIRS
+        for (space, buffer, _), here in sorted(places(self.graph).items(), key=lambda x: len(x[1])):
+            pairs = list(islice(conflicts(here), left + 1))
+            try:
+                if len(pairs) > left:
+                    raise Unfollowed
+                judged = [self._judge(*pair, here) for pair in pairs]
+            except Unfollowed:
+                self.unjudged.append(Unjudged(space, buffer, len(here)))
+                continue
+            left -= len(pairs)
+            made |= {id(h): h for h in judged}
+        return list(made.values())
+
+    def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
+        """The verdict on a pair; under `practice` where this profile has no proof with all fences there."""
+        model = self.profile
+        hazard = self.with_all[model].hazard(first, second, here)
+        if hazard.verdict is not Verdict.ORDERED and model != WIDEST:
+            model = WIDEST
+            hazard = self.with_all[model].hazard(first, second, here)
+        if id(hazard) not in self.rest:
+            self.seen.append(hazard)
+            self.rest[id(hazard)] = rests_on(self.with_all[model], hazard)
+            pair = hazard.first, hazard.second
+            self.models[pair], self.others[pair] = model, here
+        return hazard
 
     @property
     def unproved(self) -> list[Hazard]:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
-    def guards(self, hazard: Hazard) -> list[Operation]:
-        """The fences that could order a hazard. A chain shows one way of several: where branches meet, or arrivals are
-        gathered, the others rest on fences that it does not name."""
-        return [f for f in self.events if self.may_guard(f, hazard)]
+    def guarded(self, fence: Operation) -> list[Hazard]:
+        """The hazards that a fence could order."""
+        act = self.act(fence)
+        if act not in self._guarded:
+            self._guarded[act] = [h for h in self.hazards if self.may_guard(fence, h)]
+        return self._guarded[act]
 
-    def on_the_chain(self, hazard: Hazard) -> list[Operation]:
-        """The fences that a hazard's chain names."""
-        used = [event.op for event in steps_of(hazard) if isinstance(event.act, Fence)]
-        return list(dict.fromkeys(used))
+    def resting(self, fence: Operation) -> list[Hazard]:
+        """The hazards whose first chain names a fence."""
+        events = set(self.events[fence])
+        return [h for h in self.guarded(fence) if not events.isdisjoint(steps_of(h))]
 
     def judges(self, away: Iterable[Operation]) -> dict[str, Judge]:
         """The judge of each model for the kernel without some fences."""
@@ -106,52 +142,82 @@ class Proofs:
         pair = hazard.first, hazard.second
         return judges[self.models[pair]].hazard(*pair, self.others[pair])
 
-    def without(self, away: Iterable[Operation]) -> list[Hazard]:
+    def without(self, away: Iterable[Operation]) -> Iterator[Hazard]:
         """The verdicts without some fences on all hazards that one of them could order."""
         gone = list(dict.fromkeys(away))
         judges = self.judges(gone)
-        return [
-            self.again(judges, h) for h in dict.fromkeys(h for f in gone for h in self.guarded[f])
-        ]
+        asked = {id(h): h for f in gone for h in self.guarded(f)}
+        for hazard in asked.values():
+            yield self.again(judges, hazard)
+
+    def finally_without(self, gone: Sequence[Operation]) -> Iterator[tuple[Hazard, Judge]]:
+        """Each hazard's verdict without some fences, with the judge that has its proof: the first one wherever no fence
+        that went is on the way."""
+        away, judges = set(gone), self.judges(gone)
+        for hazard in self.hazards:
+            first = self.with_all[self.model_of(hazard)]
+            rest = rests_on(first, hazard)  # what has been found since may be another way
+            if rest is not None and away.isdisjoint(rest):
+                yield hazard, first
+            else:
+                yield self.again(judges, hazard), judges[self.model_of(hazard)]
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
         """Whether a fence is of the kind that could order two accesses."""
-        act = self.events[fence][0].act
         first, second = hazard.first.access, hazard.second.access
-        if isinstance(act, TensorFence):
-            return first.space is Space.TENSOR
-        if isinstance(act, ProxyFence):
-            async_too = Proxy.ASYNC in (first.proxy, second.proxy)
-            return (
-                async_too and first.space is not Space.TENSOR and act.space in (None, first.space)
-            )
-        return first.space is not Space.TENSOR
+        act = self.act(fence)
+        if isinstance(act, ProxyFence) and Proxy.ASYNC not in (first.proxy, second.proxy):
+            return False
+        return acts_in(act, first.space)
 
     def removable(self, candidates: Sequence[Operation]) -> list[Operation]:
         """A set of fences that may go together, none of the rest of which may go too; cheap ones stay for dear ones.
 
-        `candidates` are in the order in which they should go.
+        `candidates` are in the order in which they should go. A pair is judged again only where a fence goes that its
+        proof of the moment rests on.
         """
         if self.broken:
             return []
-        unproved = [*self.unproved, *(h for h in self.hazards if self._elsewhere(h))]
-        gone = [f for f in candidates if not any(self.may_guard(f, h) for h in unproved)]
-        back: list[Operation] = []
-        while True:
-            failed = [h for h in self.without(gone) if h.verdict is not Verdict.ORDERED]
-            if not failed:
-                break
-            needed = {f for h in failed for f in self.guards(h)}
-            back += [f for f in gone if f in needed]
-            gone = [f for f in gone if f not in needed]
-        for fence in [f for f in candidates if f in back]:
-            if all(h.verdict is Verdict.ORDERED for h in self.without([*gone, fence])):
+        doubtful = self._doubtful()
+        gone = [f for f in candidates if not any(self.may_guard(f, h) for h in doubtful)]
+        gone = [f for f in gone if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
+        tried, gone = gone, []
+        rest, until = dict(self.rest), self.graph.visited + MOST_TRIED
+        for fence in tried:
+            asked = [h for h in self.guarded(fence) if self._may_fall(h, rest[id(h)], fence)]
+            if asked and self.graph.visited > until:
+                self.untried.append(fence)
+                continue
+            judges = self.judges([*gone, fence])
+            new: dict[int, frozenset[Operation] | None] = {}
+            for hazard in asked:
+                again = self.again(judges, hazard)
+                if again.verdict is not Verdict.ORDERED:
+                    break
+                new[id(hazard)] = rests_on(judges[self.model_of(hazard)], again)
+            else:
                 gone.append(fence)
-        return [f for f in candidates if f in gone]
+                rest |= new
+        return gone
+
+    def model_of(self, hazard: Hazard) -> str:
+        return self.models[hazard.first, hazard.second]
+
+    def act(self, fence: Operation) -> Act | None:
+        return self.events[fence][0].act
+
+    def _may_fall(
+        self, hazard: Hazard, rest: frozenset[Operation] | None, fence: Operation
+    ) -> bool:
+        return fence in rest if rest is not None else self.may_guard(fence, hazard)
+
+    def _doubtful(self) -> list[Hazard]:
+        """What has no proof even with every fence."""
+        return [h for h in self.hazards if h.verdict is not Verdict.ORDERED or self._elsewhere(h)]
 
     def _elsewhere(self, hazard: Hazard) -> bool:
         """Whether tensor memory is in order by another model only: a fence may do what this one cannot follow."""
-        other = self.models[hazard.first, hazard.second] != self.profile
+        other = self.model_of(hazard) != self.profile
         return other and hazard.first.access.space is Space.TENSOR
 
     def counterexample(self, fence: Operation, gone: Iterable[Operation] = ()) -> Hazard | None:
@@ -159,6 +225,48 @@ class Proofs:
         return next(
             (h for h in self.without([*gone, fence]) if h.verdict is not Verdict.ORDERED), None
         )
+
+
+def acts_in(act: Act | None, space: Space) -> bool:
+    """Whether a fence can order accesses of a space."""
+    if isinstance(act, TensorFence):
+        return space is Space.TENSOR
+    if isinstance(act, ProxyFence):
+        return space is not Space.TENSOR and act.space in (None, space)
+    return space is not Space.TENSOR
+
+
+def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
+    """The fences without which a proof would not stand; None where it has several ways, of which a chain names one:
+    where branches meet, where arrivals of several sites make up an item, or a read stands between."""
+    if hazard.forward == -inf:
+        return frozenset()
+    used: set[Operation] = set()
+    first, second = hazard.first, hazard.second
+    for start, end in (
+        ((first, second), (second, first)) if first is not second else ((first, second),)
+    ):
+        _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
+        if label is None:
+            continue
+        for node, _, rule in label.chain():
+            act = node.event.act if node.event is not None else None
+            if rule == "choice" or (
+                isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)
+            ):
+                return None
+            if isinstance(act, Fence) and rule != "po":
+                used.add(node.event.op)  # pyright: ignore
+    return frozenset(used) if hazard.verdict is Verdict.ORDERED and _by_chains(hazard) else None
+
+
+def _gathered(judge: Judge, node: Node) -> bool:
+    """Whether an arrival makes up the items of its barrier only together with others."""
+    return not all(site.every for _, site in judge.graph.sites_of.get(node, ()))
+
+
+def _by_chains(hazard: Hazard) -> bool:
+    return all(step.rule != BETWEEN for step in hazard.chain)
 
 
 def steps_of(hazard: Hazard) -> list[Event]:
