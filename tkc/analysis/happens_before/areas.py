@@ -104,20 +104,19 @@ def _indices(axis: Axis, step: int) -> set[int]:
 @lru_cache(maxsize=1024)
 def own(a: Area, b: Area) -> bool:
     """Whether an element that a thread of the role touches by the one, no other of its threads touches by the other."""
-    pairs = [
-        (x, y, gcd(x.step, y.step))
-        for x, y in zip(a.axes, b.axes, strict=True)
-        if x is not None and y is not None and x.fixed == y.fixed and x.width == y.width == 1
-    ]
+    pairs = [p for p in _both(a, b) if p[0].fixed == p[1].fixed and p[0].width == p[1].width == 1]
+    steps = [gcd(x.step, y.step) for x, y in pairs]
     owner: dict[tuple[int, ...], int] = {}
     for t in a.threads:
-        if owner.setdefault(_key(0, t, pairs), t) != t:
+        if owner.setdefault(_key([x for x, _ in pairs], steps, t), t) != t:
             return False
-    return all(owner.get(_key(1, t, pairs), t) == t for t in b.threads)
+    return all(owner.get(_key([y for _, y in pairs], steps, t), t) == t for t in b.threads)
 
 
-def _key(side: int, thread: int, pairs: Sequence[tuple[Axis, Axis, int]]) -> tuple[int, ...]:
-    return tuple([p[side].at(thread) % p[2] if p[2] else p[side].at(thread) for p in pairs])
+def _key(axes: Sequence[Axis], steps: Sequence[int], thread: int) -> tuple[int, ...]:
+    return tuple(
+        [x.at(thread) % n if n else x.at(thread) for x, n in zip(axes, steps, strict=True)]
+    )
 
 
 def together(a: Area, b: Area) -> bool:
@@ -308,8 +307,9 @@ class Formulas:
 
     def _identity(self, which: str) -> Form:
         threads = range(self.first, self.first + self.count)
-        of = {"lane": lambda t: t % LANES, "warp": lambda t: t // LANES}.get(which, lambda t: t)
-        return Form(tuple(map(of, threads)), {})
+        if which == "lane":
+            return Form(tuple([t % LANES for t in threads]), {})
+        return Form(tuple([t // LANES for t in threads] if which == "warp" else threads), {})
 
     def _counter(
         self, loop: s.ForOp, value: SSAValue, known: dict[SSAValue, Form | None]
@@ -367,7 +367,7 @@ def _linear(kind: str, inputs: list[Form]) -> Form | None:
         leaves = {
             x: a.leaves.get(x, 0) + sign * b.leaves.get(x, 0) for x in {**a.leaves, **b.leaves}
         }
-        return Form(_each(lambda x, y: x + sign * y, inputs), leaves)
+        return Form(_each(SCALARS[kind].of, inputs), leaves)
     if len(inputs) != 2 or kind not in ("mul", "shl", "div", "shr"):
         return None
     if kind == "mul" and not a.leaves and a.alike:

@@ -65,7 +65,7 @@ def flags(graph: Graph) -> frozenset[tuple[Role, Role]]:
         op = node.event.op if node.event is not None else None
         if isinstance(op, ElementOp) and op.strong:
             word = _word(op, "sem")
-            place = op.place  # pyright: ignore
+            place: Hashable = op.place  # pyright: ignore
             if word in ("release", "acq_rel") or (
                 not isinstance(op, LoadElementOp) and _fences(node)
             ):
@@ -99,8 +99,8 @@ def check_units(graph: Graph) -> Iterator[Finding]:
     """Writes of a tensor that meet an access of another work unit."""
     if graph.program.alone or any(_acquires(node) for node in graph.nodes):
         return
-    for (space, *_), here in places(graph).items():
-        if space is Space.GLOBAL and any(p.access.write for p in here):
+    for here in places(graph).values():
+        if here[0].access.space is Space.GLOBAL and any(p.access.write for p in here):
             yield from _between_units([p for p in here if not p.node.role.copy])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from math import lcm, prod
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
@@ -69,10 +69,10 @@ def program(kernel: s.KernelOp) -> Program:
 def _alone_in_grid(kernel: s.KernelOp, cluster: int) -> bool:
     """Whether the launch has the CTAs of one work unit."""
     grid = kernel.contract.data.get("grid")
-    sizes = [getattr(n, "value", None) for n in grid.data] if isinstance(grid, ArrayAttr) else []
-    return (
-        bool(sizes) and all(n is not None for n in sizes) and prod(n.data for n in sizes) <= cluster
-    )  # pyright: ignore
+    if not isinstance(grid, ArrayAttr):
+        return False
+    sizes = [n.value.data for n in grid if isinstance(n, IntegerAttr)]
+    return len(sizes) == len(grid) and prod(sizes) <= cluster
 
 
 def _role(

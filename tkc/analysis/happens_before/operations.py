@@ -140,25 +140,19 @@ class Operations:
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread."""
+        slot, *indices = list[SSAValue](op.indices)  # pyright: ignore
         return Access(
-            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(op.indices[0], op)),
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)),
             what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
-            area=self.formulas.area(op, op.indices[1:], [1] * (len(op.indices) - 1)), element=True,
+            area=self.formulas.area(op, indices, [1] * len(indices)), element=True,
         )  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
         if not _written(tensor):
             return Access(
-                Space.GLOBAL,
-                tensor,
-                False,
-                None,
-                row.proxy,
-                row.done,
-                _kind(op),
-                operand=row.operand,
-            )
-        indices = op.indices if isinstance(op, ElementOp) else op.coordinates  # pyright: ignore
+                Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand
+            )  # fmt: skip
+        indices: list[SSAValue] = list(op.indices if isinstance(op, ElementOp) else op.coordinates)  # pyright: ignore
         part, distinct = self._box(indices)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, _kind(op),
