@@ -117,7 +117,7 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     else:
         mask = cta_mask(k, op.mask) if op.mask is not None else _told(k, op)
         if isinstance(mask, int):  # before 13.5, ptxas takes no immediate here
-            mask = k.emit(\"mov.imm\", \".b16\", mask)
+            mask = k.emit("mov.imm", ".b16", mask)
         k.emit(
             "tcgen05.commit",
             k.cta_group,
