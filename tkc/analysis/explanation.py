@@ -248,7 +248,7 @@ class Reasons:
             return None
         away = frozenset(self.events.get(op, ()))
         judges = {m: Judge(self.proofs.graph, PROFILES[m], away) for m in PROFILES}
-        for hazard in self.proofs.hazards:
+        for hazard in sorted(self.proofs.hazards, key=_plainness):
             if not any(n.event in away for step in hazard.chain if step.nodes for n in step.nodes):
                 continue
             again = self.proofs.again(judges, hazard)
@@ -270,6 +270,12 @@ class Reasons:
             else:
                 block.insert_op_before(op, following)
         return Witness("", "", None, "", found[0].message) if found else None
+
+
+def _plainness(hazard: Hazard) -> tuple[bool, bool]:
+    """What tells most first: a read and a write, of two roles."""
+    first, second = hazard.first, hazard.second
+    return first.access.write and second.access.write, first.node.role is second.node.role
 
 
 def _witness(hazard: Hazard) -> Witness:
