@@ -62,9 +62,9 @@ def command(
     """Report what is wrong with a program, and what it uses of its target.
 
     Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
-    output: text, JSON or SARIF on standard output, exit 1 if there is an error. What is judged is the program as written,
-    with every fence that the compiler adds; with --fences minimal or as-written given, what is left once the fences went
-    that are not needed, which `tkc explain` shows.
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error. What is judged is the program as
+    written, with every fence that the compiler adds; with --fences minimal or as-written given, what is left once the
+    fences went that are not needed, which `tkc explain` shows.
     """
     if explain is not None:
         from tkc.commands.explanations import page

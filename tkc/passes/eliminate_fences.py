@@ -16,23 +16,21 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.items import role_of
+from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
-from tkc.ir.effects import effects_of
-from tkc.ir.isa.fences import PROXY_FENCES, form
-from tkc.ir.isa.memory import Proxy, Scope, Space, Touch
+from tkc.ir.isa.fences import ONE_WAY, PROXY_FENCES, form, price
+from tkc.ir.isa.memory import Scope, Space
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.ops import By
-from tkc.ir.stage.types import BufferType
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,7 @@ def cost(fence: Operation) -> int:
     while at is not None and at is not role:
         depth += isinstance(at, s.ForOp)
         at = at.parent_op()
-    row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
-    each = row.cost if row is not None else 0
+    each = price(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else 0
     warps = (
         1 if isinstance(fence, s.StageOp) and fence.executed_by is By.ONE else role.warps.value.data
     )
@@ -80,7 +77,7 @@ def spelled(op: Operation) -> str:
     match op:
         case s.ProxyFenceOp():
             space = op.space.data
-            if space in ("acquire", "release"):
+            if space in ONE_WAY:
                 return f"fence.proxy.async::generic.{space}"
             return "fence.proxy.async" + (f".{space}" if space else "")
         case s.Tcgen05FenceOp():
@@ -149,8 +146,6 @@ class Elimination:
     def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
         if self.as_written and c.origin(c.label(fence)) == "user":
             return False
-        if isinstance(fence, s.ProxyFenceOp) and form(fence.space.data) is None:
-            return False  # one-way fences work in pairs
         if ordered_by(fence) & self.hidden:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
@@ -368,42 +363,6 @@ def _setting(
         return lambda: put(old)
 
     return change
-
-
-EVERYTHING = frozenset({Space.SHARED, Space.GLOBAL, Space.TENSOR})
-
-
-def ordered_by(fence: Operation) -> frozenset[Space]:
-    """The spaces whose accesses a fence may order."""
-    if isinstance(fence, s.Tcgen05FenceOp):
-        return frozenset({Space.TENSOR})
-    row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
-    return row.covers if row is not None else EVERYTHING - {Space.TENSOR}
-
-
-def hidden_spaces(kernel: s.KernelOp) -> frozenset[Space]:
-    """Spaces with accesses that the analysis does not follow: of single elements, and of operations without rows."""
-    found: set[Space] = set()
-    for op in kernel.walk():
-        rows = effects_of(op)
-        if rows is None and not op.regions and not op.has_trait(Pure):
-            return EVERYTHING
-        for row in rows or ():
-            if isinstance(row, Touch) and row.space is Space.GENERIC:
-                shared = isinstance(getattr(op, row.operand).type, BufferType)
-                found.add(Space.SHARED if shared else Space.GLOBAL)
-    return frozenset(found)
-
-
-def tensors_cross(kernel: s.KernelOp) -> bool:
-    """Whether threads and the copy engine both touch tensors, in this CTA or another that the analysis does not see."""
-    rows = [
-        r
-        for op in kernel.walk()
-        for r in effects_of(op) or ()
-        if isinstance(r, Touch) and r.space is Space.GLOBAL
-    ]
-    return {Proxy.GENERIC, Proxy.ASYNC} <= {r.proxy for r in rows}
 
 
 def _say_unjudged(kernel: s.KernelOp, proofs: Proofs) -> None:
