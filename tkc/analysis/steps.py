@@ -258,7 +258,7 @@ class Steps:
         ):
             raise Broken(f"{link.start} releases only what it tracks")
         relaxed = text(event, "sem") == Sem.RELAXED
-        if relaxed and known.fence != 1 and known.state != HALF:
+        if relaxed and not x.tensor and known.fence != 1 and known.state != HALF:
             raise Broken("a relaxed arrival publishes nothing")
         found = self._wait(link, [(w, p) for w, p in event.arrivals], known)
         if found is None:
