@@ -104,7 +104,9 @@ def _deep(rng: random.Random, text: str) -> str:
         case 4:
             new = f"{word} if {word} else " * depth + word
         case _:
-            new = "\n" + "".join(f"{' ' * (9 + i)}for x in {word}:\n" for i in range(min(depth, 300)))
+            new = "\n" + "".join(
+                f"{' ' * (9 + i)}for x in {word}:\n" for i in range(min(depth, 300))
+            )
     return _put(text, place, new)
 
 

@@ -22,7 +22,7 @@ TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 EXACT = (
     "gemm_2cta", "gemm_bf16", "gemm_bf16_level2", "gemm_bf16_level2_sm90", "gemm_cluster", "gemm_nvfp4",
-    "gemm_nvfp4_2cta", "silu_mul",
+    "gemm_nvfp4_2cta", "gemm_nvfp4_clc", "silu_mul",
     "tma_copy",
 )  # fmt: skip
 """Examples whose whole text is kept: every change of it is looked at."""
@@ -34,6 +34,7 @@ NEEDS = {
     "gemm_bf16_level2": ("sm_90a", False),
     "gemm_bf16_level2_sm90": ("sm_90a", True),
     "gemm_cluster_level2_sm90": ("sm_90a", True),
+    **{f"gemm_{n}_clc": ("sm_90a", False) for n in ("bf16", "e4m3", "nvfp4")},
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),

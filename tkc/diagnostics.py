@@ -83,6 +83,7 @@ CODES: Mapping[str, str] = {
     "TK221": "tensor memory placed",
     "TK222": "copies and products in one thread",
     "TK223": "fences left as they are",
+    "TK230": "multiprocessors left idle",
     # TK3xx synchronisation
     "TK301": "accesses are not ordered",
     "TK302": "proxy fence missing",
@@ -109,6 +110,7 @@ CODES: Mapping[str, str] = {
     "TK323": "illegal descriptor",
     "TK324": "exit with work in flight",
     "TK325": "too large to be followed",
+    "TK330": "cluster asked for after a refusal",
     # TK4xx launch
     "TK401": "wrong number of arguments",
     "TK402": "wrong rank",

@@ -219,12 +219,20 @@ class Kernel:
             "grid": bound.grid,
             "block": tuple(self.contract["block"]),
             "cluster": (x, y, z),
+            **self._preferred(bound.grid),
             "shared_bytes": self.contract["shared_bytes"],
             "args": emulator_args(
                 bound, {a["name"]: v for a, v in zip(arguments, values, strict=True)}
             ),
             "sm_count": sm_count,
         }
+
+    def _preferred(self, grid: Sequence[int]) -> dict[str, Any]:
+        """The larger cluster that the launch asks for, where the grid is whole ones."""
+        preferred = self.contract["cluster"]["preferred"]
+        if preferred is None or any(g % p for g, p in zip(grid, preferred, strict=True)):
+            return {}
+        return {"preferred": tuple(preferred)}
 
 
 def _on_device(seen: View, array: Any) -> View:

@@ -14,6 +14,7 @@
 // CHECK-NEXT: %x = stage.arith %some, %zero, %one {kind = "select"} : (i1, i32, i32) -> (i32)
 // CHECK-NEXT: %a = stage.alloc {sym_name = "a", offset = 0 : i32} : () -> (!stage.buffer<bf16, [128, 64], 4, shared, "128B">)
 // CHECK-NEXT: %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
+// CHECK-NEXT: %answers = stage.alloc {sym_name = "answers"} : () -> (!stage.buffer<i32, [4], 2, shared, "none">)
 // CHECK-NEXT: %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
 // CHECK-NEXT: %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
 // CHECK-NEXT: %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
@@ -40,6 +41,7 @@
 // CHECK-NEXT: %sum, %next = stage.for %zero, %M, %one, %cleared, %zero : (i32, i32, i32, !stage.accumulator<f32, [128, 64]>, i32) -> (!stage.accumulator<f32, [128, 64]>, i32) do {
 // CHECK-NEXT: ^bb0(%k: i32, %in: !stage.accumulator<f32, [128, 64]>, %at: i32):
 // CHECK-NEXT: stage.mbarrier_wait %full, %at, %zero {by = "all", id = "w"} : (!stage.mbarriers, i32, i32)
+// CHECK-NEXT: %there = stage.mbarrier_try %full, %at, %zero {id = "t", sem = "acquire", scope = "cluster"} : (!stage.mbarriers, i32, i32) -> (i1)
 // CHECK-NEXT: %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"}
 // CHECK-NEXT: stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
 // CHECK-NEXT: %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
@@ -84,6 +86,8 @@
 // CHECK-NEXT: stage.registers {action = "dec", count = 40 : i32}
 // CHECK-NEXT: stage.tma_prefetch %A, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_last"}
 // CHECK-NEXT: stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
+// CHECK-NEXT: stage.try_cancel %answers, %zero, %full {everywhere} : (!stage.buffer<i32, [4], 2, shared, "none">, i32, !stage.mbarriers)
+// CHECK-NEXT: %more, %item = stage.answer %answers, %zero {by = "one"} : (!stage.buffer<i32, [4], 2, shared, "none">, i32) -> (i1, i32)
 // CHECK-NEXT: stage.grid_wait {by = "all", id = "gw"}
 // CHECK-NEXT: stage.grid_launch {by = "one", id = "gl"}
 // CHECK-NEXT: stage.print %one {format = "%d\0A"}
@@ -115,6 +119,7 @@ builtin.module {
     %x = stage.arith %some, %zero, %one {kind = "select"} : (i1, i32, i32) -> (i32)
     %a = stage.alloc {sym_name = "a", offset = 0 : i32} : () -> (!stage.buffer<bf16, [128, 64], 4, shared, "128B">)
     %s = stage.alloc {sym_name = "s", staging} : () -> (!stage.buffer<f32, [64, 32], 2, shared, "128B">)
+    %answers = stage.alloc {sym_name = "answers"} : () -> (!stage.buffer<i32, [4], 2, shared, "none">)
     %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [128, 64], 2, tensor, "none">)
     %e = stage.alloc {sym_name = "e"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
     %u = stage.alloc {sym_name = "u"} : () -> (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">)
@@ -141,6 +146,7 @@ builtin.module {
       %sum, %next = stage.for %zero, %M, %one, %cleared, %zero : (i32, i32, i32, !stage.accumulator<f32, [128, 64]>, i32) -> (!stage.accumulator<f32, [128, 64]>, i32) do {
       ^bb0(%k: i32, %in: !stage.accumulator<f32, [128, 64]>, %at: i32):
         stage.mbarrier_wait %full, %at, %zero {by = "all", id = "w"} : (!stage.mbarriers, i32, i32)
+        %there = stage.mbarrier_try %full, %at, %zero {id = "t", sem = "acquire", scope = "cluster"} : (!stage.mbarriers, i32, i32) -> (i1)
         %out = stage.mma %in, %a, %at, %a, %at {trans_a = 0 : i32, trans_b = 1 : i32, by = "all"} : (!stage.accumulator<f32, [128, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32) -> (!stage.accumulator<f32, [128, 64]>)
         stage.tcgen05_commit %full, %at {id = "c"} : (!stage.mbarriers, i32)
         %done = stage.mma_wait %out {pending = 1 : i32, id = "d"} : (!stage.accumulator<f32, [128, 64]>) -> (!stage.accumulator<f32, [128, 64]>)
@@ -185,6 +191,8 @@ builtin.module {
       stage.registers {action = "dec", count = 40 : i32}
       stage.tma_prefetch %A, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_last"} : (!tile.tensor<bf16, [M, 64]>, i32, i32)
       stage.cluster_barrier {does = "arrive", sem = "relaxed", id = "ca"}
+      stage.try_cancel %answers, %zero, %full {everywhere} : (!stage.buffer<i32, [4], 2, shared, "none">, i32, !stage.mbarriers)
+      %more, %item = stage.answer %answers, %zero {by = "one"} : (!stage.buffer<i32, [4], 2, shared, "none">, i32) -> (i1, i32)
       stage.grid_wait {by = "all", id = "gw"}
       stage.grid_launch {by = "one", id = "gl"}
       stage.print %one {format = "%d\n"} : (i32) -> ()

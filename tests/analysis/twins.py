@@ -151,7 +151,9 @@ DEPENDENT = RING.replace("launch persistent", "launch persistent, dependent").re
 )
 """The ring in a kernel that may start before the grid ahead has ended; the role that loads tells the other."""
 
-LOADING = DEPENDENT[DEPENDENT.index("        wait pdl\n") + 17 : DEPENDENT.index("            phase = phase")]
+LOADING = DEPENDENT[
+    DEPENDENT.index("        wait pdl\n") + 17 : DEPENDENT.index("            phase = phase")
+]
 """What its loading role does, up to the first copy."""
 
 KERNELS = {"staged": STAGED, "through": THROUGH, "ring": RING, "handed": HANDED}

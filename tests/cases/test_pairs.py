@@ -18,16 +18,11 @@ NVFP4_LEVEL2 = (EXAMPLES / "gemm_nvfp4_level2.tk").read_text(encoding="utf-8")
 MEET = r"barrier\.cluster\.(?:arrive|wait)"
 
 
-def without_meetings(text: str) -> str:
-    return re.sub(rf"    {MEET}.*\n", "", text)
-
-
 def test_CTA2_1_a_pair_meets_between_allocation_and_release() -> None:
     ptx = tkc.compile(PAIR, target="sm_100a").ptx
     order = re.findall(rf"tcgen05\.alloc|tcgen05\.dealloc|{MEET}", ptx)
     met = ["barrier.cluster.arrive", "barrier.cluster.wait"]
     assert order == ["tcgen05.alloc", *met, *met, "tcgen05.dealloc"]
-    assert codes(altered(without_meetings, PAIR, STAGES=2))
 
 
 def test_CTA2_3_products_of_one_cta_and_of_two_do_not_mix() -> None:

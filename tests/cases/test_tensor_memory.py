@@ -12,12 +12,12 @@ from cases.products import EXAMPLES, GEMM, check_product, poison, uniform
 from programs import changed
 
 import tkc
+from tkc.analysis.shared_memory import Ring
 from tkc.diagnostics import Severity
 from tkc.driver import run
 from tkc.emulator import Report
 from tkc.ir.stage.ops import BarriersOp, BufferOp, KernelOp
 from tkc.job import Job
-from tkc.passes.assign_shared import Ring
 from tkc.passes.assign_tensor_memory import place
 
 NVFP4 = (EXAMPLES / "gemm_nvfp4.tk").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ import pytest
 import tkc
 from tkc import scales
 from tkc.driver import run
+from tkc.ir.isa.mma import decode_instruction
 from tkc.job import Job
 from tkc.passes import pipeline
 
@@ -100,8 +101,7 @@ def test_the_last_block_of_k_may_be_short() -> None:
     check(example("gemm_mxfp8"), 130, 136, 48, FORMS["gemm_mxfp8"], "random")
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "random"])
-def test_batches(schedule: str) -> None:
+def test_batches() -> None:
     """A schedule axis that is an integer drops an axis of the elements and of their scales."""
     text = changed(
         "gemm_nvfp4", ("global[e2m1, ", "global[e2m1, L, "), ("global[bf16, ", "global[bf16, L, "),
@@ -110,11 +110,11 @@ def test_batches(schedule: str) -> None:
     )  # fmt: skip
     kernel = tkc.compile(text, target="sm_100a", params={"STAGES": 2})
     form = FORMS["gemm_nvfp4"]
-    a, b = ([operand(rows, 544, *form) for _ in range(3)] for rows in (130, 264))
-    c = np.full((3, 130, 264), np.nan, BF16)
+    a, b = ([operand(rows, 544, *form) for _ in range(2)] for rows in (130, 136))
+    c = np.full((2, 130, 136), np.nan, BF16)
     pairs = [tuple(map(np.stack, zip(*(x.pair for x in each), strict=True))) for each in (a, b)]
     report = kernel.emulate(
-        *pairs, c, 1.0, sm_count=2, schedule=schedule, seed=int(RNG.integers(99))
+        *pairs, c, 1.0, sm_count=2, schedule="random", seed=int(RNG.integers(99))
     )
     assert not report.findings, "\n".join(map(str, report.findings))
     for x, y, z in zip(a, b, c, strict=True):
@@ -176,6 +176,81 @@ def test_bsc_10_a_barrier_short_of_the_bytes_of_scales_is_found(stages: int) -> 
 @pytest.mark.parametrize("target", ["sm_100f", "sm_103a", "sm_107a"])
 def test_other_targets(target: str) -> None:
     check(example("gemm_nvfp4"), 200, 136, 544, FORMS["gemm_nvfp4"], target=target)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "clause", "params"),
+    [
+        ("gemm_nvfp4", "sm_103a", "", {"BK": 192, "STAGES": 3}),
+        ("gemm_nvfp4", "sm_107a", "", {"BK": 192, "STAGES": 1, "BN": 256}),
+        pytest.param(
+            "gemm_nvfp4_slow", "sm_103a", "", {"BK": 384, "STAGES": 2}, marks=pytest.mark.soak
+        ),
+        ("gemm_mxfp4", "sm_103a", "", {"BK": 384, "STAGES": 1}),
+        pytest.param(
+            "gemm_mxfp4",
+            "sm_103a",
+            ", pair",
+            {"BK": 384, "STAGES": 2, "BM": 256},
+            marks=pytest.mark.soak,
+        ),
+    ],
+)
+def test_steps_of_96(name: str, target: str, clause: str, params: dict[str, int]) -> None:
+    """Spans hold 96 bytes, so that each step lies in one; its scales lie in two atoms, one behind the other."""
+    text = changed(name, ("launch persistent", f"launch persistent{clause}"))
+    ptx = tkc.compile(text, target=target, params=params).ptx
+    words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", ptx)
+    kinds = [decode_instruction("mxf4nvf4", int(word)) for word in words]
+    assert {kind.k for kind in kinds} == {96}
+    assert len({kind.scale_a_id for kind in kinds}) == (2 if name != "gemm_mxfp4" else 4)
+    check(text, 130, 136, 544, FORMS[name], "random", target=target, **params)
+
+
+def test_steps_of_96_are_of_one_block_of_rows() -> None:
+    """Of several, the atoms of a row are not side by side; and other targets have no such step."""
+    for target, params in (("sm_103a", {"BM": 256}), ("sm_100a", {})):
+        ptx = tkc.compile(
+            example("gemm_nvfp4"), target=target, params={"BK": 192, "STAGES": 2, **params}
+        ).ptx
+        words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", ptx)
+        assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {64}
+
+
+@pytest.mark.parametrize("form", [("e2m1", "ue5m3", 16), ("e2m1", "ue4m3", 32)])
+def test_scales_that_only_sm_107a_has(form: tuple[str, str, int]) -> None:
+    _, scale, block = form
+    text = changed("gemm_nvfp4", ("ue4m3 / 16", f"{scale} / {block}"))
+    check(text, 130, 136, 288, form, "random", target="sm_107a", alpha=True, STAGES=2)
+    tkc.compile(text, target="sm_107a").cubin()
+    with pytest.raises(
+        tkc.TkcError,
+        match=f"sm_103a has no product of e2m1 and e2m1 with scales of {scale} / {block}",
+    ):
+        tkc.compile(text, target="sm_103a")
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "columns"),
+    [
+        ("gemm_nvfp4", {"BN": 256, "BK": 64}, 576),
+        ("gemm_nvfp4", {"BM": 256, "STAGES": 2}, 512),
+        ("gemm_nvfp4", {"STAGES": 7}, 512),
+        pytest.param("gemm_mxfp8", {"BM": 256, "STAGES": 2}, 544, marks=pytest.mark.soak),
+    ],
+)
+def test_what_sm_107a_has_more_of(name: str, params: dict[str, int], columns: int) -> None:
+    """Columns beyond 512, for one CTA alone; shared memory beyond 227 KiB; B kept between blocks of rows."""
+    kernel = tkc.compile(example(name), target="sm_107a", params=params)
+    assert kernel.contract["tensor_columns"] == columns
+    assert kernel.ptx.count("alloc.exclusive") == (2 if columns > 512 else 0)
+    assert (kernel.contract["shared_bytes"] > 232448) == (params.get("STAGES") == 7)
+    hints = re.findall(r"tcgen05\.mma\S*(collector::b::\w+)", kernel.ptx)
+    kept = ["collector::b::fill", "collector::b::lastuse"] if params.get("BM") == 256 else []
+    assert hints == kept * (len(hints) // 2)
+    assert bool(hints) == bool(kept)
+    depth = 1824 if params.get("STAGES") == 7 else 544  # all slots are used
+    check(example(name), 200, 136, depth, FORMS[name], "random", target="sm_107a", **params)
 
 
 @pytest.mark.parametrize(

@@ -252,3 +252,53 @@ def test_register_tiles_leave_a_condition(target: str, turn: int, rows: int, see
     total = np.add.reduceat(wide, range(0, 40, 32), axis=1).repeat([32, 8], axis=1)
     wanted = wide * 2 + total + 1 if turn > 1 else wide + total - (rows > 100)
     assert np.abs(y - wanted).max() < 1e-4
+
+
+POLLING = """
+kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], misses: global[i32, 1], turns: global[i32, 1]):
+    param BM = 128, BN = 64
+    launch persistent
+    schedule work: m in blocks(M, BM)
+    shared x: tile[bf16, BM, BN] * 2
+    barrier full * 2, count = 1
+    barrier empty * 2, count = 4
+    role load:
+        s = 0
+        ph = 0
+        for m in work:
+            for n in blocks(N, BN):
+                elect:
+                    while not try_wait(empty[s], ph ^ 1): atomic_add(turns[0], 1)
+                    expect full[s], bytes(x)
+                    load x[s] <- X[m, n], full[s]
+                s = s ^ 1
+                if s == 0: ph = ph ^ 1
+    role math, warps 4:
+        s = 0
+        ph = 0
+        for m in work:
+            for n in blocks(N, BN):
+                done = try_wait(full[s], ph)
+                if not done:
+                    atomic_add(misses[0], 1)
+                    wait full[s], ph
+                Y[m, n] <- read(x[s])
+                fence proxy shared
+                sync warp
+                arrive empty[s], each = warp
+                s = s ^ 1
+                if s == 0: ph = ph ^ 1
+"""
+"""One side waits in a loop of its own, the other looks before it waits."""
+
+
+@BOTH
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
+def test_a_wait_that_may_fail_is_a_condition(target: str, schedule: str, seed: int) -> None:
+    kernel = tkc.compile(POLLING, target=target)
+    kernel.cubin()
+    x = np.random.default_rng(seed).uniform(-1, 1, (200, 328)).astype(BF16)
+    y, misses, turns = np.full_like(x, np.nan), np.zeros(1, np.int32), np.zeros(1, np.int32)
+    report = kernel.emulate(x, y, misses, turns, sm_count=2, schedule=schedule, seed=seed)
+    assert not report.findings, report.findings
+    assert (x == y).all()

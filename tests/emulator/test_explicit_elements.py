@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -163,3 +164,72 @@ def test_threads_and_ctas_have_numbers(seed: int) -> None:
 def test_the_static_check_has_nothing_against_them(program: str) -> None:
     kernel = tkc.compile(program, target="sm_90a")
     assert not check(kernel.module(after="insert-fences"))
+
+
+TILES = """
+kernel tiles(X: global[{dtype}, M, N], Y: global[f32, M, N], v: global[{dtype}, N]):
+    param BM = 32, BN = {bn}
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared x: tile[{dtype}, BM, BN] * 2
+    shared y: tile[f32, BM, BN]
+    barrier full * 2, count = 1
+    role all, warps 4:
+        slot = 0
+        phase = 0
+        for m, n in work:
+            elect:
+                wait stores, read
+                expect full[slot], bytes(x)
+                load x[slot] <- X[m, n], full[slot]
+            wait full[slot], phase
+            sync role
+            j = thread
+            while j < BM * BN:
+                y[0][j // BN, j % BN] <- read(x[slot][BM - 1 - j // BN, j % BN]) * 3 + 0.25
+                j = j + 128
+            sync role
+            j = thread
+            while j < BM * BN:
+                x[slot][j // BN, j % BN] <- read(y[0][j // BN, j % BN])
+                j = j + 128
+            fence proxy shared
+            sync role
+            if thread == 0 and n.index == 0: v[3] <- read(x[slot][5, 1]) + read(v[2])
+            elect:
+                store Y[m, n] <- y
+                store X[m, n] <- x[slot]
+                commit stores
+            slot = slot ^ 1
+            if slot == 0: phase = phase ^ 1
+        elect:
+            wait stores
+"""
+"""Rows of each block the other way round, by elements of swizzled tiles; known places, and 16 bits of a tensor."""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bn", "target"),
+    [
+        ("bf16", 64, "sm_100a"),
+        ("f16", 32, "sm_90a"),
+        ("bf16", 16, "sm_90a"),
+        ("f16", 24, "sm_100a"),
+        ("bf16", 128, "sm_90a"),
+    ],
+)
+def test_elements_of_tiles_lie_where_the_copy_engine_puts_them(
+    dtype: str, bn: int, target: str, seed: int
+) -> None:
+    kernel = tkc.compile(TILES.format(dtype=dtype, bn=bn), target=target)
+    kernel.cubin()
+    of = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}[dtype]
+    rng = np.random.default_rng(seed)
+    x, v = rng.uniform(-1, 1, (32, 136)).astype(of), rng.uniform(-1, 1, 136).astype(of)
+    y = np.full((32, 136), np.nan, np.float32)
+    exact = x[::-1].astype(np.float32) * np.float32(3) + np.float32(0.25)
+    last = (exact.astype(of)[5, 1].astype(np.float32) + v[2].astype(np.float32)).astype(of)
+    clean(kernel.emulate(x, y, v, sm_count=1, schedule="random", seed=seed))
+    assert np.array_equal(y, exact)
+    assert np.array_equal(x, exact.astype(of))
+    assert v[3] == last

@@ -111,7 +111,10 @@ def test_random_epilogues(target: str, turn: int) -> None:
         ("read(d)", product),
         (read("r", r), wide(tile)),
         (f"row({read('p', v)})" if v == "f32" else "f32(row(read(p)))", wide(across)[None, :]),
-        (f"column({read('w[m]', w)})" if w == "f32" else "f32(column(read(w[m])))", wide(down)[:, None]),
+        (
+            f"column({read('w[m]', w)})" if w == "f32" else "f32(column(read(w[m])))",
+            wide(down)[:, None],
+        ),
         ("x", np.array(x)),
         ("row_max(read(d))", product.max(axis=1, keepdims=True)),
         (f"row_sum({read('r', r)})", wide(tile).sum(axis=1, keepdims=True)),

@@ -168,18 +168,18 @@ def test_notes_show_the_other_place() -> None:
 
 
 LATER = [
-    ("launch persistent", "launch clc", "`launch clc`"),
-    ("launch persistent", "launch cluster(2, preferred = 4)", "`launch cluster`"),
+    ("launch persistent", "launch cooperative", "`launch cooperative`"),
+    ("launch persistent", "launch pair, cluster(4)", "pairs in a cluster of 4"),
     ("launch persistent", "maps A, C: edited * 2", "`maps`"),
     ("A: global[bf16, M, K]", "A: global[bf16, M, K, major = 0]", "`major = ...` in a"),
     ("A: global[bf16, M, K]", "A: list[G, global[bf16, M, K]]", "`list[...]`"),
     ("A: global[bf16, M, K]", "A: global[e2m1, M, K]", "smaller than a byte"),
-    ("A: global[bf16, M, K]", "A: global[bf16]", "a tensor of 0 axes"),
+    ("A: global[bf16, M, K]", "A: global[bf16]", "a tensor of bf16 without axes"),
     ("C: global", "x: i64, C: global", "scalar arguments of i64"),
     ("tile[f32, BM, BN] * 2", "tile[f32, BM, BN] * 2 in a", "in the place of another"),
     ("tile[bf16, BM, BK]", "tile[bf16, BM]", "a tile of 1 axis"),
     ("load -> math", "load -> load", "from role load to itself"),
-    ("group = 8", "order = longest_first", "the order of a schedule"),
+    ("group = 8", "order = longest_first", "`order = longest_first`"),
     ("schedule work:", "schedule work(i):", "a schedule with arguments"),
     ("a <- A[m, k]", "a <- A[m, k]; a <- A[m, k]", "a second copy into `a`"),
     ("d = 0", "d = 1", "here the integer 1"),

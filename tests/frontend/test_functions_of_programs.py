@@ -91,15 +91,24 @@ def test_functions_come_from_files_beside_and_in_the_search_path(tmp_path: Path)
         ("from near import unit", "TK112", "no file `near.tk`"),
         ("from far import clomp", "TK102", "far.tk has no function `clomp`; did you mean `clamp`"),
         ("from broken import clamp", "TK101", "is never closed"),
+        ("from k import clamp", "TK112", "k.tk imports itself; its own functions need no import"),
+        (
+            "from round import clamp",
+            "TK112",
+            "round.tk is imported by itself: round.tk -> back.tk -> round.tk",
+        ),
     ],
 )
 def test_a_wrong_import_is_explained_once(tmp_path: Path, line: str, code: str, words: str) -> None:
     (tmp_path / "far.tk").write_text(CLAMP)
     (tmp_path / "broken.tk").write_text("def clamp(x:\n    return x\n")
+    (tmp_path / "round.tk").write_text("from back import clamp\n")
+    (tmp_path / "back.tk").write_text("from round import clamp\n")
     name = line.split()[-1]
     text = f"{line}\n" + elementwise(f"Z[m, n] <- {name}(read(y), 0, 1)")
+    (tmp_path / "k.tk").write_text(text)
     with pytest.raises(TkcError) as raised:
-        compile_source(text, "k.tk", search=[str(tmp_path)])
+        compile_source(text, str(tmp_path / "k.tk"), search=[str(tmp_path)])
     (found,) = raised.value.diagnostics
     assert found.code == code
     assert words in found.message

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations
 
+from tkc.analysis.shared_memory import BARRIER_BYTES, TENSOR_ADDRESS_BYTES, Ring, place
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.targets import TARGETS
 from tkc.ir.stage import ops as s
-from tkc.passes.assign_shared import BARRIER_BYTES, TENSOR_ADDRESS_BYTES, Ring, place
 
 rings = st.lists(
     st.builds(
@@ -88,6 +88,12 @@ def test_staging_is_not_what_a_hint_shrinks() -> None:
 def test_where_one_slot_is_too_much_smaller_tiles_are_the_way() -> None:
     with pytest.raises(TkcError, match="smaller tiles would fit"):
         lowered(gemm(bk=1024, stages=1), "sm_100a", "assign-shared")
+
+
+def test_a_tile_beyond_all_bounds_is_refused_before_it_is_cut_into_pieces() -> None:
+    with pytest.raises(TkcError, match="smaller tiles would fit") as raised:
+        lowered(gemm(bn=2_000_000), "sm_100a", "place-tiles")
+    assert [d.code for d in raised.value.diagnostics] == ["TK204"]
 
 
 def test_a_deep_ring_is_refused_at_once() -> None:

@@ -16,16 +16,17 @@ from xdsl.ir import Block
 from tkc.ir.contract import from_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import ops as s
-from tkc.passes.lower_schedules import block_numbers, grid
+from tkc.passes.lower_schedules import grid
+from tkc.passes.schedules.order import block_numbers
 
 shapes = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
 
-def blocks(shape: list[int], group: int) -> list[tuple[int, ...]]:
+def blocks(shape: list[int], group: int, serpentine: bool = False) -> list[tuple[int, ...]]:
     """The block numbers of items 0 up, by the emitted arithmetic."""
     block = Block(arg_types=[i32] * (len(shape) + 1))
     item, *extents = block.args
-    numbers = block_numbers(Emitter(block), item, list(extents), group)
+    numbers = block_numbers(Emitter(block), item, list(extents), group, serpentine)
     found: list[tuple[int, ...]] = []
     for i in range(prod(shape)):
         machine = Machine(values=dict(zip(block.args, [i, *shape], strict=True)))
@@ -59,6 +60,15 @@ def test_a_band_is_walked_column_by_column(shape: list[int], group: int) -> None
     found = blocks(shape, group)
     keys = [(*outer, row // group, column, row) for *outer, row, column in found]
     assert keys == sorted(keys)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 7), min_size=2, max_size=4), st.integers(1, 10))
+def test_every_second_band_is_walked_backwards(shape: list[int], group: int) -> None:
+    straight, found = blocks(shape, group), blocks(shape, group, serpentine=True)
+    for (*outer, row, column), back in zip(straight, found, strict=True):
+        there = shape[-1] - 1 - column if row // group % 2 else column
+        assert back == (*outer, row, there)
 
 
 @pytest.mark.parametrize("units", [1, 2, 7, 40])

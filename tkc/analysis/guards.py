@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import AtomicOp, LoadElementOp
-from tkc.ir.stage.explicit import IdentityOp, WhileOp
+from tkc.ir.stage.explicit import IdentityOp, TryWaitOp, WhileOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp
 
 LANES = 32
@@ -55,7 +55,7 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
             return Varies.BY_LANE
         case s.GroupOp():
             return Varies.BY_WARP
-        case AtomicOp():
+        case AtomicOp() | TryWaitOp():
             return Varies.BY_LANE
         case LoadElementOp():
             return max(varies(v, seen) for v in owner.indices)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.certificates import label
@@ -26,6 +26,10 @@ from tkc.ir.stage.types import AccumulatorType, BarriersType
 OTHERS = 31
 MOST = 60_000
 """Operations after which a run is given up."""
+
+
+STOLEN = 5
+"""Items that the one unit gets where the hardware hands them out."""
 
 
 class Unknown(Exception):
@@ -101,6 +105,8 @@ def calculate(kind: str, inputs: list[Any]) -> Any:
     """A row of the arithmetic table; of every thread where an input is."""
     if any(v is None or isinstance(v, Opened) for v in inputs):
         return None
+    if kind in ("div", "mod", "cdiv") and inputs[1] == 0:
+        return None
     many = next((v for v in inputs if isinstance(v, Each)), None)
     if many is None:
         return SCALARS[kind].of(*inputs)
@@ -110,7 +116,7 @@ def calculate(kind: str, inputs: list[Any]) -> Any:
 
 
 def element(indices: list[Any]) -> int | None:
-    """A made-up element of a tensor that nobody writes: none, few or many, whatever is chosen for sizes."""
+    """A made-up number, none, few or many, for an argument or an element of a tensor that nobody writes."""
     if not all(isinstance(i, int) for i in indices):
         return None
     return (0, 300, 1, 130, 65)[sum(indices) % 5]
@@ -130,6 +136,8 @@ class Machine:
 
     def kernel(self, kernel: s.KernelOp) -> dict[Copy, list[Event]]:
         found: dict[Copy, list[Event]] = {}
+        arguments = [a for a in kernel.body.block.args if a.type == i32]
+        self.values.update((a, element([n])) for n, a in enumerate(arguments, 1))
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
             for op in kernel.body.block.ops:
@@ -172,7 +180,9 @@ class Machine:
             case LoadElementOp() if op.constant is not None:
                 self.values[op.value] = element([self.values.get(v) for v in op.indices])
             case s.UnitOp():
-                self.values[op.value] = {"index": 0, "count": 1, "rank": self.at.cta}[op.which.data]
+                rank = self.at.cta
+                units = {"index": 0, "count": 1, "rank": rank, "cluster": rank, "items": STOLEN}
+                self.values[op.value] = units[op.which.data]
             case s.GroupOp():
                 self.values[op.value] = self.at.copy
             case s.ElectedOp():
@@ -202,6 +212,8 @@ class Machine:
         for i in range(*bounds):
             self.values.update(zip(op.body.block.args, [i, *carried], strict=True))
             carried = self._block(op.body.block)
+            if op.stolen is not None:  # the one unit gets one item after another
+                carried[:2] = [True, i + 1]
         self.values.update(zip(op.results, carried, strict=True))
 
     def _if(self, op: s.IfOp) -> None:
@@ -277,7 +289,7 @@ def owners(event: Event, cta: int, cluster: int) -> list[int]:
     """The CTAs whose memory an event touches."""
     if "pair" in event.op.properties:
         return [cta & ~1, cta | 1]
-    if "multicast" in event.op.properties:
+    if {"multicast", "everywhere"} & set(event.op.properties):
         return list(range(cluster))
     mask = event.value("mask")
     if mask is None:
@@ -369,7 +381,7 @@ class Barriers:
 
     def _signal(self, copy: Copy, event: Event, row: Signal, barriers: SSAValue) -> None:
         if row.bytes_of:
-            size = getattr(event.op, row.bytes_of).type.slot_bytes
+            size = getattr(event.op, row.bytes_of).type.copied_bytes
             share = self.cluster if "multicast" in event.op.properties else 1
             for owner in owners(event, copy.cta, self.cluster):
                 word = Word(barriers, entry(event), self._of(event, owner))
@@ -393,6 +405,8 @@ class Barriers:
     def _of(self, event: Event, own: int) -> int:
         if _word(event.op, "to") == s.To.LEADER:
             return own & ~1
+        if _word(event.op, "to") == s.To.FIRST:
+            return 0
         rank = event.value("rank")
         if rank is None and isinstance(getattr(event.op, "rank", None), SSAValue):
             raise Unknown("a CTA whose number is not known")

@@ -286,7 +286,7 @@ class RingProtocol:
                 yield finding_at(
                     "TK306", wait.node,
                     f"{self._name} may complete its next phase before {_event(wait).name} in role "
-                    f"{wait.node.role.name} has seen this one: no arrival at the next round waits for it",
+                    f"{wait.node.role.name} has seen this one: no arrival or copy of the next round waits for it",
                 )  # fmt: skip
 
     def _early(self) -> Iterator[Finding]:
@@ -356,7 +356,8 @@ class RingProtocol:
         return True
 
     def _told(self, wait: Site, depth: int, reach: Reach) -> bool:
-        for sites in self.ring.arrivals.values():
+        # A phase also wants the bytes that were announced for it, so a copy counts as an arrival does.
+        for sites in (*self.ring.arrivals.values(), self.ring.copies):
             for site in sites:
                 if not site.every or (site.offset - wait.offset - depth) % site.rate:
                     continue

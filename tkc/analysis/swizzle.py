@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import PADDED, SWIZZLES
+from tkc.ir.isa.layouts import PADDED, SHORT, SHORT_SPAN, SWIZZLES
 
 SPANS: dict[str, int] = {s: SWIZZLES[s].span for s in ("128B", "64B", "32B", "none")}
 """Bytes of a row that one span holds, widest first; `none` is a box of 16-byte rows."""
@@ -39,13 +39,13 @@ class Choice:
 
 
 def choose(
-    dtype: str, shape: tuple[int, ...], uses: frozenset[Use], padded: bool = False
+    dtype: str, shape: tuple[int, ...], uses: frozenset[Use], padded: bool = False, step: int = 0
 ) -> Choice | None:
     """The widest swizzle whose span divides a row: fewest boxes for the copy engine, fewest steps for a thread.
 
     With each of them eight threads on neighbouring rows touch every bank once.
     None where no span divides the row's bytes: no copy of the tile by boxes exists then. Elements that are `padded` to
-    a byte have one layout.
+    a byte have one layout. `step` is the bytes of K that each product takes, where they are to lie in one span.
     """
     if padded:
         told = f"rows of {shape[-1]} elements, each padded to a byte"
@@ -62,6 +62,9 @@ def choose(
         if uses == {Use.ELEMENTS}:
             return Choice("none", DTYPES[dtype].bits // 8, f"a vector of {row} bytes, by elements")
         return None if row % 16 else Choice("none", 16, f"a vector of {row} bytes, in a row")
+    if step and SHORT_SPAN % step == 0 and row % SHORT_SPAN == 0 and SPANS["128B"] % step:
+        told = f"rows of {row} bytes, {SHORT_SPAN} in each span of 128, for products of {step} bytes of K"
+        return Choice(SHORT, SHORT_SPAN, told)
     for swizzle, span in SPANS.items():
         if row % span == 0 and (span > 16 or not uses & {Use.OPERAND, Use.ACROSS}):
             used = ", ".join(sorted(use.value for use in uses)) or "no use"

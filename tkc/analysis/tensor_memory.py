@@ -8,8 +8,11 @@ from tkc.ir.isa.layouts import scale_column
 from tkc.ir.isa.targets import Target
 from tkc.ir.stage.types import BufferType
 
-MOST_COLUMNS = 512
+SHARED_COLUMNS = 512
 """The largest allocation that is not exclusive (PTX 9.7.18.7: a power of two from 32 to 512 columns)."""
+
+FEWEST_COLUMNS = 32
+"""The smallest allocation, and what divides an exclusive one (PTX 9.4, tcgen05.alloc)."""
 
 LANES = 128
 """Lanes of tensor memory; one holds one row of an M = 128 accumulator (PTX 9.7.18.1)."""
@@ -31,7 +34,14 @@ def columns_of(type: BufferType) -> int:
 
 def columns_given(target: Target) -> int:
     """Columns that a CTA on the target may allocate."""
-    return min(MOST_COLUMNS, target.tensor_columns)
+    return target.tensor_columns
+
+
+def columns_to_allocate(columns: int) -> int:
+    """The least allocation that holds so many: a power of two, or, exclusive beyond 512, a multiple of 32."""
+    if columns > SHARED_COLUMNS:
+        return -(-columns // FEWEST_COLUMNS) * FEWEST_COLUMNS
+    return max(FEWEST_COLUMNS, 1 << (columns - 1).bit_length())
 
 
 def depths_that_fit(types: Sequence[BufferType], columns: int) -> list[int]:

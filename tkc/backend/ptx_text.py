@@ -129,6 +129,9 @@ class _KernelPrinter:
         if kernel.cluster is not None:
             head.append(f".reqnctapercluster {kernel.cluster.value.data}, 1, 1")
             self.version = max(self.version, (7, 8))
+        if kernel.most_ctas is not None:
+            head += [".explicitcluster", f".maxclusterrank {kernel.most_ctas.value.data}"]
+            self.version = max(self.version, (7, 8))
         head.append("{")
         for kind, top in self.tops.items():
             if top:

@@ -12,6 +12,7 @@ from tkc.emulator.elementwise import unary
 from tkc.emulator.instruction import Builder, Instruction, Step, literal
 from tkc.emulator.lanes import F32, LANES, U8, U32, U64, Vec, constant, mask_of, view
 from tkc.emulator.mbarrier import find
+from tkc.emulator.report import Stop
 from tkc.emulator.spaces import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Origin
 from tkc.emulator.syntax import Number
 from tkc.ir.isa.layouts import cache_policy
@@ -107,13 +108,21 @@ def _try_cancel(i: Instruction) -> Step:
     def steps(w: Any, place: int, bar_place: int, ctas: list[Any]) -> Iterator[None]:
         machine = w.machine
         yield
-        answer = _answer(machine.cancel_next())
+        answer = _answer(machine.cancel_next(w.cta.cluster.dims))
         for cta in ctas:
             machine.memory.write_box("launch control", origin, cta.shared, place, (1,), answer)
             yield
             find(cta, bar_place, i, w).complete(ANSWER_BYTES, i, w)
 
     def run(w: Any) -> None:
+        if w.cta.refused:
+            raise Stop(
+                "TK330",
+                "another cluster is asked for though this CTA has seen that one was refused: what happens then is not "
+                "defined",
+                ins=i,
+                warp=w,
+            )
         for lane in w.lanes():
             to, place = shared_place(w, dst(w, lane), i)
             aligned(place, ANSWER_BYTES, "the address of the answer", i, w)
@@ -138,7 +147,22 @@ def _answer_slot(i: Instruction) -> int:
 
 def _is_canceled(i: Instruction) -> Step:
     p, slot = i.dst("p", 1), _answer_slot(i)
-    return lambda w: w.put_predicate(p, mask_of(_words(w, slot)[:, 3] != 0))
+
+    def run(w: Any) -> None:
+        taken = mask_of(_words(w, slot)[:, 3] != 0)
+        if w.mask & ~taken:
+            w.cta.refused = True
+        w.put_predicate(p, taken)
+
+    return run
+
+
+def _undefined(w: Any, words: Vec, slots: list[int]) -> None:
+    """A refusal names no CTA: what one reads out of it is no value."""
+    bad = mask_of(words[:, 3] == 0) & w.mask
+    if bad:
+        for slot in slots:
+            w.taint_result(slot, bad)
 
 
 def _first_cta(i: Instruction) -> Step:
@@ -146,7 +170,13 @@ def _first_cta(i: Instruction) -> Step:
     if i.given("d") and not i.row.name.endswith("v4"):
         axis = "xyz".index(i.mod("axis").lstrip(":") or "x")
         d = i.dst("d", 32)
-        return lambda w: w.put(d, np.ascontiguousarray(_words(w, slot)[:, axis]))
+
+        def one(w: Any) -> None:
+            words = _words(w, slot)
+            w.put(d, np.ascontiguousarray(words[:, axis]))
+            _undefined(w, words, [d])
+
+        return one
     slots = [s for s, _ in i.dsts("d")]
 
     def run(w: Any) -> None:
@@ -155,6 +185,7 @@ def _first_cta(i: Instruction) -> Step:
             w.put(one, np.ascontiguousarray(words[:, k]))
         if len(slots) > 3:
             w.put(slots[3], constant(0, U32))
+        _undefined(w, words, slots[:3])
 
     return run
 

@@ -77,9 +77,8 @@ class Completions(Fences):
             return
         if "A2" in self.grants:
             bar.current.join_completions(told, COMPLETED, ORDER)
-            bar.current.join_row(
-                TENSOR, told.times[TENSOR]
-            )  # tensor memory is no data of the generic proxy
+            # Tensor memory is no data of the generic proxy.
+            bar.current.join_row(TENSOR, told.times[TENSOR])
         if SCOPES.get(ins.mod("scope", "cta"), 1) > 1:
             if bar.wide is None:
                 bar.wide = Clock(self.of(w).components)

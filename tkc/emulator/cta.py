@@ -72,6 +72,8 @@ class Cta:
         self.engines: dict[Any, Any] = {}
         self.tensor: Any = None
         self.live = machine.threads
+        self.refused = False
+        """Whether one of its threads has seen that no other cluster was to be had (clusterlaunchcontrol)."""
         self.left: Any = None
         self.visitors: dict[int, Any] = {}
         self.visits: list[int] = []
@@ -184,10 +186,12 @@ class Cta:
 class Cluster:
     """CTAs that run together and may reach each other's shared memory."""
 
-    def __init__(self, machine: Machine, base: tuple[int, int, int]) -> None:
+    def __init__(
+        self, machine: Machine, base: tuple[int, int, int], dims: tuple[int, int, int]
+    ) -> None:
         self.machine = machine
-        self.base = base
-        cx, cy, cz = machine.cluster
+        self.base, self.dims = base, dims
+        cx, cy, cz = dims
         self.size = cx * cy * cz
         self.arrived = 0
         self.phase = 0

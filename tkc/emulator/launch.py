@@ -107,6 +107,24 @@ def _check_launch(
         raise TkcError.at("TK418", f"{size} CTAs in a cluster, at most {target.max_cluster}")
 
 
+def _larger(
+    preferred: Dim,
+    cluster: tuple[int, int, int],
+    grid: tuple[int, int, int],
+    target: Target,
+) -> tuple[int, int, int]:
+    """A preferred cluster that holds whole ones, and fills the grid; TK418 elsewhere."""
+    larger = _three(preferred, "preferred")
+    if any(p % c or g % p for p, c, g in zip(larger, cluster, grid, strict=True)):
+        raise TkcError.at(
+            "TK418",
+            f"preferred cluster {larger}: expected a multiple of {cluster} that divides grid {grid}",
+        )
+    if int(np.prod(larger)) > target.max_cluster:
+        raise TkcError.at("TK418", f"preferred cluster {larger}, at most {target.max_cluster} CTAs")
+    return larger
+
+
 def emulate(
     ptx: str,
     *,
@@ -114,6 +132,7 @@ def emulate(
     grid: Dim,
     block: Dim,
     cluster: Dim = (1, 1, 1),
+    preferred: Dim | None = None,
     shared_bytes: int = 0,
     args: Sequence[Any],
     schedule: str = "eager",
@@ -130,10 +149,11 @@ def emulate(
 
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, bytes, or `Struct`s.
-    `shared_bytes` is dynamic shared memory; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on and
-    turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches with as many seeds,
-    from `seed` on, each on the arguments as they were given, and reports what any of them found. Raises TkcError where
-    the text, the launch or an argument is wrong; what the kernel does wrong is in the report.
+    `preferred` is a larger cluster that the hardware may make of several: all of them eagerly, none lazily, some by
+    chance. `shared_bytes` is dynamic shared memory; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on
+    and turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches with as many
+    seeds, from `seed` on, each on the arguments as they were given, and reports what any of them found. Raises TkcError
+    where the text, the launch or an argument is wrong; what the kernel does wrong is in the report.
     """
     if schedule not in SCHEDULES:
         raise TkcError.at("TK120", f"no schedule {schedule}: one of {', '.join(SCHEDULES)}")
@@ -159,10 +179,12 @@ def emulate(
     _check_launch(program, target, block3, grid3, cluster_size)
     check_maps(args, target)
     dims = (grid3, block3, cluster_size)
+    larger = None if preferred is None else _larger(preferred, cluster_size, grid3, target)
 
     def once(seed: int, model: str) -> Machine:
         machine = _machine(program, target, dims, int(shared_bytes), args, schedule, seed, model)
         machine.max_steps = max_steps
+        machine.preferred = larger
         machine.watch = watch
         if races:
             machine.record = machine.memory.observer = Record(machine, model)

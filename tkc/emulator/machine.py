@@ -43,6 +43,15 @@ if TYPE_CHECKING:
 
 SCHEDULES = ("eager", "lazy", "random", "pct")
 PREEMPTIVE = ("random", "pct")
+CANCEL = "clusterlaunchcontrol.try_cancel"
+Dims = tuple[int, int, int]
+Place = tuple[Dims, Dims]
+"""A cluster: its first CTA, and how many it has along each axis."""
+AHEAD = 8
+"""Clusters that have not started, of which the next to start or to be taken over is drawn, where chance schedules."""
+MOST_STARTED, START_CHANCE = 4, 0.002
+"""Clusters beside one another, and how often one starts, where a kernel takes over others and chance schedules."""
+REFUSAL_CHANCE = 0.05
 QUANTUM = 2000
 """Steps that a path may do before others get their turn."""
 
@@ -83,6 +92,12 @@ class Operation:
     priority: float = 0.0
 
 
+def places(base: Dims, whole: Dims, each: Dims) -> Iterator[Place]:
+    """Clusters of `each` CTAs that make up a box of CTAs, x first."""
+    ranges = [range(b, b + w, e) for b, w, e in zip(base, whole, each, strict=True)]
+    return (((x, y, z), each) for z in ranges[2] for y in ranges[1] for x in ranges[0])
+
+
 class Machine:
     """One launch of one kernel."""
 
@@ -105,6 +120,8 @@ class Machine:
         self.program = program
         self.target = target
         self.grid, self.block, self.cluster = grid, block, cluster
+        self.preferred: Dims | None = None
+        """A larger cluster that the hardware may make of several, where there is one."""
         self.threads = block[0] * block[1] * block[2]
         self.dynamic_shared = dynamic_shared
         self.memory = memory
@@ -129,8 +146,12 @@ class Machine:
         self.done_ctas = 0
         self._seen: set[tuple[str, int]] = set()
         self._hits = [0] * len(program.segments)
-        self._clusters: Iterator[tuple[int, int, int]] = iter(())
-        self._next: tuple[int, int, int] | None = None
+        self._clusters: Iterator[Place] = iter(())
+        self._next: list[Place] = []
+        """Clusters that may start, or be taken over, next: one, or several of which chance picks."""
+        self._hands_out = any(
+            ins.row.name == CANCEL for segment in program.segments for ins in segment.instructions
+        )
         self._changed = (-1, 0)
         self._live: list[Cluster] = []
         self._places: dict[int, int] | None = None
@@ -343,11 +364,7 @@ class Machine:
 
     def run(self) -> Report:
         """Runs the launch to its end, or to the first finding that stops it."""
-        gx, gy, gz = self.grid
-        cx, cy, cz = self.cluster
-        self._clusters = (
-            (x, y, z) for z in range(0, gz, cz) for y in range(0, gy, cy) for x in range(0, gx, cx)
-        )
+        self._clusters = places((0, 0, 0), self.grid, self.preferred or self.cluster)
         if self.watch is not None:
             self.watch.begin(self)
         try:
@@ -429,6 +446,8 @@ class Machine:
             self._highest()
             return True
         chance = self.random.random
+        if self._hands_out and len(self._live) < MOST_STARTED and chance() < START_CHANCE:
+            self._admit()
         if self.operations and chance() < 0.3:
             self._advance()
             return True
@@ -475,26 +494,54 @@ class Machine:
 
     def _more(self) -> bool:
         """Whether a cluster has not started yet."""
-        if self._next is None:
-            self._next = next(self._clusters, None)
-        return self._next is not None
+        most = AHEAD if self._hands_out and self.schedule in PREEMPTIVE else 1
+        while len(self._next) < most and (place := next(self._clusters, None)) is not None:
+            self._next.append(place)
+        return bool(self._next)
 
     def _admit(self) -> bool:
-        base = self.cancel_next()
-        if base is None:
+        place = self._take()
+        if place is None:
             return False
-        cluster = Cluster(self, base)
+        cluster = Cluster(self, *place)
         self._live.append(cluster)
         for cta in cluster.ctas:
             for warp in cta.warps:
                 self.ready.append(Path(warp, warp.alive, 0, None))
         return True
 
-    def cancel_next(self) -> tuple[int, int, int] | None:
-        """Takes the first cluster that has not started, as clusterlaunchcontrol does; None where there is none."""
-        found = self._next if self._more() else None
-        self._next = None
-        return found
+    def cancel_next(self, dims: Dims) -> Dims | None:
+        """Takes a cluster that has not started, as clusterlaunchcontrol does: its first CTA; None where there is none.
+
+        One of as many CTAs as the cluster that asks has, which PTX does not say and CUTLASS relies on. The hardware may
+        refuse though there are some, for a kernel of higher priority: so does chance.
+        """
+        if self.schedule in PREEMPTIVE and self.random.random() < REFUSAL_CHANCE:
+            return None
+        place = self._take(dims)
+        return None if place is None else place[0]
+
+    def _take(self, wanted: Dims | None = None) -> Place | None:
+        """The first cluster that has not started, or any of the first few; None where there is none (of that size)."""
+        if not self._more():
+            return None
+        at = self.random.randrange(len(self._next)) if len(self._next) > 1 else 0
+        if self.preferred is None:
+            return self._next.pop(at)
+        if wanted == self.preferred and self._next[at][1] != wanted:
+            whole = [i for i, place in enumerate(self._next) if place[1] == wanted]
+            if not whole:
+                return None
+            at = whole[0]
+        base, dims = self._next.pop(at)
+        whole_fits = self.schedule == "eager" or (
+            self.schedule in PREEMPTIVE and self.random.random() < 0.5
+        )
+        if dims == self.cluster or wanted == dims or (wanted is None and whole_fits):
+            return base, dims
+        first, *rest = places(base, dims, self.cluster)
+        self._next[:0] = rest
+        return first
 
     def cta_ended(self, cta: Cta) -> None:
         self.done_ctas += 1

@@ -68,7 +68,7 @@ def special_value(warp: Warp, name: str, dtype: np.dtype[Any]) -> Any:
         return constant(values[_AXES.index(axis)], dtype)
     if axis in _AXES:
         at = _AXES.index(axis)
-        size = machine.cluster[at]
+        size = cta.cluster.dims[at]
         values = {
             "clusterid": cta.index[at] // size,
             "nclusterid": machine.grid[at] // size,

@@ -107,13 +107,6 @@ def check_kernel(
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
         )
-    if "dependent" in declared.clauses.said and not scope.awaits_grids and whole:
-        scope.error(
-            "TK106",
-            "`launch dependent` starts the kernel before the one ahead of it has ended: a role that reads what that "
-            "one wrote begins with `wait pdl`, and none does",
-            declared.clauses.said["dependent"],
-        )
     if whole and declared.whole:
         check_writers(scope, [d for d in declared.made if isinstance(d, P.Pipe)])
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
@@ -130,6 +123,7 @@ def check_kernel(
         kernel.span,
         tuple(declared.requires),
         declared.clauses.ctas,
+        declared.clauses.preferred,
     )
 
 

@@ -1,4 +1,4 @@
-"""Launch clauses: `persistent`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster's CTAs lie across."""
+"""Launch clauses: `persistent`, `clc`, `cluster(n)`, `pair`, and the axis of a schedule that a cluster lies across."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
-COMPILED = ("persistent", "pair", "cluster", "dependent")
-MOST_CTAS = 8
-"""CTAs of a cluster that every GPU takes (PTX: cluster dimensions)."""
+COMPILED = ("persistent", "clc", "pair", "cluster", "dependent")
+MOST_CTAS = 16
+"""CTAs of a cluster that some GPU takes; what a target takes is a question of the passes."""
+
+PAIR = 2
 
 
 class Clauses:
-    """Reads launch statements. `said` are the clauses by name; `ctas` the CTAs of a cluster, 1 where there is none."""
+    """Reads launch statements. `said` are the clauses by name; `ctas` the CTAs of a cluster, 1 where there is none;
+    `preferred` up to how many the hardware may put into one."""
 
     def __init__(self, scope: Scope, values: Values) -> None:
         self.scope = scope
         self.values = values
         self.said: dict[str, Span] = {}
         self.ctas = 1
+        self.preferred = 0
+        self.falls_back = False
 
     def read(self, s: S.Launch) -> None:
         """Raises Failed where a number cannot be read; reports everything else."""
-        for clause in s.clauses:
+        for clause in self._alternatives(s):
             head = clause.function if isinstance(clause, S.Call) else clause
             name = head.text if isinstance(head, S.Name) else ""
             if name not in LAUNCHES:
@@ -46,8 +51,44 @@ class Clauses:
                 self.scope.error("TK103", f"`launch {name}` is said twice", clause.span, before)
             elif self._takes(name, clause):
                 self.said[name] = clause.span
+        if {"clc", "persistent"} <= {*self.said} and not self.falls_back:
+            before = self.scope.note("said here", self.said["persistent"])
+            self.scope.error(
+                "TK106",
+                "`launch clc` has a unit for each item, `launch persistent` as many as are resident; "
+                "`clc or persistent` takes the second where a target has no first",
+                self.said["clc"],
+                before,
+            )
         if "pair" in self.said and "cluster" in self.said:
-            self.scope.later("a cluster of pairs: a pair is a cluster of two", self.said["cluster"])
+            if self.ctas != PAIR:
+                self.scope.later(
+                    f"pairs in a cluster of {self.ctas} that share copies: `cluster({PAIR}, preferred = n)` lets the "
+                    "hardware put several pairs side by side",
+                    self.said["cluster"],
+                )
+            self.ctas = 1
+
+    def _alternatives(self, s: S.Launch) -> list[S.Expression]:
+        """The clauses; `clc or persistent` is both, of which the target takes one."""
+        found: list[S.Expression] = []
+        for clause in s.clauses:
+            if isinstance(clause, S.Binary) and clause.operator == "or":
+                sides = [
+                    e.text if isinstance(e, S.Name) else "" for e in (clause.left, clause.right)
+                ]
+                if sides == ["clc", "persistent"]:
+                    self.falls_back = True
+                    found += [clause.left, clause.right]
+                else:
+                    self.scope.error(
+                        "TK102",
+                        "one launch falls back to another: `clc or persistent`",
+                        clause.span,
+                    )
+            else:
+                found.append(clause)
+        return found
 
     def _takes(self, name: str, clause: S.Expression) -> bool:
         """Whether a clause has the values that belong to it."""
@@ -56,24 +97,49 @@ class Clauses:
             if isinstance(clause, S.Call):
                 self.scope.error("TK116", f"`launch {name}` takes no values", clause.span)
             return not isinstance(clause, S.Call)
-        options = [a.name for a in given if a.name is not None]
-        if options:
-            self.scope.later(f"`launch cluster` with `{options[0].text}`", options[0].span)
-            return True
-        if len(given) != 1:
+        plain = [a for a in given if a.name is None]
+        for option in given:
+            if option.name is not None and option.name.text != "preferred":
+                near = nearest(option.name.text, ["preferred"])
+                hint = "; did you mean `preferred`" if near else "; there is `preferred`"
+                self.scope.error(
+                    "TK102", f"no option `{option.name.text}` of a cluster{hint}", option.name.span
+                )
+                return False
+        if len(plain) != 1 or len(given) > 2:
             self.scope.error(
-                "TK116", "`launch cluster(n)` takes the number of CTAs of a cluster", clause.span
+                "TK116",
+                "`launch cluster(n)` takes the number of CTAs of a cluster, and `cluster(n, preferred = m)` a larger "
+                "one that the hardware may make of several",
+                clause.span,
             )
             return False
-        self.ctas = self.values.number(given[0].value, "the number of CTAs of a cluster")
-        if self.ctas > MOST_CTAS:
+        self.ctas = self._ctas(plain[0])
+        for option in given:
+            if option.name is not None:
+                self._prefer(option)
+        return True
+
+    def _ctas(self, given: S.Argument) -> int:
+        ctas = self.values.number(given.value, "the number of CTAs of a cluster")
+        if ctas > MOST_CTAS:
+            told = f"a cluster of {plural(ctas, 'CTA')}: it has 1 to {MOST_CTAS}"
+            self.scope.error("TK120", told, given.value.span)
+            return 1
+        return ctas
+
+    def _prefer(self, option: S.Argument) -> None:
+        """Units that the hardware puts side by side; how many there are, code finds by masking ranks."""
+        most, size = self._ctas(option), self.ctas
+        if size & (size - 1) or most % size or most == size:
             self.scope.error(
                 "TK120",
-                f"a cluster of {plural(self.ctas, 'CTA')}: it has 1 to {MOST_CTAS}",
-                given[0].value.span,
+                f"clusters of {size} CTAs, {most} preferred: the larger holds several of the smaller, whose size is a "
+                "power of 2",
+                option.value.span,
             )
-            self.ctas = 1
-        return True
+        else:
+            self.preferred = most
 
     def place(self, schedule: Schedule) -> Schedule:
         """The schedule with the axis that a cluster's CTAs lie across: the last but one of several, unless it says."""
@@ -90,7 +156,7 @@ class Clauses:
 
     def multicast(self, span: Span) -> bool:
         """Whether a copy that says `multicast` is one of a cluster."""
-        if "cluster" not in self.said:
+        if "cluster" not in self.said or "pair" in self.said:
             told = (
                 "a pair shares its operands by itself: `multicast` is for `launch cluster(n)`"
                 if "pair" in self.said

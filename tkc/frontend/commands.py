@@ -11,9 +11,8 @@ import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import scaling
+from tkc.frontend import places, scaling
 from tkc.frontend.describe import describe
-from tkc.frontend.places import alone, place
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
 from tkc.frontend.values import Values
@@ -173,7 +172,6 @@ class Commands:
     def _meet(self, s: E.Command, what: str, does: str, sem: str) -> Any:
         """The cluster's barrier, or the order between grids."""
         if what == "pdl":
-            self.scope.awaits_grids = self.scope.awaits_grids or does == "wait"
             return X.Grid(does, self._by("all"), s.span)
         self._together(s)
         self._clustered(s.span, f"`{does} cluster`")
@@ -319,7 +317,7 @@ class Commands:
             how = "as in `copy sa[slot] <- a[slot].scales`"
             told = f"`copy` is of a tile's scales to tensor memory, {how}, not {describe(what)}"
             self._fail("TK106", told, s.subject.span)
-        source = self._slot(alone(self.values, found.tile, found.span), found.span)
+        source = self._slot(places.alone(self.values, found.tile, found.span), found.span)
         scaling.fits(self.scope, source.tile, into.tile, s.span)
         return X.CopyPlaces(into, source, self._paired(s, s.options, "copy"), s.span)
 
@@ -395,7 +393,7 @@ class Commands:
         """A slot that the program numbers."""
         if not isinstance(x, X.Place):
             if x.name in self.scope.pipe_of or x.depth == 1:
-                place(self.values, x, Int(0, span), span, span)
+                places.place(self.values, x, Int(0, span), span, span)
             self._fail("TK116", f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one", span)
         return x
 
@@ -453,13 +451,13 @@ class Commands:
 
     def _ring(self, e: Any) -> X.Place:
         """A slot; a tile of one slot names it by itself."""
-        x = alone(self.values, self.values.evaluate(e), e.span)
+        x = places.alone(self.values, self.values.evaluate(e), e.span)
         if isinstance(x, Tile):
             if x.depth != 1 and x.name not in self.scope.pipe_of:
                 self._fail(
                     "TK116", f"{x.name} has {x.depth} slots: `{x.name}[slot]` is one", e.span
                 )
-            x = place(self.values, x, Int(0, e.span), e.span, e.span)
+            x = places.place(self.values, x, Int(0, e.span), e.span, e.span)
         if not isinstance(x, X.Place):
             self._fail("TK106", f"expected a slot such as `a[slot]`, not {describe(x)}", e.span)
         return x
@@ -473,17 +471,7 @@ class Commands:
     def _entry(self, e: Any) -> X.Entry:
         if e is None:
             raise Failed
-        x = self.values.evaluate(e)
-        if isinstance(x, X.Barrier):
-            if x.depth != 1:
-                told = f"{x.name} are {x.depth} barriers: `{x.name}[slot]` is one"
-                self._fail("TK116", told, e.span)
-            return X.Entry(x, X.Number(0, e.span), e.span)
-        if not isinstance(x, X.Entry):
-            self._fail(
-                "TK106", f"expected a barrier such as `full[slot]`, not {describe(x)}", e.span
-            )
-        return x
+        return places.entry(self.values, e)
 
     def _integer(self, e: S.Expression, what: str) -> P.Value:
         return N.as_integer(self.values, self.values.evaluate(e), e.span, what)

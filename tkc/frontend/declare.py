@@ -176,11 +176,10 @@ class Declarations:
         dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
-        if not 1 <= len(axes) <= MAX_RANK:
-            self._later(
-                f"a tensor of {plural(len(axes), 'axis', 'axes')}: it has 1 to {MAX_RANK}",
-                type_.span,
-            )
+        if not axes and dtype != "f32":
+            self._later(f"a tensor of {dtype} without axes: one of f32 is a number", type_.span)
+        if len(axes) > MAX_RANK:
+            self._later(f"a tensor of {len(axes)} axes: it has up to {MAX_RANK}", type_.span)
         dims: list[int | str] = []
         for axis in axes:
             if isinstance(axis, S.Name) and axis.text not in self.scope.names:
@@ -300,7 +299,7 @@ class Declarations:
             self._later("a schedule with arguments", s.span)
         if s.where is not None:
             self._later("`where` in a schedule", s.where.span)
-        group, across = 1, None
+        group, across, serpentine = 1, None, False
         value = s.value
         name = (
             value.function.text
@@ -318,7 +317,7 @@ class Declarations:
                 elif option == "across":
                     across = self._across(s, argument.value)
                 elif option == "order":
-                    self._later("the order of a schedule", argument.name.span)
+                    serpentine = self._order(argument.value)
                 else:
                     near = nearest(option, TILES)
                     hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
@@ -349,9 +348,20 @@ class Declarations:
             self._later(
                 "a cluster across single elements: `across` is an axis of `blocks`", value.span
             )
-        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across)
+        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across, serpentine)
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
+
+    def _order(self, e: S.Expression) -> bool:
+        """`order = serpentine`: every second band of rows backwards."""
+        name = e.text if isinstance(e, S.Name) else ""
+        if name == "longest_first":
+            self._later("`order = longest_first`", e.span)
+        if name != "serpentine":
+            near = nearest(name, ["serpentine"]) if name else None
+            hint = f"; did you mean `{near}`" if near else "; there is `serpentine`"
+            self._fail("TK102", f"no order `{name or 'of this form'}` of a schedule{hint}", e.span)
+        return True
 
     def _across(self, s: S.Schedule, e: S.Expression) -> int:
         """`across = m`: the axis of that variable."""

@@ -64,7 +64,7 @@ def describe(x: Any) -> str:
             | X.Choose()
         ) if x.type == X.I32:
             return "an integer of the kernel"
-        case P.Apply() | X.Choose() if x.type == X.I1:
+        case P.Variable() | P.Apply() | X.Attempt() | X.Choose() if x.type == X.I1:
             return "a condition"
         case Transposed():
             return f"the transpose of {x.tile.name}"

@@ -1,4 +1,4 @@
-"""Single elements of tensors and of shared vectors: plain loads and stores, ordered ones, atomics."""
+"""Single elements of tensors and of shared vectors and tiles: plain loads and stores, ordered ones, atomics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I32
-from tkc.frontend.program import Scalar, Slice
+from tkc.frontend.program import Scalar, Slice, Tile
 from tkc.frontend.scope import Int, listed, plural
 from tkc.frontend.syntax import Span
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 F32 = Scalar("f32")
-TYPES = {"f32": F32, "i32": I32}
-"""Dtypes of elements that a thread holds as a number."""
+TYPES = {"f32": F32, "i32": I32, "bf16": F32, "f16": F32}
+"""Dtypes of elements, and the number that a thread holds of one: f32 of 16 bits, which a store rounds to nearest."""
 
 LOADS = ("relaxed", "acquire", "volatile")
 STORES = ("relaxed", "release", "volatile")
@@ -44,19 +44,27 @@ def is_element(x: Any) -> bool:
 
 
 def spot(values: Values, place: X.Place, e: S.Index) -> X.Spot:
-    """`v[slot][i]`: an element of a shared vector."""
+    """`v[slot][i]`, `x[slot][i, j]`: an element of a shared vector or tile."""
     tile = place.tile
-    if tile.accumulator or len(tile.shape) != 1:
-        values.later(f"an element of {describe(place)}: those of shared vectors are", e.span)
-    if len(e.arguments) != 1 or e.arguments[0].name is not None:
-        values.fail("TK116", f"{describe(place)} has one axis, and its element one index", e.span)
-    at = e.arguments[0].value
+    if tile.accumulator:
+        values.later(f"an element of {describe(place)}: those of shared tiles are", e.span)
+    given, rank = len(e.arguments), len(tile.shape)
+    if given != rank or any(a.name is not None for a in e.arguments):
+        told = f"{describe(place)} has {plural(rank, 'axis', 'axes')}, and its element as many indices, not {given}"
+        values.fail("TK116", told, e.span)
+    indices = tuple(_along(values, tile, axis, a.value) for axis, a in enumerate(e.arguments))
+    return X.Spot(place, indices, tile.dtype, e.span)
+
+
+def _along(values: Values, tile: Tile, axis: int, at: S.Expression) -> P.Value:
+    """An index of one axis of a tile, which lies in it where it is known."""
     index = values.evaluate(at)
     if isinstance(index, Int) and isinstance(index.size, int):
-        if not 0 <= index.size < tile.shape[0]:
-            told = f"element {index.size} lies outside {tile.name}, which has {tile.shape[0]}"
+        if not 0 <= index.size < tile.shape[axis]:
+            where = f"axis {axis} of " if len(tile.shape) > 1 else ""
+            told = f"element {index.size} lies outside {where}{tile.name}, which has {tile.shape[axis]}"
             values.fail("TK104", told, at.span)
-    return X.Spot(place, N.as_integer(values, index, at.span, "an index"), tile.dtype, e.span)
+    return N.as_integer(values, index, at.span, "an index")
 
 
 def load(values: Values, of: X.Spot | Slice, e: S.Call) -> X.Element:
@@ -84,7 +92,7 @@ def atomic(values: Values, name: str, e: S.Call) -> X.Atomic:
     first, *rest = e.arguments
     of = values.evaluate(first.value)
     if not is_element(of):
-        told = f"`{name}` is of an element of a tensor or a shared vector, not of {describe(of)}"
+        told = f"`{name}` is of an element of a tensor or a shared tile, not of {describe(of)}"
         values.fail("TK106", told, first.value.span)
     if isinstance(of, Slice):
         values.written(of, first.value.span)

@@ -25,6 +25,7 @@ from tkc.ir.stage.explicit import (
     MmaFenceOp,
     NamedBarrierOp,
     RegistersOp,
+    TryWaitOp,
     WhileOp,
 )
 from tkc.ir.stage.types import BarriersType
@@ -93,6 +94,9 @@ def value(k: Kernel, x: Any) -> SSAValue:
             return k.value(LoadElementOp, x.span, _element(k, x.of), scalar(x.type), properties)
         case X.Atomic():
             return _atomic(k, x)
+        case X.Attempt():
+            operands, properties = _awaits(k, x, "try")
+            return k.value(TryWaitOp, x.span, operands, i1, properties)
         case X.Choose():
             return _choose(k, x)
         case _:
@@ -118,9 +122,9 @@ def _choose(k: Kernel, x: X.Choose) -> SSAValue:
 
 
 def _element(k: Kernel, x: X.Spot | P.Slice) -> list[SSAValue]:
-    """A tensor and its indices, or a slot and its index."""
+    """A tensor or a slot, and its indices."""
     if isinstance(x, X.Spot):
-        return [place(k, x.place), k.expression(x.index)]
+        return [place(k, x.place), *(k.expression(i) for i in x.indices)]
     return [k.values[x.tensor], *(k.index(i, x.span) for i in x.indices)]
 
 
@@ -164,14 +168,18 @@ def _entry(k: Kernel, x: X.Entry) -> list[SSAValue]:
 
 
 def _wait(k: Kernel, x: X.Wait) -> None:
-    properties: dict[str, Attribute] = {
-        "by": StringAttr(x.by),
-        "id": k.site(f"wait.{x.entry.barrier.name}"),
-    }
+    operands, properties = _awaits(k, x, "wait")
+    k.emit(s.MbarrierWaitOp, x.span, operands, properties={"by": StringAttr(x.by), **properties})
+
+
+def _awaits(
+    k: Kernel, x: X.Wait | X.Attempt, does: str
+) -> tuple[list[SSAValue], dict[str, Attribute]]:
+    """The barrier and the phase that are asked for, and how."""
+    properties: dict[str, Attribute] = {"id": k.site(f"{does}.{x.entry.barrier.name}")}
     if (x.sem, x.scope) != ("acquire", "cta"):
         properties |= {"sem": StringAttr(x.sem), "scope": StringAttr(x.scope)}
-    operands = [*_entry(k, x.entry), k.expression(x.parity)]
-    k.emit(s.MbarrierWaitOp, x.span, operands, properties=properties)
+    return [*_entry(k, x.entry), k.expression(x.parity)], properties
 
 
 def _arrive(k: Kernel, x: X.Arrive) -> None:

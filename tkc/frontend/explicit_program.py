@@ -89,10 +89,10 @@ class ReadPlace(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """`v[slot][i]`: an element of a shared vector."""
+    """`v[slot][i]`, `x[slot][i, j]`: an element of a shared vector or tile."""
 
     place: Place
-    index: Value
+    indices: tuple[Value, ...]
     dtype: str
     span: Span
 
@@ -120,6 +120,17 @@ class Atomic(NamedTuple):
     span: Span
 
 
+class Attempt(NamedTuple):
+    """`try_wait(full[slot], phase)`: whether the phase has completed."""
+
+    entry: Entry
+    parity: Value
+    sem: str
+    scope: str
+    span: Span
+    type: Scalar = I1
+
+
 class Choose(NamedTuple):
     """`x if p else y` of numbers, where a side reads memory: it does so only where it is chosen."""
 
@@ -131,8 +142,8 @@ class Choose(NamedTuple):
 
 
 def accesses(x: object) -> bool:
-    """Whether a value reads memory, or updates it."""
-    if isinstance(x, Element | Atomic):
+    """Whether a value reads memory or a barrier, or updates it."""
+    if isinstance(x, Element | Atomic | Attempt):
         return True
     return isinstance(x, tuple) and not isinstance(x, Span | Tile) and any(map(accesses, x))
 

@@ -25,15 +25,24 @@ class Imports:
         self.search = [Path(p) for p in search]
         self.files: dict[Path, Functions] = {}
         self.texts: dict[str, str] = {}
+        self.reading: list[Path] = []
+        """The files whose functions are being found, each imported by the one before."""
 
     def functions(self, source: Source, tree: S.File) -> Functions:
         """The functions that a file defines and imports."""
+        self.reading.append(Path(source.file).resolve())
+        try:
+            return self._functions(source, tree)
+        finally:
+            self.reading.pop()
+
+    def _functions(self, source: Source, tree: S.File) -> Functions:
         found: Functions = {}
         for statement in tree.imports:
             there = self._read(source, statement)
             for word in statement.names:
                 function = there.get(word.text) if there is not None else None
-                if there is None:
+                if there is None or (function is None and word.text in there):
                     found[word.text] = None  # reported, and its uses are not
                 elif function is None:
                     found[word.text] = None
@@ -77,6 +86,16 @@ class Imports:
             source.found.error("TK112", f"no file `{name}` in {where}", place)
             return None
         known = path.resolve()
+        if known in self.reading:
+            round = [p.name for p in (*self.reading[self.reading.index(known) :], known)]
+            told = (
+                "imports itself"
+                if len(round) == 2
+                else f"is imported by itself: {' -> '.join(round)}"
+            )
+            hint = "; its own functions need no import" if len(round) == 2 else ""
+            source.found.error("TK112", f"{name} {told}{hint}", place)
+            return None
         if known in self.files:
             return self.files[known]
         self.files[known] = {}

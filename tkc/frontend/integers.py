@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import tkc.frontend.conditions as C
@@ -12,7 +14,7 @@ from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import I1, I32, Number
 from tkc.frontend.scope import Block, Failed, Index, Int
-from tkc.frontend.sizes import NoValue, combine
+from tkc.frontend.sizes import LIMIT, NoValue, Size, combine
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
@@ -23,13 +25,17 @@ SIGNS = {
 }  # fmt: skip
 """`//` and `%` are of non-negative integers, as `stage.arith` says."""
 
+BITS: dict[str, Callable[[int, int], int]] = {
+    "^": operator.xor, "&": operator.and_, "<<": operator.lshift, ">>": operator.rshift,
+}  # fmt: skip
+
 COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 JOINS = ("and", "or")
 F32 = P.Scalar("f32")
 
 VALUES = (
     P.Given, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber, X.Element, X.Atomic,
-    X.Choose,
+    X.Attempt, X.Choose,
 )  # fmt: skip
 
 
@@ -86,8 +92,10 @@ def operate(
     values: Values, sign: str, left: Any, at_left: Span, right: Any, at_right: Span, span: Span
 ) -> P.Value | Int | None:
     """`left sign right` where it is of integers, one of which only the kernel knows; None where it is not."""
-    bits = sign in ("^", "&", "<<", ">>")
+    bits = sign in BITS
     known = isinstance(left, Int) and isinstance(right, Int)
+    if bits and known and (folded := _fold(sign, left.size, right.size)) is not None:
+        return Int(folded, span)
     if not (bits or (not known and is_integer(left) and is_integer(right))):
         return None
     a, b = (
@@ -97,6 +105,16 @@ def operate(
     if sign not in SIGNS:
         _fail(values, left, span, f"an operator of integers, not `{sign}`")
     return P.Apply(SIGNS[sign], (a, b), I32, span)
+
+
+def _fold(sign: str, a: Size, b: Size) -> int | None:
+    """`1 << 1`: what it is where both are known and no sign or width is in play, which the kernel's registers have."""
+    if not (isinstance(a, int) and isinstance(b, int) and a >= 0 and b >= 0):
+        return None
+    if sign in ("<<", ">>") and b >= 32:
+        return None
+    value = BITS[sign](a, b)
+    return value if value <= LIMIT else None
 
 
 def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P.Value:

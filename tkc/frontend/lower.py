@@ -94,6 +94,9 @@ class _Kernel:
         self.made: dict[int, SSAValue] = {}
         self.role_name = ""
         self.sites: dict[str, int] = {}
+        self.entry: list[Operation] = []
+        self.held: dict[str, SSAValue] = {}
+        """What the role at hand reads when it begins, and the values."""
 
     # operations
 
@@ -215,6 +218,8 @@ class _Kernel:
                 }
                 if d.across is not None:
                     properties["across"] = _integer(d.across)
+                if d.serpentine:
+                    properties["serpentine"] = UnitAttr()
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
                 made = self.value(
                     T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name
@@ -259,8 +264,11 @@ class _Kernel:
             properties["registers"] = _integer(role.registers)
         outer = dict(self.values)
 
+        self.entry, self.held = [], {}
+
         def fill(_: Sequence[SSAValue]) -> None:
             self.body(role.body)
+            self.block = self.entry + self.block
 
         region = self.region((), fill)
         self.values = outer
@@ -419,6 +427,8 @@ class _Kernel:
         match x:
             case P.Variable() | P.Given():
                 return self.values[x.name]
+            case P.Held():
+                return self.once(x)
             case P.Constant():
                 return self.constant(x.value, x.span)
             case P.Read():
@@ -449,6 +459,18 @@ class _Kernel:
             case _:
                 return _explicit().value(self, x)
 
+    def once(self, x: P.Held) -> SSAValue:
+        """Read where the role begins, so that no use of it waits."""
+        if x.name not in self.held:
+            from tkc.ir.stage.elements import LoadElementOp
+
+            outer, self.block = self.block, self.entry
+            self.held[x.name] = self.value(
+                LoadElementOp, x.span, [self.values[x.name]], f32, name=x.name
+            )
+            self.block = outer
+        return self.held[x.name]
+
     def reduce(self, x: P.Reduce) -> SSAValue:
         mask: list[SSAValue] = []
         if x.block is not None and x.extent is not None:
@@ -477,6 +499,8 @@ class _Kernel:
 def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
     """The clauses; a cluster of one CTA is none."""
     clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
+    if kernel.preferred:
+        clauses["preferred"] = _integer(kernel.preferred)
     return clauses if kernel.ctas == 1 else {**clauses, "cluster": _integer(kernel.ctas)}
 
 

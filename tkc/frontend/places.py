@@ -27,6 +27,37 @@ def slot(values: Values, ring: Tile | X.Barrier, e: S.Index) -> X.Place | X.Entr
     return place(values, ring, values.evaluate(value), value.span, e.span)
 
 
+def entry(values: Values, e: S.Expression) -> X.Entry:
+    """`full[slot]`, or a barrier that is alone."""
+    x = values.evaluate(e)
+    if isinstance(x, X.Barrier):
+        if x.depth != 1:
+            told = f"{x.name} are {x.depth} barriers: `{x.name}[slot]` is one"
+            values.fail("TK116", told, e.span)
+        return X.Entry(x, X.Number(0, e.span), e.span)
+    if not isinstance(x, X.Entry):
+        told = f"expected a barrier such as `full[slot]`, not {describe(x)}"
+        values.fail("TK106", told, e.span)
+    return x
+
+
+def attempt(values: Values, e: S.Call) -> X.Attempt:
+    """`try_wait(full[slot], phase)`, with `cluster` or `relaxed` as in `wait`."""
+    if len(e.arguments) < 2 or any(a.name is not None for a in e.arguments):
+        values.fail(
+            "TK116", "`try_wait` takes a barrier and a phase: `try_wait(full[slot], phase)`", e.span
+        )
+    of, phase, *rest = (a.value for a in e.arguments)
+    barrier = entry(values, of)
+    words = [w.text if isinstance(w, S.Name) else "" for w in rest]
+    for word, at in zip(words, rest, strict=True):
+        if word not in ("relaxed", "cluster") or words.count(word) > 1:
+            values.fail("TK102", "`try_wait` takes `relaxed` and `cluster`, each once", at.span)
+    parity = N.as_integer(values, values.evaluate(phase), phase.span, "a phase, 0 or 1")
+    sem = "relaxed" if "relaxed" in words else "acquire"
+    return X.Attempt(barrier, parity, sem, "cluster" if "cluster" in words else "cta", e.span)
+
+
 def alone(values: Values, x: Any, span: Span) -> Any:
     """A tile of one slot that no pipe carries names the slot by itself."""
     if isinstance(x, Tile) and x.depth == 1 and x.name not in values.scope.pipe_of:

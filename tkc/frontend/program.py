@@ -6,7 +6,8 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
-    Value: TypeAlias = "Constant | Given | Variable | Read | Load | Cast | Apply | Reduce | Fill | Reshape | Transpose"
+    Reshaped: TypeAlias = "Reduce | Fill | Reshape | Transpose"
+    Value: TypeAlias = "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reshaped"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
 else:  # NamedTuple would compile each annotation that is text
@@ -50,6 +51,14 @@ class Tensor(NamedTuple):
     const: bool = False
 
 
+class Held(NamedTuple):
+    """The one element of a tensor without axes, which a role reads once, when it begins."""
+
+    name: str
+    type: Scalar
+    span: Span
+
+
 class Given(NamedTuple):
     """A scalar argument: a value, too, where it is f32."""
 
@@ -72,6 +81,7 @@ class Schedule(NamedTuple):
     group: int
     span: Span
     across: int | None = None
+    serpentine: bool = False
 
 
 class Tile(NamedTuple):
@@ -302,6 +312,8 @@ class Kernel(NamedTuple):
     span: Span
     requires: tuple[Require, ...] = ()
     ctas: int = 1
+    preferred: int = 0
+    """Up to how many CTAs the hardware may put into one cluster; 0: no more than `ctas`."""
 
 
 class Product(NamedTuple):

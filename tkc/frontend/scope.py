@@ -151,7 +151,6 @@ class Scope:
         self.conditional = 0
         self.inside = False
         self.ctas = 1
-        self.awaits_grids = False
         self.alone = ""
         self.broken = False
         self.writers: dict[tuple[str, str], dict[str, Owned]] = {}

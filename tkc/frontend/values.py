@@ -55,9 +55,9 @@ MAX_F32 = 3.4028235677973366e38
 """Halfway from the largest float to the next power of two: from here on a number rounds to infinity."""
 
 _RUNTIME = (
-    P.Constant | P.Given | P.Variable | P.Read | P.Load | P.Cast | P.Apply
+    P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
     | P.Reduce | P.Fill | P.Reshape | P.Transpose
-    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Choose
+    | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 
 CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
@@ -172,6 +172,8 @@ class Values:
             raise Failed
         if isinstance(x, Int | P.Given):
             return x._replace(span=e.span)
+        if isinstance(x, Tensor) and not x.dims:
+            return P.Held(e.text, F32, e.span)
         return P.Variable(e.text, x, e.span) if isinstance(x, Regs | Scalar) else x
 
     def _text(self, e: S.Text) -> NoReturn:
@@ -418,7 +420,7 @@ class Values:
         name = e.function.text
         if name in ("blocks", "tiles"):
             self.fail("TK106", f"`{name}(...)` stands in a schedule or a `for`", e.span)
-        if name in self.scope.names:
+        if name in self.scope.names and name not in FUNCTIONS:  # a barrier may be called `full`
             if isinstance(self.scope.names[name].meaning, Unknown):
                 raise Failed
             what = self.scope.names[name].what
@@ -432,6 +434,8 @@ class Values:
             return call(self, function, e.arguments, e.span)
         if name == "bytes":
             return places.slot_bytes(self, e)
+        if name == "try_wait":
+            return places.attempt(self, e)
         if name in elements.ATOMICS:
             return elements.atomic(self, name, e)
         if name == "read" and e.arguments:

@@ -27,6 +27,7 @@ _ORDER = (
     "fuse-roles",
     "cothread-copies",
     "lower-schedules",
+    "order-grids",
     "lower-pipes",
     "assign-shared",
     "insert-fences",
@@ -47,7 +48,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 
 REQUIRED = frozenset(
     {
-        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "lower-pipes",
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "order-grids",
+        "lower-pipes",
         "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
         "name-registers",
     }

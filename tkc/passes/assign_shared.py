@@ -9,25 +9,15 @@ and need not where a ring cannot fit.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.diagnostics import Note, TkcError
-from tkc.ir.isa.layouts import alignment
-from tkc.ir.locations import location_of
+from tkc.analysis.shared_memory import check, shared_buffers
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.types import BufferType, Home
 from tkc.ir.target import target_of
-
-BARRIER_BYTES = 8
-"""An mbarrier object (PTX 9.7.15.16: 8 bytes, 8-aligned)."""
-
-TENSOR_ADDRESS_BYTES = 8
-"""The word that tcgen05.alloc writes its address to, with padding to keep what follows aligned."""
 
 
 @dataclass(frozen=True)
@@ -39,106 +29,9 @@ class AssignSharedPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         limit = target_of(op).shared_per_cta
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            buffers = shared_buffers(kernel)
+            buffers = shared_buffers(kernel.body.block.ops)
             barriers = [o for o in kernel.body.block.ops if isinstance(o, s.BarriersOp)]
-            offsets, total = place(
-                [Ring.of(b) for b in buffers], [b.depth.value.data for b in barriers]
-            )
-            if total > limit:
-                raise too_large(kernel, buffers, barriers, total, limit)
+            offsets, total = check(kernel, buffers, barriers, limit)
             for placed, offset in zip([*buffers, *barriers], offsets, strict=True):
                 placed.properties["offset"] = IntegerAttr(offset, i32)
             kernel.properties["shared_bytes"] = IntegerAttr(total, i32)
-
-
-@dataclass(frozen=True)
-class Ring:
-    """What placing needs to know of a buffer: the alignment of a slot, its bytes, and how many there are."""
-
-    align: int
-    slot: int
-    depth: int
-
-    @classmethod
-    def of(cls, buffer: s.BufferOp) -> Ring:
-        type = _type(buffer)
-        return cls(alignment(type.swizzle.data), type.slot_bytes, type.depth.data)
-
-    @property
-    def bytes(self) -> int:
-        return -(-self.slot // self.align) * self.align * self.depth
-
-
-def place(rings: list[Ring], barriers: list[int]) -> tuple[list[int], int]:
-    """The offset of each ring and of each array of barriers (by depth), and the bytes used in all.
-
-    Widest alignment first, so that no padding stands between rings.
-    """
-    offsets = [0] * len(rings)
-    at = 0
-    for i in sorted(range(len(rings)), key=lambda i: -rings[i].align):
-        at = -(-at // rings[i].align) * rings[i].align
-        offsets[i], at = at, at + rings[i].bytes
-    at = -(-at // BARRIER_BYTES) * BARRIER_BYTES
-    for depth in barriers:
-        offsets.append(at)
-        at += BARRIER_BYTES * depth
-    return offsets, at + TENSOR_ADDRESS_BYTES
-
-
-def shared_buffers(kernel: s.KernelOp) -> list[s.BufferOp]:
-    return [
-        o
-        for o in kernel.body.block.ops
-        if isinstance(o, s.BufferOp) and _type(o).home.data == Home.SHARED
-    ]
-
-
-def _type(op: s.BufferOp) -> BufferType:
-    type = op.buffer.type
-    assert isinstance(type, BufferType)
-    return type
-
-
-def too_large(
-    kernel: s.KernelOp,
-    buffers: list[s.BufferOp],
-    barriers: list[s.BarriersOp],
-    total: int,
-    limit: int,
-) -> TkcError:
-    """What takes how much, and how many slots of the largest ring would fit."""
-    sizes = {b: Ring.of(b) for b in buffers}
-    ranked = sorted(buffers, key=lambda b: -sizes[b].bytes)
-    notes = [
-        Note(
-            f"{b.sym_name.data} takes {sizes[b].bytes} bytes ({sizes[b].depth} x {sizes[b].slot})",
-            location_of(b),
-        )
-        for b in ranked
-    ]
-    return TkcError.at(
-        "TK204",
-        f"kernel {kernel.sym_name.data} needs {total} bytes of shared memory; the target has {limit}; "
-        + _what_fits(buffers, barriers, limit),
-        location_of(ranked[0]) if ranked else location_of(kernel),
-        *notes,
-    )
-
-
-def _what_fits(buffers: list[s.BufferOp], barriers: list[s.BarriersOp], limit: int) -> str:
-    """The most slots of the largest ring that fit, with the tiles that ride in rings as deep."""
-    written = [b for b in buffers if b.staging is None]
-    largest = max(written, key=lambda b: Ring.of(b).bytes, default=None)
-    depth = Ring.of(largest).depth if largest is not None else 1
-    together = [b for b in written if Ring.of(b).depth == depth]
-
-    def fits(slots: int) -> bool:
-        rings = [replace(Ring.of(b), depth=slots) if b in together else Ring.of(b) for b in buffers]
-        return place(rings, [min(b.depth.value.data, slots) for b in barriers])[1] <= limit
-
-    fewer = bisect_left(range(1, depth), True, key=lambda slots: not fits(slots))
-    if not fewer:
-        return "smaller tiles would fit"
-    names = " and ".join(b.sym_name.data for b in together if not _type(b).holds_scales)
-    return f"{fewer} {'slot' if fewer == 1 else 'slots'} of {names} instead of {depth} would fit"

@@ -1,7 +1,7 @@
 """Give every accumulator and ring of block scales its columns of tensor memory, beside the placing of shared memory.
 
 Before: tensor-memory buffers without an offset.
-After: each has its first column; the kernel has the number of columns to allocate, a power of two from 32.
+After: each has its first column; the kernel has the number of columns to allocate.
 Here because: depths are settled (`place-tiles`, `fuse-roles`), and lowering makes addresses of columns.
 """
 
@@ -14,16 +14,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.analysis.tensor_memory import LANES, columns_given, columns_of
+from tkc.analysis.tensor_memory import LANES, columns_given, columns_of, columns_to_allocate
 from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType, Home
 from tkc.ir.target import target_of
-
-FEWEST = 32
-"""The smallest allocation (PTX 9.7.18.7: a power of two from 32 to 512 columns)."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class AssignTensorMemoryPass(ModulePass):
             placed, taken = place(kernel)
             if not placed:
                 continue
-            columns = max(FEWEST, 1 << (taken - 1).bit_length())
+            columns = columns_to_allocate(taken)
             if columns > limit:
                 raise too_many(kernel, placed, taken, limit)
             for buffer, first, _ in placed:

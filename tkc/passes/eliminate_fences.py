@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.happens_before.chains import orders
@@ -201,6 +201,8 @@ class Elimination:
                 if other.cost < row.cost and other.covers <= row.covers:
                     yield _setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
+            if self.kernel.preferred is not None and _of_several_units(op.barriers):
+                return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield _setting(op, "scope", None)
 
@@ -386,3 +388,9 @@ def _kept(kernel: s.KernelOp, message: str) -> None:
 
 def _own_fault(op: Operation, message: str) -> None:
     report(Diagnostic("TK902", message, location_of(op), Severity.WARNING))
+
+
+def _of_several_units(barriers: SSAValue) -> bool:
+    """Whether all units of a cluster arrive there."""
+    op = barriers.owner
+    return isinstance(op, s.BarriersOp) and op.shared is not None

@@ -230,7 +230,10 @@ class RoleFences:
         assert isinstance(declared, s.BufferOp)
         place = self._place(op, buffer, after)
         known = self.made.get(place.key("proxy", after)) or place.fence()
+        by = executed_by(op)
         if isinstance(known, s.ProxyFenceOp):
+            if by is not By.ONE:
+                known.by = None
             if declared.sym_name not in known.guards:
                 known.guards = ArrayAttr([*known.guards, declared.sym_name])
             return
@@ -239,6 +242,7 @@ class RoleFences:
                 "space": StringAttr("shared::cta"),
                 "guards": ArrayAttr([declared.sym_name]),
                 "id": self._id(),
+                **({"by": StringAttr(By.ONE.value)} if by is By.ONE else {}),
             }
         )
         self._add(fence, place, "proxy", op, after)

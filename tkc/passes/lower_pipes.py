@@ -8,7 +8,8 @@ Here because: counts depend on the roles that `fuse-roles` leaves; `insert-fence
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -21,7 +22,8 @@ from tkc.ir.emit import Emitter, as_hint
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.ops import By, How, To
+from tkc.ir.stage.ops import Across, By, How, To
+from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.syntax import segments
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
@@ -45,6 +47,10 @@ class State:
         taken = [None if v is None else next(rest) for v in (self.slot, self.phase, self.turn)]
         assert taken[0] is not None
         return State(taken[0], taken[1], taken[2])
+
+
+End = tuple[SSAValue, bool]
+"""A ring and whether its slots are filled there, or taken: a role that stands at both ends counts at each."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class RoleLowering:
     """Rings whose slots each warp of the role hands on, and by which operation."""
 
     def run(self) -> None:
+        self.solo = s.solo(self.role)
         self.by_lanes = {
             (op.ring, type(op))
             for op in self.role.walk()
@@ -91,10 +98,10 @@ class RoleLowering:
         block = self.role.body.block
         used = self._used(block)
         emit = Emitter(Block(), self.role.location)
-        states: dict[SSAValue, State] = {}
-        for ring in used:
-            zero = emit.const(0)
-            states[ring] = State(
+        states: dict[End, State] = {}
+        for end in used:
+            zero, ring = emit.const(0), end[0]
+            states[end] = State(
                 zero,
                 zero if self.rings[ring].full is not None else None,
                 zero if self._takes_turns(ring) else None,
@@ -124,12 +131,12 @@ class RoleLowering:
         emit = Emitter(block, self.role.location)
         emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
 
-    def _used(self, block: Block) -> list[SSAValue]:
-        """Rings in which this block or a loop in it moves on, in order."""
-        found: dict[SSAValue, None] = {}
+    def _used(self, block: Block) -> list[End]:
+        """Ends of rings at which this block or a loop in it moves on, in order."""
+        found: dict[End, None] = {}
         for op in block.walk():
             if isinstance(op, s.AcquireOp | s.WaitOp | s.SkipOp):
-                found[op.ring] = None
+                found[_end(op)] = None
         return list(found)
 
     def _id(self, ring: Ring, what: str) -> StringAttr:
@@ -138,7 +145,7 @@ class RoleLowering:
         self.ids[base] = self.ids.get(base, 0) + 1
         return StringAttr(base if self.ids[base] == 1 else f"{base}.{self.ids[base]}")
 
-    def _block(self, block: Block, states: dict[SSAValue, State]) -> None:
+    def _block(self, block: Block, states: dict[End, State]) -> None:
         """Lowers a block in order; `states` is changed to the states after it."""
         for op in list(block.ops):
             match op:
@@ -147,7 +154,7 @@ class RoleLowering:
                 case s.CommitOp() | s.ReleaseOp():
                     self._signal(op)
                 case s.TurnOp():
-                    self._turn(op, states[op.ring])
+                    self._turn(op, states[_end(op)])
                 case s.SkipOp():
                     self._skip(op, states)
                 case s.ForOp():
@@ -162,10 +169,12 @@ class RoleLowering:
                     )
                 case s.TmaLoadOp():
                     self._load(op)
+                case TryCancelOp():
+                    self._ask(op)
                 case _:
                     pass
 
-    def _condition(self, op: s.IfOp, states: dict[SSAValue, State]) -> None:
+    def _condition(self, op: s.IfOp, states: dict[End, State]) -> None:
         """Both ways hand on where the rings stand: as they were where a way takes no item."""
         used = list(dict.fromkeys(r for region in op.regions for r in self._used(region.block)))
         if not used:
@@ -191,8 +200,8 @@ class RoleLowering:
         self,
         old: s.IfOp | s.ForOp,
         new: s.IfOp | s.ForOp,
-        states: dict[SSAValue, State],
-        used: list[SSAValue],
+        states: dict[End, State],
+        used: list[End],
     ) -> None:
         """Puts the new operation in the place of the old one; its last results are the states after it."""
         new.location = old.location
@@ -209,17 +218,17 @@ class RoleLowering:
         for ring in used:
             states[ring] = states[ring].of(after)
 
-    def _loop(self, loop: s.ForOp, states: dict[SSAValue, State]) -> None:
+    def _loop(self, loop: s.ForOp, states: dict[End, State]) -> None:
         used = self._used(loop.body.block)
         if not used:
             return
         body = loop.body.block
-        inner: dict[SSAValue, State] = {}
+        inner: dict[End, State] = {}
         inits: list[SSAValue] = []
         for ring in used:
             before = states[ring]
             inits += before.values
-            name = as_hint(self.rings[ring].name).replace(".", "_")
+            name = as_hint(self.rings[ring[0]].name).replace(".", "_")
             args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
             inner[ring] = before.of(args)
             named = (inner[ring].slot, inner[ring].phase, inner[ring].turn)
@@ -233,6 +242,7 @@ class RoleLowering:
         region = loop.detach_region(loop.body)
         new = s.ForOp.create(
             operands=[*loop.operands, *inits],
+            properties=loop.properties,
             regions=[region],
             result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
         )
@@ -255,11 +265,11 @@ class RoleLowering:
         A warp that waits without signalling could be overtaken by a phase, and then wait for ever.
         """
         signal = s.CommitOp if isinstance(op, s.AcquireOp) else s.ReleaseOp
-        return By.ALL if (op.ring, signal) in self.by_lanes else By.ONE
+        return By.ALL if (op.ring, signal) in self.by_lanes and not self.solo else By.ONE
 
-    def _advance(self, op: s.AcquireOp | s.WaitOp, states: dict[SSAValue, State]) -> None:
+    def _advance(self, op: s.AcquireOp | s.WaitOp, states: dict[End, State]) -> None:
         """The wait for the ring's next item, and the state after it."""
-        ring, state = self.rings[op.ring], states[op.ring]
+        ring, state = self.rings[op.ring], states[_end(op)]
         by = self._by(op)
         for emit in self._emit(op):
             one = emit.const(1)
@@ -267,14 +277,17 @@ class RoleLowering:
                 self._await_staging(emit, ring)
             elif isinstance(op, s.AcquireOp):
                 free = emit.arith("xor", state.phase, one)
-                self._wait(emit, ring, ring.empty, state.slot, free, by, self._id(ring, "empty"))
+                with self._asking(emit, ring):
+                    self._wait(
+                        emit, ring, ring.empty, state.slot, free, by, self._id(ring, "empty")
+                    )
                 self.full_of[state.slot] = ring
                 self._expect(emit, op, ring, state)
             else:
                 id = self._id(ring, "full")
                 self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
             op.slot.replace_all_uses_with(state.slot)
-            states[op.ring] = self._after(emit, ring, state)
+            states[_end(op)] = self._after(emit, ring, state)
 
     def _after(self, emit: Emitter, ring: Ring, state: State) -> State:
         after = _next(emit, ring.depth, state)
@@ -288,9 +301,10 @@ class RoleLowering:
             mine = emit.arith("eq", state.turn, emit.const(op.index.value.data), hint="turn")
             op.mine.replace_all_uses_with(mine)
 
-    def _skip(self, op: s.SkipOp, states: dict[SSAValue, State]) -> None:
+    def _skip(self, op: s.SkipOp, states: dict[End, State]) -> None:
         for emit in self._emit(op):
-            states[op.ring] = self._after(emit, self.rings[op.ring], states[op.ring])
+            end = _end(op)
+            states[end] = self._after(emit, self.rings[op.ring], states[end])
 
     def _await_staging(self, emit: Emitter, ring: Ring) -> None:
         properties: dict[str, Attribute] = {
@@ -356,6 +370,30 @@ class RoleLowering:
                 )
             )
 
+    def _ask(self, op: TryCancelOp) -> None:
+        """One CTA of a cluster asks for all, when the slot is free in all of them."""
+        ring = self.full_of[op.slot]
+        assert ring.full is not None
+        for emit in self._emit(op):
+            with self._asking(emit, ring):
+                emit.add(
+                    TryCancelOp.create(
+                        operands=[op.buffer, op.slot, ring.full], properties=op.properties
+                    )
+                )
+
+    @contextmanager
+    def _asking(self, emit: Emitter, ring: Ring) -> Generator[None]:
+        """What is added stands under the condition that its CTA asks for the cluster, where one does for all."""
+        if ring.pipe.across is None or ring.pipe.across.data != Across.ANSWER:
+            yield
+            return
+        leads, inner = _leading(emit, "cluster"), Block()
+        with emit.inside(inner):
+            yield
+        inner.add_op(s.YieldOp.create(operands=[]))
+        emit.add(s.IfOp.create(operands=[leads], regions=[Region(inner)]))
+
     def _signal(self, op: s.CommitOp | s.ReleaseOp) -> None:
         ring = self.rings[op.ring]
         barriers = ring.full if isinstance(op, s.CommitOp) else ring.empty
@@ -374,7 +412,10 @@ class RoleLowering:
                         properties={"id": self._id(ring, what), **reach},
                     )
                 )
-            if "lane" in kinds:
+            if "lane" in kinds and self.solo:
+                how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
+                self._arrive(emit, barriers, op.slot, By.ONE, how)
+            elif "lane" in kinds:
                 emit.add(s.WarpSyncOp.create(properties={"id": self._id(ring, f"{what}.warp")}))
                 how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.LANE, how)
@@ -402,10 +443,14 @@ class RoleLowering:
         )
 
 
-def _leading(emit: Emitter) -> SSAValue:
-    """Whether this CTA is the first of its pair."""
+def _end(op: s.AcquireOp | s.WaitOp | s.SkipOp | s.TurnOp) -> End:
+    return op.ring, isinstance(op, s.AcquireOp)
+
+
+def _leading(emit: Emitter, of: str = "rank") -> SSAValue:
+    """Whether this CTA is the first of its pair, or of its cluster."""
     rank = emit.value(
-        s.UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]), "rank"
+        s.UnitOp.create(properties={"which": StringAttr(of)}, result_types=[i32]), "rank"
     )
     return emit.arith("eq", rank, emit.const(0), hint="leads")
 

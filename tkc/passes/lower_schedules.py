@@ -2,7 +2,8 @@
 
 Before: `stage.work_loop` names its schedule and gives a block number for each axis.
 After: `stage.for` from the unit's index by the number of units; the body begins by computing the block numbers; the
-launch contract has its grid.
+launch contract has its grid. With `launch clc` the loop is over items taken over from units that have not started, one
+unit an item: a role of its own asks for them, and a ring carries the answers.
 Here because: `fuse-roles` compares schedules by name, so it comes earlier; `lower-pipes` threads ring state through
 plain loops.
 """
@@ -11,17 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
+from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
 from tkc.analysis.launch import expression
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import ops as s
+from tkc.ir.target import target_of
+from tkc.passes.schedules.order import block_numbers
+
+if TYPE_CHECKING:
+    from tkc.passes.schedules.stealing import Answers
 
 
 @dataclass(frozen=True)
@@ -36,25 +42,48 @@ class LowerSchedulesPass(ModulePass):
             numbered = any(
                 isinstance(o, s.UnitOp) and o.which.data != "rank" for o in kernel.walk()
             )
-            totals: list[Any] = []
+            totals = list_of_totals(loops)
+            answers = _answers(kernel, loops, op)
             for loop in loops:
-                total = _product([expression(e) for e in loop.extents])
-                if total not in totals:
-                    totals.append(total)
-                lower(loop)
-            ctas = grid(totals, kernel.cluster, numbered)
+                lower(loop, answers)
+            ctas = grid(totals, kernel.cluster, numbered, answers is not None)
             kernel.contract = DictionaryAttr(
                 {**kernel.contract.data, "grid": to_attribute([ctas, 1, 1])}
             )
+
+
+def list_of_totals(loops: list[s.WorkLoopOp]) -> list[Any]:
+    """How many items the schedules have, each number once."""
+    totals: list[Any] = []
+    for loop in loops:
+        total = _product([expression(e) for e in loop.extents])
+        if total not in totals:
+            totals.append(total)
+    return totals
+
+
+def _answers(kernel: s.KernelOp, loops: list[s.WorkLoopOp], module: ModuleOp) -> Answers | None:
+    """Where a kernel's units get their items from, if not by counting."""
+    if kernel.clc is None or not loops:
+        return None
+    from tkc.passes.schedules.stealing import Answers, steals  # few kernels take over items
+
+    return Answers(kernel, loops) if steals(kernel, target_of(module)) else None
 
 
 def _product(factors: list[Any]) -> Any:
     return factors[0] if len(factors) == 1 else {"op": "mul", "of": factors}
 
 
-def grid(totals: list[Any], cluster: IntegerAttr | None = None, numbered: bool = False) -> Any:
+def grid(
+    totals: list[Any],
+    cluster: IntegerAttr | None = None,
+    numbered: bool = False,
+    stolen: bool = False,
+) -> Any:
     """A persistent launch: one CTA on each multiprocessor, or as many clusters as are resident at once; no more than
-    there are items. A kernel without a schedule runs once, or everywhere if it asks which unit it is, `numbered`."""
+    there are items. A kernel without a schedule runs once, or everywhere if it asks which unit it is, `numbered`. Where
+    items are `stolen` there is a unit for each."""
     ctas = 1 if cluster is None else cluster.value.data
     if not totals:
         most = (
@@ -64,16 +93,48 @@ def grid(totals: list[Any], cluster: IntegerAttr | None = None, numbered: bool =
         )
         return most if numbered else ctas
     items = totals[0] if len(totals) == 1 else {"op": "max", "of": totals}
+    if stolen:
+        return items if cluster is None else {"op": "mul", "of": [items, ctas]}
     if cluster is None:
         return {"op": "min", "of": [{"sym": "sm_count"}, items]}
     return {"op": "mul", "of": [{"op": "min", "of": [{"sym": "max_clusters"}, items]}, ctas]}
 
 
-def lower(loop: s.WorkLoopOp) -> None:
-    """Replaces one work loop."""
+def lower(loop: s.WorkLoopOp, answers: Answers | None = None) -> None:
+    """Replaces one work loop; `answers` say what its items are, if they are not counted."""
     block = loop.parent_block()
     assert block is not None
     before = Emitter(Block(), loop.location)
+    stolen = [] if answers is None else [i1, i32]
+    body = Block(arg_types=[i32, *stolen, *(v.type for v in loop.inits)])
+    emit = Emitter(body, loop.location)
+    item = body.args[len(stolen)]
+    item.name_hint = "item"
+    serpentine = loop.serpentine is not None
+    numbers = block_numbers(emit, item, list(loop.extents), loop.group.value.data, serpentine)
+    old = loop.body.block
+    for arg, new in zip(old.args, [*numbers, *body.args[1 + len(stolen) :]], strict=True):
+        if new.name_hint is None or new.name_hint.startswith("c"):
+            new.name_hint = arg.name_hint
+        arg.replace_all_uses_with(new)
+    for op in list(old.ops):
+        op.detach()
+        body.add_op(op)
+    if answers is None:
+        new_loop = before.add(_counted(before, loop, body))
+    else:
+        new_loop = before.add(_taken_over(before, loop, body, answers))
+    for op in list(before.block.ops):
+        op.detach()
+        block.insert_op_before(op, loop)
+    for result, new_result in zip(loop.results, new_loop.results[len(stolen) :], strict=True):
+        result.replace_all_uses_with(new_result)
+    loop.detach()
+    loop.erase()
+
+
+def _counted(before: Emitter, loop: s.WorkLoopOp, body: Block) -> s.ForOp:
+    """From this unit's index by the number of units."""
     total = reduce(lambda x, y: before.arith("mul", x, y), loop.extents)
     index = before.value(
         s.UnitOp.create(properties={"which": StringAttr("index")}, result_types=[i32]), "unit"
@@ -81,67 +142,23 @@ def lower(loop: s.WorkLoopOp) -> None:
     count = before.value(
         s.UnitOp.create(properties={"which": StringAttr("count")}, result_types=[i32]), "units"
     )
-
-    old = loop.body.block
-    axes = len(loop.extents)
-    body = Block(arg_types=[i32, *(v.type for v in loop.inits)])
-    body.args[0].name_hint = "item"
-    emit = Emitter(body, loop.location)
-    numbers = block_numbers(emit, body.args[0], list(loop.extents), loop.group.value.data)
-    for arg, new in zip(old.args, [*numbers, *body.args[1:]], strict=True):
-        if new.name_hint is None or new.name_hint.startswith("c"):
-            new.name_hint = arg.name_hint
-        arg.replace_all_uses_with(new)
-    for op in list(old.ops):
-        op.detach()
-        body.add_op(op)
-    new_loop = before.add(
-        s.ForOp.create(
-            operands=[index, total, count, *loop.inits],
-            regions=[Region(body)],
-            result_types=[r.type for r in loop.results],
-        )
+    return s.ForOp.create(
+        operands=[index, total, count, *loop.inits],
+        regions=[Region(body)],
+        result_types=[r.type for r in loop.results],
     )
-    assert len(numbers) == axes
-    for op in list(before.block.ops):
-        op.detach()
-        block.insert_op_before(op, loop)
-    for result, new_result in zip(loop.results, new_loop.results, strict=True):
-        result.replace_all_uses_with(new_result)
-    loop.detach()
-    loop.erase()
 
 
-def block_numbers(
-    emit: Emitter, item: SSAValue, extents: list[SSAValue], group: int
-) -> list[SSAValue]:
-    """The block number on each axis of item `item`: last axis fastest; the last two in bands of `group` rows.
+def _taken_over(before: Emitter, loop: s.WorkLoopOp, body: Block, answers: Answers) -> s.ForOp:
+    """This unit's own item, then as long as there is one more."""
+    from tkc.passes.schedules.stealing import stolen_loop
 
-    A band is walked column by column, so that neighbouring items share blocks of both axes (better hits in L2); the
-    last band may be lower.
-    """
-    if group == 1 or len(extents) == 1:
-        return _plain(emit, item, extents)
-    rows, columns = extents[-2:]
-    outer: list[SSAValue] = []
-    if extents[:-2]:
-        plane = emit.arith("mul", rows, columns)
-        outer = _plain(emit, emit.arith("div", item, plane), extents[:-2])
-        item = emit.arith("mod", item, plane)
-    size = emit.const(group)  # the launch checks that group * columns fits 32 bits
-    width = emit.arith("mul", size, columns)
-    band = emit.arith("div", item, width)
-    first = emit.arith("mul", band, size)
-    height = emit.arith("min", emit.arith("sub", rows, first), size)
-    inside = emit.arith("sub", item, emit.arith("mul", band, width))
-    row = emit.arith("add", first, emit.arith("mod", inside, height))
-    return [*outer, row, emit.arith("div", inside, height)]
-
-
-def _plain(emit: Emitter, item: SSAValue, extents: list[SSAValue]) -> list[SSAValue]:
-    """Last axis fastest."""
-    numbers: list[SSAValue] = []
-    for extent in reversed(extents[1:]):
-        numbers.insert(0, emit.arith("mod", item, extent))
-        item = emit.arith("div", item, extent)
-    return [item, *numbers]
+    role, last = loop.parent_op(), body.last_op
+    assert isinstance(role, s.RoleOp)
+    assert isinstance(last, s.YieldOp)
+    carried = list(last.operands)
+    last.detach()
+    last.erase()
+    emit = Emitter(body, loop.location)
+    emit.add(s.YieldOp.create(operands=[*answers.next(emit, answers.by[role]), *carried]))
+    return stolen_loop(before, body, list(loop.inits))

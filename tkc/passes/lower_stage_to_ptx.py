@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
@@ -39,6 +40,7 @@ from tkc.passes.lowering import (
     vectors,
 )
 from tkc.passes.lowering.state import Kernel
+from tkc.passes.lowering.threads import check_rows
 
 FAMILIES = (copies, fragments, products, scalars, scales, shared, synchronisation, vectors)
 """Importing a family registers its ways."""
@@ -101,6 +103,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         source.sym_name.data,
         reqntid=threads,
         cluster=None if source.cluster is None else source.cluster.value.data,
+        most_ctas=None if source.preferred is None else source.preferred.value.data,
         shared_bytes=shared,
         location=source.location,
     )
@@ -123,6 +126,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
             case _:
                 k.lowering_of(op).write(k, op)
     emit.location = source.location
+    before_barriers = k.top.last_op
     synchronisation.initialise(k)
     emit.location = source.location
     if columns:
@@ -138,11 +142,13 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
     emit.location = source.location
     if columns:
         emit("tcgen05.fence::before_thread_sync")
-    if columns or k.ctas > 1:
+    if columns or k.ctas > 1 or k.several:
         synchronisation.meet(k)
     if columns:
         emit("tcgen05.fence::after_thread_sync")
         products.deallocate(k, columns)
+    if source.dependent is not None:
+        _prefetch_maps(k, before_barriers)
     new.properties["params"] = ArrayAttr(
         [DictionaryAttr({"name": string(n), "kind": string(kind)}) for n, kind in k.params]
     )
@@ -152,7 +158,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
             **before,
             "args": k.args,
             "requires": [*before["requires"], *k.requires],
-            "cluster": {"size": [k.ctas, 1, 1], "preferred": None, "minimum": None},
+            "cluster": _cluster(source, k.ctas),
             "block": [threads, 1, 1],
             "shared_bytes": shared,
             "tensor_columns": columns,
@@ -160,6 +166,36 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         }
     )
     return new
+
+
+def _prefetch_maps(k: Kernel, before: Operation | None) -> None:
+    """One thread asks for the tensor maps before anything else, which also hides it behind the grid ahead."""
+    names = [name for name, kind in k.params if kind == "tensormap"]
+    if not names:
+        return
+
+    def fetch() -> None:
+        for name in names:
+            k.emit("prefetch.tensormap", At(k.emit.param_address(name), 0))
+
+    made = Block()
+    with k.emit.into(made):
+        k.emit.if_(k.emit("setp", ".eq", ".u32", k.thread, 0), fetch)
+    for op in list(made.ops):
+        op.detach()
+        if before is None:
+            k.top.add_op(op)
+        else:
+            k.top.insert_op_after(op, before)
+            before = op
+
+
+def _cluster(source: s.KernelOp, ctas: int) -> dict[str, Any]:
+    """Sizes of clusters in the launch contract: what is asked for, what the hardware may make of it."""
+    size = [ctas, 1, 1]
+    if source.preferred is None:
+        return {"size": size, "preferred": None, "minimum": None}
+    return {"size": size, "preferred": [source.preferred.value.data, 1, 1], "minimum": size}
 
 
 def _of_all(op: Operation) -> bool:
@@ -292,6 +328,7 @@ def _chain(
 
 
 def _run(k: Kernel, role: s.RoleOp) -> None:
+    check_rows(role)
     k.role = role
     k.emit.location = role.location
     k.write(role.body.block)

@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
 from tkc.analysis.roles import WARPGROUP, slots_of
+from tkc.analysis.shared_memory import check_slots, shared_buffers
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
 from tkc.ir.isa.targets import Feature, targets_with
@@ -59,7 +60,10 @@ def place(p: Placement) -> s.KernelOp:
         p.values[old] = new
         new.name_hint = old.name_hint
     first_warp = first_warps(p)
+    roles = [op for op in kernel.body.block.ops if isinstance(op, t.RoleOp)]
     for op in kernel.body.block.ops:
+        if op in roles[:1]:
+            check_slots(kernel, shared_buffers(p.top.ops), p.target.shared_per_cta)
         with p.emit.at(op.location):
             if isinstance(op, t.RoleOp):
                 _role(p, op, first_warp[op])
@@ -71,12 +75,18 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    for clause in ("cluster", "pair", "dependent"):
+    clauses = ("cluster", "pair", "preferred", "dependent", "clc", *_beside_clc(kernel))
+    for clause in clauses:
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
     if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
         properties["pair"] = UnitAttr()
     return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
+
+
+def _beside_clc(kernel: t.KernelOp) -> tuple[str, ...]:
+    """What a launch falls back to where the target hands out no items; else nothing asks for `persistent`."""
+    return ("persistent",) if "clc" in kernel.launch.data else ()
 
 
 def first_warps(p: Placement) -> dict[t.RoleOp, int]:

@@ -20,17 +20,22 @@ from tkc.analysis.roles import slots_of
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.mma import select
+from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
+from tkc.ir.target import target_of
 from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
 from tkc.ir.tile.scales import ScaledMmaOp
-from tkc.ir.tile.types import AUTO, SharedType, SliceType
+from tkc.ir.tile.types import AUTO, ScaleAttr, SharedType, SliceType
 
 COPIED_ROW, OPERAND_ROW, ATOMS_ROW = 16, 32, 128
 """Bytes that divide a row: the copy engine's least box, the narrowest swizzle of an operand, that of a 32-bit operand
 which is not K-major."""
 WORD = 32
+BLOCK_ROWS = 128
+"""Rows of A that one product takes."""
 WHOLE_BITS = 8
 PACKED_BITS = 4
 """Elements that products with their like take packed."""
@@ -76,7 +81,9 @@ class SelectSwizzlePass(ModulePass):
             if old.swizzle.data != AUTO:
                 continue
             uses = uses_of(tile.tile)
-            choice = choose(old.dtype.data, old.shape, uses, padded(tile, old.dtype.data))
+            bare = padded(tile, old.dtype.data)
+            step = longest_step(tile, target_of(op))
+            choice = choose(old.dtype.data, old.shape, uses, bare, step)
             if choice is None:
                 raise no_layout(tile, old, uses)
             new = SharedType.of(
@@ -92,6 +99,37 @@ class SelectSwizzlePass(ModulePass):
                     Severity.REMARK,
                 )
             )
+
+
+def longest_step(tile: SharedOp, target: Target) -> int:
+    """Bytes of K of the longest product that the target has for a block-scaled tile and that divides its rows; else 0.
+
+    A product whose scales do not lie in one atom takes the next one's, which are behind them where one block of rows
+    of A is multiplied at a time.
+    """
+    found = 0
+    for slot in slots_of(tile.tile):
+        for op in [use.operation for use in slot.uses]:
+            if not isinstance(op, MmaOp | ScaledMmaOp):
+                continue
+            a, b = op.a.type, op.b.type
+            assert isinstance(a, SharedType)
+            assert isinstance(b, SharedType)
+            scale = a.scale
+            if not isinstance(scale, ScaleAttr):
+                continue
+            rows = select(
+                target.features,
+                a.dtype.data,
+                b.dtype.data,
+                "f32",
+                block=scale.block.data,
+                scale=scale.dtype.data,
+            )
+            depth = a.shape[-1]
+            fits = [r.k_bytes for r in rows if depth % r.k == 0 and a.shape[0] <= BLOCK_ROWS]
+            found = max(found, *fits, 0)
+    return found
 
 
 def padded(tile: SharedOp, dtype: str) -> bool:

@@ -27,7 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from tkc.analysis.roles import accumulator_home, slot_owner, slots_of
-from tkc.diagnostics import Note, TargetError, TkcError
+from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, report
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.explicit import WhileOp
@@ -56,10 +56,57 @@ class SplitOverClusterPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, t.KernelOp)]:
+            check_sizes(kernel, target_of(op))
             if "pair" in kernel.launch.data:
                 split_pair(kernel, target_of(op))
             elif "cluster" in kernel.launch.data:
                 split_schedules(kernel, target_of(op))
+
+
+def check_sizes(kernel: t.KernelOp, target: Target) -> None:
+    """Clusters that the target takes, and what fixed ones cost: some of its multiprocessors have no part in one."""
+    sizes = {c: kernel.launch.data[c] for c in ("cluster", "preferred") if c in kernel.launch.data}
+    for clause, size in sizes.items():
+        assert isinstance(size, IntegerAttr)
+        ctas = size.value.data
+        if ctas > target.max_cluster:
+            raise TargetError.at(
+                "TK202",
+                f"a cluster of {ctas} CTAs: {target.name} takes {target.max_cluster}",
+                location_of(kernel),
+            )
+        if clause == "cluster":
+            _tell_idle(kernel, target, ctas)
+    if "preferred" in sizes and not target.has({Feature.PREFERRED_CLUSTER}):
+        kernel.launch = DictionaryAttr(
+            {c: v for c, v in kernel.launch.data.items() if c != "preferred"}
+        )
+        report(
+            Diagnostic(
+                "TK219",
+                f"{target.name} has no {Feature.PREFERRED_CLUSTER}: clusters have the size that the code needs",
+                location_of(kernel),
+                Severity.REMARK,
+            )
+        )
+
+
+def _tell_idle(kernel: t.KernelOp, target: Target, ctas: int) -> None:
+    known = target.residency
+    active = known.active.get(ctas) if known is not None else None
+    if known is None or active is None:
+        return
+    idle = known.multiprocessors - active
+    report(
+        Diagnostic(
+            "TK230",
+            f"clusters of {ctas} CTAs leave {idle} of the {known.multiprocessors} multiprocessors of a "
+            f"{known.gpu} idle ({active} have work, {active / known.multiprocessors:.0%})",
+            location_of(kernel),
+            Severity.WARNING,
+            fix=f"smaller clusters, or `cluster(2, preferred = {ctas})`, which fills the rest with clusters of 2",
+        )
+    )
 
 
 def _require_clusters(kernel: t.KernelOp, target: Target) -> None:

@@ -85,6 +85,7 @@ def test_every_feature_is_needed_and_given():
         Feature.TMA_NARROW,
         Feature.TCGEN05_DOUBLE_K,
         Feature.TENSOR_COLUMNS_576,
+        Feature.PREFERRED_CLUSTER,
         Feature.GRID_DEPENDENCY,
     }
     assert needed <= given

@@ -274,3 +274,14 @@ def test_cache_policy_refuses():
         cache_policy("evict_never")
     with pytest.raises(ValueError, match=r"17/16, expected 1\.\.16"):
         cache_policy("evict_first", sixteenths=17)
+
+
+def test_a_span_may_hold_less_than_it_is_wide() -> None:
+    """384 4-bit columns in two spans of 96 bytes: steps of 48 bytes lie in one span, and no two elements meet."""
+    tile = SharedTile(16, 384, 4, "128B", 96)
+    assert (tile.blocks, tile.block, tile.size) == (2, 16 * 128, 2 * 16 * 128)
+    assert [tile.k_step(Major.K, k) for k in (0, 96, 192, 288)] == [0, 48, 2048, 2096]
+    places = {tile.offset(row, column) for row in range(16) for column in range(0, 384, 2)}
+    assert len(places) == 16 * 192
+    assert all(place % 128 < 96 for place in places)
+    assert max(places) < tile.size

@@ -140,7 +140,7 @@ class Evaluator:
             return int(SCALARS[op.kind.data].of(*numbers))
         if isinstance(op, s.GroupOp):
             return self.group
-        if isinstance(op, s.UnitOp) and op.which.data == "rank":
+        if isinstance(op, s.UnitOp) and op.which.data in ("rank", "cluster"):
             return self.rank
         if isinstance(op, s.ForOp):
             same = next(r for r in self.carried[op] if r.result is value)

@@ -39,7 +39,11 @@ class Expressions:
     def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
         op = value.owner
         if isinstance(op, Block):
-            if op in self.loops and isinstance(value, BlockArgument) and value.index == 0:
+            if (
+                op in self.loops
+                and isinstance(value, BlockArgument)
+                and value.index == _counter(op)
+            ):
                 return ("index", self.loops[op]), frozenset({self.loops[op]})
             return ("opaque", id(value)), frozenset()
         if isinstance(op, ArithOp):
@@ -54,7 +58,14 @@ class Expressions:
         if isinstance(op, SizeOp):
             return ("size", op.symbol.data), frozenset()
         if isinstance(op, s.UnitOp):
-            return ("unit", op.which.data), frozenset({"rank"} if op.which.data == "rank" else ())
+            ranks = op.which.data in ("rank", "cluster")
+            return ("unit", op.which.data), frozenset({"rank"} if ranks else ())
         if isinstance(op, s.GroupOp):
             return ("group",), frozenset({"group"})
         return ("opaque", id(value)), frozenset()
+
+
+def _counter(body: Block) -> int:
+    """Which argument of a loop's body is another number in each turn: the count, or the item where items are stolen."""
+    loop = body.parent_op()
+    return 2 if isinstance(loop, s.ForOp) and loop.stolen is not None else 0

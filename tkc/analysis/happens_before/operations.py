@@ -142,7 +142,7 @@ class Operations:
         """The CTAs whose memory an operation touches."""
         if "pair" in op.properties:
             return [self.rank & ~1, self.rank | 1]
-        if "multicast" in op.properties:
+        if {"multicast", "everywhere"} & set(op.properties):
             return list(range(self.cluster))
         return self._masked(op) or [self.rank]
 
@@ -268,7 +268,7 @@ class Operations:
     ) -> list[Act]:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
-            size = getattr(op, row.bytes_of).type.slot_bytes
+            size = getattr(op, row.bytes_of).type.copied_bytes
             share = self.cluster if "multicast" in op.properties else 1
             made: list[Act] = []
             for owner in self._owners(op):
@@ -294,6 +294,8 @@ class Operations:
         """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""
         if _word(op, "to") == s.To.LEADER:
             return own & ~1
+        if _word(op, "to") == s.To.FIRST:
+            return 0
         rank = getattr(op, "rank", None)
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
 

@@ -197,19 +197,21 @@ class SharedTile:
 
     The tile is cut into blocks of one span of columns; a block holds all rows, one span each. With K contiguous an
     operand is K-major and rows are M or N; otherwise rows are K. `bits` counts what one element takes in shared memory.
+    `used`: the bytes of each span that hold data, all of them where it is 0.
     """
 
     rows: int
     columns: int
     bits: int
     swizzle: str
+    used: int = 0
 
     def __post_init__(self) -> None:
         if self.swizzle not in SWIZZLES:
             raise ValueError(f"no swizzle {self.swizzle}: one of {', '.join(SWIZZLES)}")
-        if self.columns * self.bits % (8 * self.span) and self.columns * self.bits > 8 * self.span:
+        if self.columns * self.bits % (8 * self.held) and self.columns * self.bits > 8 * self.held:
             raise ValueError(
-                f"{self.columns} columns of {self.bits} bits are no whole number of {self.span}-byte spans"
+                f"{self.columns} columns of {self.bits} bits are no whole number of {self.held}-byte spans"
             )
 
     @property
@@ -218,13 +220,18 @@ class SharedTile:
         return SWIZZLES[self.swizzle].span
 
     @property
+    def held(self) -> int:
+        """Bytes of data of one row of one block."""
+        return self.used or self.span
+
+    @property
     def block(self) -> int:
         """Bytes of one block."""
         return self.rows * self.span
 
     @property
     def blocks(self) -> int:
-        return -(-self.columns * self.bits // (8 * self.span))
+        return -(-self.columns * self.bits // (8 * self.held))
 
     @property
     def size(self) -> int:
@@ -234,7 +241,7 @@ class SharedTile:
     def offset(self, row: int, column: int) -> int:
         """Logical byte offset of an element; `SWIZZLES[...].physical(base + offset)` is where it lies."""
         byte = column * self.bits // 8
-        return (byte // self.span) * self.block + row * self.span + byte % self.span
+        return (byte // self.held) * self.block + row * self.span + byte % self.held
 
     def descriptor(self, major: Major, start: int = 0) -> MatrixDescriptor:
         """The descriptor of this tile as an operand, at shared address `start`.
@@ -308,9 +315,19 @@ PADDED = "128B_padded"
 takes 8 bits of a row, and rows have the 128-byte swizzle."""
 
 
+SHORT, SHORT_SPAN = "128B_of_96", 96
+"""The layout of 4-bit operands whose products take 48 bytes of K: a span of 128 bytes holds two of them and a gap, so
+that none lies in two spans, for which a descriptor would have to name both (PTX: leading dimension offset mode)."""
+
+
 def swizzle_of(layout: str) -> str:
     """The swizzle of a layout of shared memory, which most are called by."""
-    return {SCALE_ATOMS: "none", PADDED: "128B"}.get(layout, layout)
+    return {SCALE_ATOMS: "none", PADDED: "128B", SHORT: "128B"}.get(layout, layout)
+
+
+def held_span(layout: str) -> int:
+    """Bytes of each span that hold data, 0 where all do."""
+    return SHORT_SPAN if layout == SHORT else 0
 
 
 SCALE_ATOM = MatrixDescriptor(0, 0, 128, "none")

@@ -26,6 +26,7 @@ class Feature(StrEnum):
     MINMAX3 = "three-input minimum and maximum"
     LAUNCH_CONTROL = "cluster launch control"
     LAUNCH_CONTROL_MULTICAST = "multicast cluster launch control"
+    PREFERRED_CLUSTER = "preferred cluster sizes"
     WIDE_GLOBAL = "256-bit global loads and stores"
     BULK_MASK = "byte masks on bulk copies"
     BULK_STORE = "st.bulk"
@@ -62,6 +63,20 @@ class Feature(StrEnum):
     TCGEN05_LD_COMPRESS = "tcgen05.ld with 2:4 compression"
 
 
+class Residency(NamedTuple):
+    """How many multiprocessors of a GPU have work where every cluster has a fixed size: the others lie in parts of the
+    chip that are too small for one more."""
+
+    gpu: str
+    multiprocessors: int
+    active: Mapping[int, int]
+    """By CTAs of a cluster, one CTA on a multiprocessor; sizes that are not here leave none idle, or are not known."""
+
+
+B200 = Residency("B200", 148, {4: 132, 8: 120, 16: 112})
+"""Of a whole B200, as cuOccupancyMaxActiveClusters counts."""
+
+
 class Target(NamedTuple):
     """One `.target`. `suffix` "a" binds text to exactly this chip, "f" to its family, "" to any later chip."""
 
@@ -80,6 +95,8 @@ class Target(NamedTuple):
     portable_cluster: int = 8
     """CTAs of a cluster that every GPU of the target can hold."""
     max_cluster: int = 16
+    residency: Residency | None = None
+    """Of the largest GPU of the target, where it is known."""
 
     def has(self, needs: Iterable[Feature]) -> bool:
         """Whether every feature of `needs` is here."""
@@ -101,6 +118,7 @@ _BLACKWELL = _HOPPER | {
     _F.MIXED_FMA,
     _F.MINMAX3,
     _F.LAUNCH_CONTROL,
+    _F.PREFERRED_CLUSTER,
     _F.WIDE_GLOBAL,
     _F.BULK_MASK,
     _F.BULK_STORE,
@@ -172,9 +190,15 @@ TARGETS: Mapping[str, Target] = {
         Target("sm_90", (9, 0), "", (7, 8), _HOPPER),
         Target("sm_90a", (9, 0), "a", (8, 0), _HOPPER_A),
         Target("sm_100", (10, 0), "", (8, 6), _BLACKWELL, tensor_columns=0),
-        Target("sm_100f", (10, 0), "f", (8, 8), _TENSOR, tensor_columns=512),
+        Target("sm_100f", (10, 0), "f", (8, 8), _TENSOR, tensor_columns=512, residency=B200),
         Target(
-            "sm_100a", (10, 0), "a", (8, 6), _TENSOR | _EXACT | {_F.TCGEN05_I8}, tensor_columns=512
+            "sm_100a",
+            (10, 0),
+            "a",
+            (8, 6),
+            _TENSOR | _EXACT | {_F.TCGEN05_I8},
+            tensor_columns=512,
+            residency=B200,
         ),
         Target("sm_103f", (10, 3), "f", (8, 8), _ULTRA, tensor_columns=512),
         Target("sm_103a", (10, 3), "a", (8, 8), _ULTRA_A, tensor_columns=512),

@@ -475,6 +475,7 @@ def kernel(
     reqntid: int,
     min_ctas: int = 1,
     cluster: int | None = None,
+    most_ctas: int | None = None,
     shared_bytes: int = 0,
     contract: DictionaryAttr | None = None,
     location: LocationAttr = UNKNOWN_LOC,
@@ -490,7 +491,9 @@ def kernel(
     }
     if min_ctas != 1:
         properties["min_ctas"] = integer(min_ctas)
-    if cluster is not None:
+    if most_ctas is not None:
+        properties["most_ctas"] = integer(most_ctas)
+    elif cluster is not None:
         properties["cluster"] = integer(cluster)
     if shared_bytes:
         properties["shared_bytes"] = integer(shared_bytes)

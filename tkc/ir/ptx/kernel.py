@@ -73,8 +73,9 @@ SPECIAL_REGISTERS: Mapping[str, str] = {
 class KernelOp(Operation):
     """`ptx.kernel {sym_name = "k", params = [{name = "n", kind = "u32"}], reqntid = 128} do { … }`.
 
-    `reqntid` threads a CTA, `min_ctas` CTAs an SM (1), `cluster` CTAs a cluster along x, `shared_bytes` of dynamic
-    shared memory; `contract` is the launch contract, which passes carry along unread.
+    `reqntid` threads a CTA, `min_ctas` CTAs an SM (1), `cluster` CTAs a cluster along x, or as many as the launch says
+    up to `most_ctas`, `shared_bytes` of dynamic shared memory; `contract` is the launch contract, which passes carry
+    along unread.
     """
 
     name = "ptx.kernel"
@@ -83,6 +84,7 @@ class KernelOp(Operation):
     reqntid = prop_def(IntegerAttr)
     min_ctas = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
+    most_ctas = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     contract = opt_prop_def(DictionaryAttr)
     body = region_def("single_block")

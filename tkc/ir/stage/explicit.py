@@ -59,6 +59,24 @@ class WhileOp(StageOp):
 
 
 @irdl_op_definition
+class TryWaitOp(StageOp):
+    """Whether the phase of this parity has completed; waits for it a while. Where it has, acquires as
+    `stage.mbarrier_wait`, which analyses take no notice of: no order follows from an answer that they do not know."""
+
+    name = "stage.mbarrier_try"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    barriers = operand_def(BarriersType)
+    slot = operand_def(i32)
+    parity = operand_def(i32)
+    id = prop_def(StringAttr)
+    sem = opt_prop_def(StringAttr)
+    scope = opt_prop_def(StringAttr)
+    value = result_def(i1)
+    traits = traits_def(Effects(Touch(Kind.WRITE, "barriers", Space.BARRIER)))
+
+
+@irdl_op_definition
 class RestartOp(StageOp):
     """The accumulator as it is where `keep` holds, else counting as zero; writes nothing, as `stage.zero`."""
 
@@ -221,6 +239,6 @@ class RegistersOp(StageOp):
 
 
 OPERATIONS = (
-    IdentityOp, WhileOp, RestartOp, TmaLoadToOp, MmaFenceOp, MmaCommitOp, FenceOp, NamedBarrierOp, RegistersOp,
-    TmaPrefetchOp, ClusterBarrierOp, GridWaitOp, GridLaunchOp,
+    IdentityOp, WhileOp, TryWaitOp, RestartOp, TmaLoadToOp, MmaFenceOp, MmaCommitOp, FenceOp, NamedBarrierOp,
+    RegistersOp, TmaPrefetchOp, ClusterBarrierOp, GridWaitOp, GridLaunchOp,
 )  # fmt: skip

@@ -32,6 +32,7 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.scales import SCALED
 from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
 from tkc.ir.stage.scales import ScaledMmaOp as ScaledMmaOp
+from tkc.ir.stage.stealing import STEALING
 from tkc.ir.stage.structure import (
     Across as Across,
 )
@@ -55,6 +56,9 @@ from tkc.ir.stage.structure import (
 )
 from tkc.ir.stage.structure import (
     To as To,
+)
+from tkc.ir.stage.structure import (
+    solo as solo,
 )
 from tkc.ir.stage.synchronisation import (
     AcquireOp,
@@ -318,7 +322,7 @@ STAGE = Dialect(
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
         MapOp, *VECTORS,
-        *SCALED, *EXPLICIT, *ELEMENTS, *DEBUGGING,
+        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
 )  # fmt: skip

@@ -63,12 +63,13 @@ class Across(StrEnum):
     """How a ring joins the CTAs of a cluster (R15).
 
     MULTICAST: each fills a part of everyone's slots. GATHER: all fill slots that the leader of a pair uses. SPREAD: the
-    leader fills slots that all use.
+    leader fills slots that all use. ANSWER: one thread of the cluster has everyone's slots filled.
     """
 
     MULTICAST = "multicast"
     GATHER = "gather"
     SPREAD = "spread"
+    ANSWER = "answer"
 
 
 class To(StrEnum):
@@ -76,6 +77,7 @@ class To(StrEnum):
 
     ALL = "all"
     LEADER = "leader"
+    FIRST = "first"
 
 
 class StageOp(Operation):
@@ -103,7 +105,10 @@ class KernelOp(StageOp):
     """A kernel with its roles; block arguments are the user's arguments. `contract` is the launch contract so far.
 
     `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
-    `dependent` kernel may start before the one ahead of it has ended.
+    `dependent` kernel may start before the one ahead of it has ended. With `clc` there is a unit for each item, and one
+    that is done takes over another that has not started; where `persistent` stands beside it and the target has no such
+    thing, units are as many as are resident. The hardware may put several units into one cluster, up to `preferred`
+    CTAs.
     """
 
     name = "stage.kernel"
@@ -113,6 +118,9 @@ class KernelOp(StageOp):
     cluster = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     dependent = opt_prop_def(UnitAttr)
+    preferred = opt_prop_def(IntegerAttr)
+    clc = opt_prop_def(UnitAttr)
+    persistent = opt_prop_def(UnitAttr)
     threads = opt_prop_def(IntegerAttr)
     shared_bytes = opt_prop_def(IntegerAttr)
     tensor_columns = opt_prop_def(IntegerAttr)
@@ -143,6 +151,13 @@ class RoleOp(StageOp):
         return 32 * self.warps.value.data
 
 
+def solo(role: RoleOp) -> bool:
+    """Whether one thread runs all of a role: one warp, of which nothing asks for more than a thread."""
+    return role.warps.value.data == 1 and not any(
+        isinstance(o, StageOp) and o.executed_by is By.ALL for o in role.walk()
+    )
+
+
 def remove_role(role: RoleOp) -> None:
     """Erases a role from its kernel; the warps of roles behind it move up."""
     block, removed = role.parent_block(), role.first_warp.value.data
@@ -166,13 +181,18 @@ class YieldOp(StageOp):
 
 @irdl_op_definition
 class ForOp(StageOp):
-    """`for i in range(lower, upper, step)`: block arguments are the counter, then the carried values."""
+    """`for i in range(lower, upper, step)`: block arguments are the counter, then the carried values.
+
+    One over `stolen` items (0 to `stage.unit` items by 1, a number that only shows as it goes) turns while the first
+    value that it carries holds; the second is the number of the item.
+    """
 
     name = "stage.for"
     lower = operand_def(i32)
     upper = operand_def(i32)
     step = operand_def(i32)
     inits = var_operand_def()
+    stolen = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     carried = var_result_def()
 
@@ -182,7 +202,7 @@ class WorkLoopOp(StageOp):
     """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then
     carried values.
 
-    `extents` are block counts; `group` as in `tile.schedule`.
+    `extents` are block counts; `group` and `serpentine` as in `tile.schedule`.
     """
 
     name = "stage.work_loop"
@@ -190,6 +210,7 @@ class WorkLoopOp(StageOp):
     inits = var_operand_def()
     schedule = prop_def(StringAttr)
     group = prop_def(IntegerAttr)
+    serpentine = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     carried = var_result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -228,12 +249,14 @@ class BufferOp(StageOp):
 
 @irdl_op_definition
 class BarriersOp(StageOp):
-    """`depth` mbarriers that complete a phase after `count` arrivals (and the bytes expected)."""
+    """`depth` mbarriers that complete a phase after `count` arrivals (and the bytes expected); of each unit in the
+    cluster where they are `shared` by its units."""
 
     name = "stage.barriers"
     sym_name = prop_def(StringAttr)
     depth = prop_def(IntegerAttr)
     count = prop_def(IntegerAttr)
+    shared = opt_prop_def(UnitAttr)
     offset = opt_prop_def(IntegerAttr)
     barriers = result_def(BarriersType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "barriers", Space.BARRIER)))
@@ -262,11 +285,12 @@ class PipeOp(StageOp):
 
 @irdl_op_definition
 class UnitOp(StageOp):
-    """The `index` of this work unit (a CTA or cluster), the `count` of them in the launch, or this CTA's `rank` in its
-    unit, as `which` says."""
+    """The `index` of this work unit (a CTA or cluster), the `count` of them in the launch, this CTA's `rank` in its
+    unit or in its `cluster`, which may hold several units, or how many `items` the unit gets before it ends, which
+    nothing knows ahead, as `which` says."""
 
     name = "stage.unit"
-    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank")
+    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank", "cluster", "items")
     which = prop_def(StringAttr)
     value = result_def(i32)
     traits = traits_def(Pure())

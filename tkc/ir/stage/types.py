@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import PADDED, SCALE_ATOMS
+from tkc.ir.isa.layouts import PADDED, SCALE_ATOMS, SWIZZLES, held_span, swizzle_of
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -132,7 +132,10 @@ class BufferType(_Tile):
 
     @property
     def slot_bytes(self) -> int:
-        return self.elements * self.bits // 8
+        """What a slot takes in shared memory, gaps between spans included."""
+        held = held_span(self.swizzle.data)
+        data = self.elements * self.bits // 8
+        return data // held * SWIZZLES[swizzle_of(self.swizzle.data)].span if held else data
 
     @property
     def copied_bytes(self) -> int:

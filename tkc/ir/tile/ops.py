@@ -115,7 +115,8 @@ class ScheduleOp(Operation):
     """`schedule work: m, n in tiles(blocks(M, 128), blocks(N, 256), group = 8)`: extents as operands, sizes beside.
 
     Items run over the last axis fastest; with `group` g, over g blocks of the last axis but one before the next block
-    of the last. In a cluster, its CTAs take neighbouring blocks of axis `across` and the same block of the others.
+    of the last, and with `serpentine` from the last block to the first in every second band. In a cluster, its CTAs
+    take neighbouring blocks of axis `across` and the same block of the others.
     """
 
     name = "tile.schedule"
@@ -124,6 +125,7 @@ class ScheduleOp(Operation):
     sizes = prop_def(ArrayAttr[IntegerAttr])
     group = prop_def(IntegerAttr)
     across = opt_prop_def(IntegerAttr)
+    serpentine = opt_prop_def(UnitAttr)
     work = result_def(ScheduleType)
     traits = traits_def(Pure())
 

@@ -12,6 +12,8 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.stage import elements as el
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
+from tkc.passes.lowering.fragments import PACKED
+from tkc.passes.lowering.shared import Addresses
 from tkc.passes.lowering.state import Kernel, lowers
 from tkc.passes.lowering.vectors import Line
 
@@ -21,16 +23,26 @@ ATOMIC_TYPES = {"add": ".s32", "min": ".s32", "max": ".s32"}
 
 def _where(k: Kernel, op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> tuple[str, At]:
     """The space and the address of an element."""
+    if isinstance(op.place.type, TensorType) and not op.indices:
+        return ".global", At(k.pointer(op.place), 0)
     if isinstance(op.place.type, TensorType):
         indices = [k.register(i) for i in op.indices]
         line = Line(k, op.place, len(indices) - 1, indices)
         return ".global", At(line.at(indices[-1]), 0)
     type = op.place.type
     assert isinstance(type, BufferType)
-    slot, index = op.indices
+    slot, *indices = op.indices
+    if len(indices) == 2:
+        row, column = indices
+        return ".shared::cta", Addresses(k, op.place, slot, column).base(k.number(row), 0)(0)
     start = k.slot_address(op.place, slot)
-    moved = k.mul(k.number(index), DTYPES[type.dtype.data].bits // 8)
+    moved = k.mul(k.number(indices[0]), DTYPES[type.dtype.data].bits // 8)
     return ".shared::cta", k.at(start.base, start.offset, moved)
+
+
+def _dtype(place: SSAValue) -> str:
+    assert isinstance(place.type, TensorType | BufferType)
+    return place.type.dtype.data
 
 
 def _order(op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> list[str]:
@@ -44,13 +56,27 @@ def _type(value: SSAValue) -> str:
 @lowers(el.LoadElementOp)
 def load(k: Kernel, op: el.LoadElementOp) -> None:
     space, place = _where(k, op)
-    k.values[op.value] = k.emit("ld", *_order(op), space, _type(op.value), place)
+    dtype = _dtype(op.place)
+    if dtype not in PACKED:
+        k.values[op.value] = k.emit("ld", *_order(op), space, _type(op.value), place)
+        return
+    bits = k.emit("ld", *_order(op), space, ".b16", place)
+    if dtype == "f16":
+        k.values[op.value] = k.emit("cvt", ".f32", ".f16", bits)
+    else:
+        upper = k.emit("shl", ".b32", k.emit("cvt", ".u32", ".u16", bits), 16)
+        k.values[op.value] = k.emit("mov.b32_to_f32", upper)
 
 
 @lowers(el.StoreElementOp)
 def store(k: Kernel, op: el.StoreElementOp) -> None:
     space, place = _where(k, op)
-    k.emit("st", *_order(op), space, _type(op.source), place, k.register(op.source))
+    dtype, value = _dtype(op.place), k.register(op.source)
+    if dtype not in PACKED:
+        k.emit("st", *_order(op), space, _type(op.source), place, value)
+        return
+    pair = k.emit("cvt.x2", ".rn", PACKED[dtype], 0.0, value)
+    k.emit("st", *_order(op), space, ".b16", place, k.emit("cvt", ".u16", ".u32", pair))
 
 
 @lowers(el.AtomicOp)

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
+from tkc.diagnostics import TkcError
 from tkc.ir.isa.targets import Feature
+from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.passes.lowering.copies import hint_of, start_load, tensor_map
 from tkc.passes.lowering.state import Kernel, lowers
+from tkc.passes.lowering.synchronisation import attempts
 
 
 @lowers(e.IdentityOp)
@@ -23,6 +26,12 @@ def identity(k: Kernel, op: e.IdentityOp) -> None:
         case _:
             below = 32 * first
             k.values[op.value] = k.emit("sub", ".u32", k.thread, below) if first else k.thread
+
+
+@lowers(e.TryWaitOp)
+def try_wait(k: Kernel, op: e.TryWaitOp) -> None:
+    attempt, _ = attempts(k, op)
+    k.values[op.value] = attempt()
 
 
 @lowers(e.RestartOp)
@@ -73,6 +82,13 @@ def named_barrier(k: Kernel, op: e.NamedBarrierOp) -> None:
 
 @lowers(e.ClusterBarrierOp, Feature.CLUSTER)
 def cluster_barrier(k: Kernel, op: e.ClusterBarrierOp) -> None:
+    if k.several:
+        raise TkcError.at(
+            "TK110",
+            "a barrier of the cluster where clusters may hold several units, which do not turn together, is not "
+            "supported yet",
+            location_of(op),
+        )
     does = op.does.data
     if does != "wait":
         k.emit("barrier.cluster.arrive", f".{'release' if op.sem is None else op.sem.data}")

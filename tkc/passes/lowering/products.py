@@ -7,14 +7,14 @@ than f32 has, so that long sums lose more than their rounding explains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
-from tkc.analysis.tensor_memory import LANES, columns_of
+from tkc.analysis.tensor_memory import LANES, SHARED_COLUMNS, columns_of
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile
@@ -97,9 +97,6 @@ class Scaling(NamedTuple):
 
 UNSCALED = Scaling()
 
-SPAN = 128
-"""Bytes of the widest swizzle's span."""
-
 
 def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = UNSCALED) -> Product:
     """The hardware's way to do a product with `m` rows at a time, or TK203 saying what would fit."""
@@ -117,7 +114,10 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     place = location_of(op)
     if not rows:
         raise TkcError.at("TK203", _no_product(k, a, b, d, scaling), place)
-    row = _widest(rows, m, n, depth, a_major is b_major is Major.K, d_type.shape[0] * group // m)
+    spans = (
+        {k.tile(a_type).held, k.tile(b_type).held} if a_major is b_major is Major.K else set[int]()
+    )
+    row = _widest(rows, m, n, depth, spans, d_type.shape[0] * group // m)
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
         near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
@@ -149,18 +149,20 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     )  # fmt: skip
 
 
-def _widest(rows: Sequence[Mma], m: int, n: int, depth: int, along: bool, blocks: int) -> Mma:
+def _widest(
+    rows: Sequence[Mma], m: int, n: int, depth: int, spans: Collection[int], blocks: int
+) -> Mma:
     """The row with the longest K step that goes into the depth, or the first row, which says what is wrong.
 
-    A longer step than the first row's lies in one span of K-major operands. One that takes more scales than an atom
-    holds has those of the next atom right behind: columns of A lie so where it is one block of rows.
+    A longer step than the first row's lies in one of the `spans` of K-major operands. One whose scales do not lie in
+    one atom has those of the next right behind: columns of A lie so where it is one block of rows.
     """
     usual = rows[0]
     wider = [
         r
         for r in rows
-        if along and r.fits(m, n) and depth % r.k == 0 and SPAN % r.k_bytes == 0
-        and (blocks == 1 or r.scales_per_row <= SCALE_ATOM_SCALES)
+        if spans and r.fits(m, n) and depth % r.k == 0 and not any(span % r.k_bytes for span in spans)
+        and (blocks == 1 or SCALE_ATOM_SCALES % max(1, r.scales_per_row) == 0)
     ]  # fmt: skip
     return max(wider, key=lambda r: r.k, default=usual)
 
@@ -205,6 +207,19 @@ def _no_scaled_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> s
     return f"{told}; block-scaled operands are {', '.join(taken) or 'not to be had'}"
 
 
+def order(k: Kernel, blocks: int, steps: int) -> Iterator[tuple[int, int, str | None]]:
+    """(block of rows, K step, hint for B's collector buffer) of each product of a stage.
+
+    Blocks of rows share B. Where B can stay in the tensor core, they take turns at each step (PTX 9.4: collector::b).
+    """
+    if blocks == 1 or not k.target.has({Feature.TCGEN05_COLLECTOR_B}):
+        yield from ((block, step, None) for block in range(blocks) for step in range(steps))
+        return
+    hints = ["fill", *["use"] * (blocks - 2), "lastuse"]
+    for step in range(steps):
+        yield from ((block, step, f".collector::b::{hints[block]}") for block in range(blocks))
+
+
 @lowers(s.MmaOp, Feature.TCGEN05)
 def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     """One instruction for each K step and 128 rows (of each CTA); the first takes no input where nothing counts yet."""
@@ -221,26 +236,25 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
         )
     )  # fmt: skip
     a, b = p.a.at(k), p.b.at(k)
-    for block in range(type.shape[0] // rows):
+    for block, step, hint in order(k, type.shape[0] // rows, p.k // p.row.k):
         into = k.add(source.address, block * p.n)
-        for step in range(p.k // p.row.k):
-            first = step == 0
-            enable = source.started if first else True
-            k.emit(
-                "tcgen05.mma",
-                k.cta_group,
-                p.row.kind,
-                into,
-                moved(
-                    k,
-                    a,
-                    p.a.tile.k_step(p.a.major, step * p.row.k)
-                    + p.a.tile.mn_step(p.a.major, block * rows),
-                ),
-                moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
-                idesc=word,
-                enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
-            )
+        enable = source.started if step == 0 else True
+        k.emit(
+            "tcgen05.mma",
+            k.cta_group,
+            p.row.kind,
+            into,
+            moved(
+                k,
+                a,
+                p.a.tile.k_step(p.a.major, step * p.row.k)
+                + p.a.tile.mn_step(p.a.major, block * rows),
+            ),
+            moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
+            idesc=word,
+            enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
+            collector_b=hint,
+        )
     k.values[op.value] = replace(source, started=True)
 
 
@@ -298,11 +312,18 @@ def wait(k: Kernel, op: s.MmaWaitOp) -> None:
     k.values[op.value] = k.values[op.source]
 
 
+def alone(columns: int) -> tuple[str, ...]:
+    """An allocation of more columns than CTAs share waits until it is the only one."""
+    return (".exclusive",) if columns > SHARED_COLUMNS else ()
+
+
 def allocate(k: Kernel, columns: int, word: int) -> None:
     """Warp 0 (of each CTA of a pair) allocates tensor memory, its address goes to shared memory."""
 
     def alloc() -> None:
-        k.emit("tcgen05.alloc", k.cta_group, ".shared::cta", At(k.base, word), columns)
+        k.emit(
+            "tcgen05.alloc", *alone(columns), k.cta_group, ".shared::cta", At(k.base, word), columns
+        )
         k.emit("tcgen05.relinquish_alloc_permit", k.cta_group)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), alloc)
@@ -313,6 +334,6 @@ def deallocate(k: Kernel, columns: int) -> None:
 
     def free() -> None:
         k.emit("bar.warp.sync", -1)
-        k.emit("tcgen05.dealloc", k.cta_group, k.tensor_base, columns)
+        k.emit("tcgen05.dealloc", *alone(columns), k.cta_group, k.tensor_base, columns)
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.warp, 0), free)

@@ -14,6 +14,7 @@ from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.passes.lowering.fragments import carried_form
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
+from tkc.passes.lowering.synchronisation import rank_in_unit
 
 INTEGER = {
     "add": ("add", ".s32"),
@@ -174,6 +175,9 @@ def _handed(k: Kernel, likes: list[Any], block: Block) -> list[SSAValue]:
 
 @lowers(s.ForOp)
 def loop(k: Kernel, op: s.ForOp) -> None:
+    if op.stolen is not None:
+        _take_over(k, op)
+        return
     lower, upper, step = (k.number(v) for v in (op.lower, op.upper, op.step))
     likes = [_like(k, v) for v in op.inits]
     widths = [len(_parts(k, v)) for v in op.inits]
@@ -188,6 +192,24 @@ def loop(k: Kernel, op: s.ForOp) -> None:
         return _handed(k, likes, block)
 
     results = k.emit.for_(lower, upper, step, body, inits, type=".s32")
+    for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
+        k.values[result] = value
+
+
+def _take_over(k: Kernel, op: s.ForOp) -> None:
+    """Turns while the first carried value holds; the turns themselves nobody counts."""
+    likes = [_like(k, v) for v in op.inits]
+    widths = [len(_parts(k, v)) for v in op.inits]
+    inits = [part for v in op.inits for part in _parts(k, v)]
+    block = op.body.block
+
+    def body(*carried: SSAValue) -> list[SSAValue]:
+        for arg, value in zip(block.args[1:], _split(likes, widths, list(carried)), strict=True):
+            k.values[arg] = value
+        k.write(block)
+        return _handed(k, likes, block)
+
+    results = k.emit.while_(lambda more, *_: more, body, inits)
     for result, value in zip(op.results, _split(likes, widths, list(results)), strict=True):
         k.values[result] = value
 
@@ -295,14 +317,32 @@ UNIT_REGISTERS = {
     "index": ("%ctaid.x", "%clusterid.x"),
     "count": ("%nctaid.x", "%nclusterid.x"),
     "rank": ("%cluster_ctarank", "%cluster_ctarank"),
+    "cluster": ("%cluster_ctarank", "%cluster_ctarank"),
 }
 """Where a CTA reads of its work unit: one that is a CTA, and one that is a cluster."""
 
 
 @lowers(s.UnitOp)
 def unit(k: Kernel, op: s.UnitOp) -> None:
+    if op.which.data == "items":
+        return  # a loop over them asks for the next, not for how many there are
+    if k.several:
+        k.values[op.value] = _of_several(k, op.which.data)
+        return
     clustered = k.source.cluster is not None
     k.values[op.value] = k.emit.special(UNIT_REGISTERS[op.which.data][clustered])
+
+
+def _of_several(k: Kernel, which: str) -> Any:
+    """Units of `k.ctas` CTAs, a power of two, lie one after another along x, however clusters hold them."""
+    match which:
+        case "rank":
+            return rank_in_unit(k)
+        case "cluster":
+            return k.emit.special("%cluster_ctarank")
+        case _:
+            ctas = k.emit.special("%ctaid.x" if which == "index" else "%nctaid.x")
+            return k.shift_right(ctas, k.ctas.bit_length() - 1)
 
 
 @lowers(s.GroupOp)

@@ -26,7 +26,7 @@ from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, BufferType
 from tkc.ir.tile.types import ScaleAttr, TensorType
-from tkc.passes.lowering.products import Scaling, moved, product
+from tkc.passes.lowering.products import Scaling, moved, order, product
 from tkc.passes.lowering.state import Accumulator, Kernel, Number, lowers
 
 WORDS = SCALE_ATOM_BYTES // 4
@@ -117,30 +117,30 @@ def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
         "b": columns(k, op.scale_b, op.scale_b_slot),
     }
     a, b = p.a.at(k), p.b.at(k)
-    for block in range(type.shape[0] // rows):
+    for block, step, hint in order(k, type.shape[0] // rows, p.k // p.row.k):
         into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
-        for step in range(p.k // p.row.k):
-            enable = source.started if step == 0 else True
-            scale = step * per_step
-            number = scale % SCALE_ATOM_SCALES
-            word = encode_instruction(
-                Instruction(
-                    p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, all_rows, p.n, p.row.k,
-                    scale=scaling.dtype, scale_a_id=number, scale_b_id=number,
-                )
-            )  # fmt: skip
-            across = p.a.tile.mn_step(p.a.major, block * rows)
-            k.emit(
-                "tcgen05.mma.block_scale",
-                k.cta_group,
-                p.row.kind,
-                f".block{p.row.block}",
-                into,
-                moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + across),
-                moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
-                idesc=word,
-                scale_a=k.add(first["a"], scale_column(block * rows, scale, type.shape[0])),
-                scale_b=k.add(first["b"], scale_column(0, scale, p.n)),
-                enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
+        enable = source.started if step == 0 else True
+        scale = step * per_step
+        number = scale % SCALE_ATOM_SCALES
+        word = encode_instruction(
+            Instruction(
+                p.row.kind, p.a_dtype, p.b_dtype, DTYPES[type.dtype.data].ptx, all_rows, p.n, p.row.k,
+                scale=scaling.dtype, scale_a_id=number, scale_b_id=number,
             )
+        )  # fmt: skip
+        across = p.a.tile.mn_step(p.a.major, block * rows)
+        k.emit(
+            "tcgen05.mma.block_scale",
+            k.cta_group,
+            p.row.kind,
+            f".block{p.row.block}",
+            into,
+            moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + across),
+            moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
+            idesc=word,
+            scale_a=k.add(first["a"], scale_column(block * rows, scale, type.shape[0])),
+            scale_b=k.add(first["b"], scale_column(0, scale, p.n)),
+            enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
+            collector_b=hint,
+        )
     k.values[op.value] = replace(source, started=True)

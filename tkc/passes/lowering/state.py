@@ -15,6 +15,7 @@ from tkc.ir.isa.layouts import (
     SharedTile,
     alignment,
     descriptor_format,
+    held_span,
     swizzle_of,
 )
 from tkc.ir.isa.targets import Feature, Target, targets_with
@@ -95,13 +96,29 @@ class Kernel:
 
     @property
     def ctas(self) -> int:
-        """CTAs of a cluster."""
+        """CTAs of a unit: of a cluster, unless one may hold several."""
         return 1 if self.source.cluster is None else self.source.cluster.value.data
 
     @property
-    def every_cta(self) -> int:
-        """The mask of all CTAs of the cluster."""
-        return (1 << self.ctas) - 1
+    def several(self) -> bool:
+        """Whether a cluster may hold more than one unit."""
+        return self.source.preferred is not None
+
+    @property
+    def first_rank(self) -> Any:
+        """The rank in its cluster of the first CTA of this unit."""
+        if not self.several:
+            return 0
+        rank = self.emit.special("%cluster_ctarank")
+        return self.bit_and(rank, ~(self.ctas - 1) & 0xFFFFFFFF) if self.ctas > 1 else rank
+
+    def every_cta(self) -> Any:
+        """The mask of all CTAs of the unit, of 16 bits."""
+        mask = (1 << self.ctas) - 1
+        if not self.several:
+            return mask
+        moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), self.first_rank)
+        return self.emit("cvt", ".u16", ".u32", moved)
 
     @property
     def cta_group(self) -> str:
@@ -129,7 +146,8 @@ class Kernel:
         if candidates is None:
             import tkc.passes.lowering.debugging
             import tkc.passes.lowering.elements
-            import tkc.passes.lowering.explicit  # noqa: F401 - register the ways of explicit code, which few have
+            import tkc.passes.lowering.explicit
+            import tkc.passes.lowering.stealing  # noqa: F401 - register the ways of what few kernels have
 
             candidates = self.TABLE.get(type(op))
         if candidates is None:
@@ -279,7 +297,8 @@ class Kernel:
         """How one slot lies in shared memory; all axes but the last count as rows."""
         columns = type.shape[-1]
         rows = type.elements // columns
-        return SharedTile(rows, columns, type.bits, swizzle_of(type.swizzle.data))
+        layout = type.swizzle.data
+        return SharedTile(rows, columns, type.bits, swizzle_of(layout), held_span(layout))
 
     def slot_stride(self, type: BufferType) -> int:
         align = alignment(type.swizzle.data)

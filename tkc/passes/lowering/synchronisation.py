@@ -10,11 +10,12 @@ from xdsl.ir import SSAValue
 from tkc.ir.isa.targets import Feature
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.ops import By, To
 from tkc.passes.lowering.state import Kernel, lowers
 
-LEADER = 0
-"""The rank of a pair's first CTA in a cluster of the two."""
+FIRST = 0
+"""The rank of a cluster's first CTA."""
 
 ONE_WAY = {"acquire": ".sync_restrict::shared::cluster", "release": ".sync_restrict::shared::cta"}
 """Proxy fences in one direction, and what each is restricted to (PTX 9.7.13.5)."""
@@ -25,6 +26,17 @@ ALL_LANES = -1
 
 @lowers(s.MbarrierWaitOp)
 def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
+    attempt, parity = attempts(k, op)
+    if k.trap_hangs is None:
+        k.emit.repeat(attempt)
+    else:
+        _wait_for(k, op, attempt, k.trap_hangs, parity)
+
+
+def attempts(
+    k: Kernel, op: s.MbarrierWaitOp | TryWaitOp
+) -> tuple[Callable[[], SSAValue], SSAValue]:
+    """What asks once for a phase, and its parity."""
     place = k.barrier_address(op.barriers, op.slot)
     parity = k.register(op.parity)
     sem = "acquire" if op.sem is None else op.sem.data
@@ -35,10 +47,7 @@ def wait(k: Kernel, op: s.MbarrierWaitOp) -> None:
             "mbarrier.try_wait.parity", f".{sem}", f".{scope}", ".shared::cta", place, parity
         )
 
-    if k.trap_hangs is None:
-        k.emit.repeat(attempt)
-    else:
-        _wait_for(k, op, attempt, k.trap_hangs, parity)
+    return attempt, parity
 
 
 def _wait_for(
@@ -93,8 +102,9 @@ def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
             k.emit("mbarrier.arrive.cluster", *words, of_cta(k, place, op.rank), *count)
         return
     scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
-    ranks = range(k.ctas) if op.to.data == To.ALL else (LEADER,)
-    for rank in ranks:
+    first = FIRST if op.to.data == To.FIRST else k.first_rank
+    for number in range(k.ctas if op.to.data == To.ALL else 1):
+        rank = k.add(first, number)
         k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank), *count)
 
 
@@ -104,7 +114,7 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     if op.to is None and op.mask is None:
         k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
     else:
-        mask = k.every_cta if op.mask is None else cta_mask(k, op.mask)
+        mask = k.every_cta() if op.mask is None else cta_mask(k, op.mask)
         k.emit(
             "tcgen05.commit",
             k.cta_group,
@@ -117,12 +127,25 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
 
 def of_cta(k: Kernel, place: At, rank: SSAValue) -> Any:
     """The address of a place of shared memory in another CTA of the cluster."""
-    return k.emit("mapa", k.address(place), k.number(rank))
+    return k.emit("mapa", k.address(place), k.add(k.first_rank, k.number(rank)))
+
+
+def rank_in_unit(k: Kernel) -> Any:
+    """The number of this CTA in its unit."""
+    rank = k.emit.special("%cluster_ctarank")
+    return k.bit_and(rank, k.ctas - 1) if k.several else rank
+
+
+def units_in_cluster(k: Kernel) -> Any:
+    ctas = k.emit.special("%cluster_nctarank")
+    return k.shift_right(ctas, k.ctas.bit_length() - 1)
 
 
 def cta_mask(k: Kernel, mask: SSAValue) -> Any:
     """A mask of CTAs, of 16 bits."""
     bits = k.number(mask)
+    if k.several:
+        bits = k.emit("shl", ".b32", k.register(mask), k.first_rank)
     return k.emit("cvt", ".u16", ".u32", bits) if isinstance(bits, SSAValue) else bits
 
 
@@ -188,7 +211,7 @@ def bulk_wait(k: Kernel, op: s.BulkWaitOp) -> None:
 
 def meet(k: Kernel) -> None:
     """All threads of the CTA, or of its cluster, meet."""
-    if k.ctas == 1:
+    if k.ctas == 1 and not k.several:
         k.emit("barrier.cta.sync", 0)
     else:
         k.emit("barrier.cluster.arrive", ".release")
@@ -207,7 +230,10 @@ def initialise(k: Kernel) -> None:
             assert op.offset is not None
             for slot in range(op.depth.value.data):
                 place = At(k.base, op.offset.value.data + 8 * slot)
-                k.emit("mbarrier.init", ".shared::cta", place, op.count.value.data)
+                count: Any = op.count.value.data
+                if op.shared is not None and k.several:
+                    count = k.mul(units_in_cluster(k), count)
+                k.emit("mbarrier.init", ".shared::cta", place, count)
         k.emit("fence.mbarrier_init")
 
     k.emit.if_(k.emit("setp", ".eq", ".u32", k.thread, 0), init)

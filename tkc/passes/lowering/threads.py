@@ -4,8 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from tkc.diagnostics import TkcError
+from tkc.ir.locations import location_of
+from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering.state import Kernel
+
+WARP_ROWS = {FragmentLayout.ROWS: 32, FragmentLayout.HALF_ROWS: 16, FragmentLayout.WGMMA: 16}
+"""Rows of a fragment that one warp holds in each layout."""
+
+
+def check_rows(role: s.RoleOp) -> None:
+    """TK110 where the role's threads, or each warpgroup's of several, hold other rows at a time than a fragment has."""
+    warps = role.warps.value.data // role.groups.value.data
+    for op in role.walk():
+        for value in op.results:
+            type = value.type
+            if not isinstance(type, FragmentType) or type.a_column:
+                continue
+            held = warps * WARP_ROWS[FragmentLayout(type.layout.data)]
+            if type.shape[0] != held:
+                raise TkcError.at(
+                    "TK110",
+                    f"a fragment of {type.shape[0]} rows ({type.layout.data}) in role {role.sym_name.data}, whose "
+                    f"{32 * warps} threads hold {held} at a time, is not supported yet; pieces of {held} rows fit",
+                    location_of(op),
+                )
 
 
 def thread_of_role(k: Kernel) -> Any:

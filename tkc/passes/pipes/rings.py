@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TkcError
@@ -13,6 +13,9 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across, How, To
 from tkc.ir.stage.types import BarriersType
+
+PAIR = 2
+"""CTAs of a pair, of which a role that leads acts in one."""
 
 ARRIVALS: dict[How, str] = {
     How.TMA: "expect",
@@ -43,6 +46,7 @@ REACHES: dict[str | None, Reach] = {
     Across.MULTICAST: Reach(release=To.ALL, empty=True),
     Across.GATHER: Reach(commit=To.LEADER, full=True, release=To.ALL),
     Across.SPREAD: Reach(commit=To.ALL, release=To.LEADER, empty=True),
+    Across.ANSWER: Reach(release=To.FIRST, empty=True),
 }
 """Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the
 reverse."""
@@ -111,6 +115,7 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
         "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers, full),
         "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers, empty),
     }
+    shared = ring.pipe.across is not None and ring.pipe.across.data == Across.ANSWER
     emit = Emitter(Block(), ring.pipe.location)
     made = [
         emit.value(
@@ -119,6 +124,7 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
                     "sym_name": StringAttr(f"{ring.name}.{side}"),
                     "depth": ring.pipe.depth,
                     "count": IntegerAttr(count, i32),
+                    **({"shared": UnitAttr()} if shared and side == "empty" else {}),
                 },
                 result_types=[BarriersType()],
             ),
@@ -174,7 +180,8 @@ def _arrivals_of(
                 location_of(ring.pipe),
             )
         warps, groups = role.warps.value.data, role.groups.value.data
-        counts.append(arrivals(how_of(mine[0]), warps, groups, ctas))
+        acting = ctas if role.leads is None else -(-ctas // PAIR)
+        counts.append(arrivals(how_of(mine[0]), warps, groups, acting))
     if ring.pipe.turns is None or kind is s.CommitOp:
         return sum(counts)
     if ring.depth % len(counts):

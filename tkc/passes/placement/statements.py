@@ -120,6 +120,7 @@ def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
             properties={
                 "schedule": schedule.sym_name,
                 "group": schedule.group,
+                **({} if schedule.serpentine is None else {"serpentine": schedule.serpentine}),
                 **segments(len(extents), len(inits)),
             },
             regions=[body],

@@ -69,7 +69,9 @@ class Row:
     syntax: str
     operands: Mapping[str, str] = field(default_factory=dict[str, str])
     results: tuple[str, ...] = ()
-    slots: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict[str, tuple[Choice, ...]])
+    slots: Mapping[str, tuple[Choice, ...]] = field(
+        default_factory=dict[str, tuple[Choice, ...]]
+    )
     effects: tuple[Effect, ...] = ()
     ptx: Version = (1, 0)
     needs: frozenset[Feature] = frozenset()

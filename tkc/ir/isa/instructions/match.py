@@ -77,7 +77,9 @@ def _index() -> Mapping[str, tuple[_Variant, ...]]:
 
 
 def _variants(row: Row) -> Iterator[_Variant]:
-    glued = [s for s, _ in row.slot_order if any(not c.text.startswith(".") for c in row.slots[s])]
+    glued = [
+        s for s, _ in row.slot_order if any(not c.text.startswith(".") for c in row.slots[s])
+    ]
     optional = {s: o for s, o in row.slot_order}
     choices = [[*(c.text for c in row.slots[s]), *([""] if optional[s] else [])] for s in glued]
     for texts in product(*choices):
@@ -258,9 +260,7 @@ def _pattern(tree: Tree) -> _Pattern:
         return _Pattern("list" if tree.bracket == "{" else "call", (tree.text.rstrip("*"),))
     if tree.bracket == "[":
         if "{?" in tree.text:
-            return _Pattern(
-                "bracket", (), (_Option((_Pattern("name", (tree.text.partition("{?")[0],)),)),)
-            )
+            return _Pattern("bracket", (), (_Option((_Pattern("name", (tree.text.partition("{?")[0],)),)),))
         return _Pattern("bracket", (), tuple(_Option((_pattern(t),)) for t in tree.inside))
     if "|" in tree.text:
         return _Pattern("bar", tuple(tree.text.split("|")))

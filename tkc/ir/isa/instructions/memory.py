@@ -218,13 +218,7 @@ ADDRESSES = (
         "d, a",
         {"d": "b64", "a": "b64"},
         ("d",),
-        {
-            "space": (
-                *texts(".global", ".shared", ".local", ".const"),
-                Choice(".param", (7, 7)),
-                *_SHARED,
-            )
-        },
+        {"space": (*texts(".global", ".shared", ".local", ".const"), Choice(".param", (7, 7)), *_SHARED)},
         ptx=(2, 0),
         section=_CVTA,
         doc="generic address to address in a state space",
@@ -364,10 +358,8 @@ _MULTI_TYPES = (
     *texts(".f16x2", ".bf16x2"),
 )
 _MULTI_SLOTS = {
-    "scope": (
-        *texts(".sys", ".gpu", ".cta", along={"sem": ".relaxed"}),
-        Choice(".cluster", (7, 8), along={"sem": ".relaxed"}),
-    ),
+    "scope": (*texts(".sys", ".gpu", ".cta", along={"sem": ".relaxed"}),
+              Choice(".cluster", (7, 8), along={"sem": ".relaxed"})),
     "space": texts(".global"),
 }
 _MULTI_OP = (*texts(".add", ".min", ".max"), *texts(".and", ".or", ".xor", along={"type": ".b32"}))
@@ -379,13 +371,9 @@ MULTICAST = (
         "d, [addr]",
         {"d": "type", "addr": "b64"},
         ("d",),
-        {
-            "sem": texts(".weak") + texts(".relaxed", ".acquire", along={"scope": ".sys"}),
-            **_MULTI_SLOTS,
-            "op": _MULTI_OP,
-            "acc": texts(".acc::f32", ptx=(8, 2), along={"type": ".bf16x2"}),
-            "type": _MULTI_TYPES,
-        },
+        {"sem": texts(".weak") + texts(".relaxed", ".acquire", along={"scope": ".sys"}),
+         **_MULTI_SLOTS, "op": _MULTI_OP,
+         "acc": texts(".acc::f32", ptx=(8, 2), along={"type": ".bf16x2"}), "type": _MULTI_TYPES},
         (Touch(Kind.READ, "addr", Space.GLOBAL),),
         (8, 1),
         section=_MULTIMEM,
@@ -398,13 +386,10 @@ MULTICAST = (
         "{d*}, [addr]",
         {"d": "type*", "addr": "b64"},
         ("d",),
-        {
-            "sem": texts(".weak") + texts(".relaxed", ".acquire", along={"scope": ".sys"}),
-            **_MULTI_SLOTS,
-            "acc": texts(".acc::f32", ptx=(8, 2), along={"type": ".bf16x2"}),
-            "vec": texts(".v4", ".v2"),
-            "type": texts(".f32", ".f16x2", ".bf16x2"),
-        },
+        {"sem": texts(".weak") + texts(".relaxed", ".acquire", along={"scope": ".sys"}),
+         **_MULTI_SLOTS,
+         "acc": texts(".acc::f32", ptx=(8, 2), along={"type": ".bf16x2"}),
+         "vec": texts(".v4", ".v2"), "type": texts(".f32", ".f16x2", ".bf16x2")},
         (Touch(Kind.READ, "addr", Space.GLOBAL),),
         (8, 1),
         section=_MULTIMEM,
@@ -417,12 +402,8 @@ MULTICAST = (
         "[addr], {a*}",
         {"addr": "b64", "a": "type*"},
         (),
-        {
-            "sem": texts(".weak") + texts(".relaxed", ".release", along={"scope": ".sys"}),
-            **_MULTI_SLOTS,
-            "vec": texts(".v4", ".v2"),
-            "type": texts(".f32", ".f16x2", ".bf16x2"),
-        },
+        {"sem": texts(".weak") + texts(".relaxed", ".release", along={"scope": ".sys"}),
+         **_MULTI_SLOTS, "vec": texts(".v4", ".v2"), "type": texts(".f32", ".f16x2", ".bf16x2")},
         (Touch(Kind.WRITE, "addr", Space.GLOBAL),),
         (8, 1),
         section=_MULTIMEM,
@@ -435,12 +416,8 @@ MULTICAST = (
         "[addr], a",
         {"addr": "b64", "a": "type"},
         (),
-        {
-            "sem": texts(".relaxed", ".release", along={"scope": ".sys"}),
-            **_MULTI_SLOTS,
-            "op": _MULTI_OP,
-            "type": _MULTI_TYPES,
-        },
+        {"sem": texts(".relaxed", ".release", along={"scope": ".sys"}),
+         **_MULTI_SLOTS, "op": _MULTI_OP, "type": _MULTI_TYPES},
         (Touch(Kind.READ, "addr", Space.GLOBAL), Touch(Kind.WRITE, "addr", Space.GLOBAL)),
         (8, 1),
         section=_MULTIMEM,

@@ -34,8 +34,7 @@ def _vector(
     uniform: bool = True,
 ) -> tuple[SpecialRegister, ...]:
     return tuple(
-        SpecialRegister(f"{name}.{axis}", ".u32", f"{doc}, {axis}", ptx, needs, uniform)
-        for axis in "xyz"
+        SpecialRegister(f"{name}.{axis}", ".u32", f"{doc}, {axis}", ptx, needs, uniform) for axis in "xyz"
     )
 
 
@@ -50,13 +49,9 @@ SPECIAL_REGISTERS: Mapping[str, SpecialRegister] = {
         *_vector("%nclusterid", "clusters of the grid", (7, 8), _CLUSTER),
         *_vector("%cluster_ctaid", "CTA in its cluster", (7, 8), _CLUSTER),
         *_vector("%cluster_nctaid", "CTAs of a cluster", (7, 8), _CLUSTER),
-        SpecialRegister(
-            "%cluster_ctarank", ".u32", "rank of the CTA in its cluster", (7, 8), _CLUSTER
-        ),
+        SpecialRegister("%cluster_ctarank", ".u32", "rank of the CTA in its cluster", (7, 8), _CLUSTER),
         SpecialRegister("%cluster_nctarank", ".u32", "CTAs of a cluster in all", (7, 8), _CLUSTER),
-        SpecialRegister(
-            "%is_explicit_cluster", ".pred", "whether the launch named a cluster", (7, 8), _CLUSTER
-        ),
+        SpecialRegister("%is_explicit_cluster", ".pred", "whether the launch named a cluster", (7, 8), _CLUSTER),
         SpecialRegister("%laneid", ".u32", "lane in the warp", (1, 3), uniform=False),
         SpecialRegister("%warpid", ".u32", "hardware warp, may change", (1, 3), constant=False),
         SpecialRegister("%nwarpid", ".u32", "most hardware warps", (2, 0)),
@@ -64,9 +59,7 @@ SPECIAL_REGISTERS: Mapping[str, SpecialRegister] = {
         SpecialRegister("%nsmid", ".u32", "most multiprocessor numbers", (1, 3)),
         SpecialRegister("%gridid", ".u64", "grid in the context", (3, 0)),
         *(
-            SpecialRegister(
-                f"%lanemask_{which}", ".u32", f"lanes {sign} the own", (2, 0), uniform=False
-            )
+            SpecialRegister(f"%lanemask_{which}", ".u32", f"lanes {sign} the own", (2, 0), uniform=False)
             for which, sign in (("eq", "=="), ("le", "<="), ("lt", "<"), ("ge", ">="), ("gt", ">"))
         ),
         SpecialRegister("%clock", ".u32", "cycle counter, low half", constant=False),
@@ -74,18 +67,12 @@ SPECIAL_REGISTERS: Mapping[str, SpecialRegister] = {
         SpecialRegister("%clock64", ".u64", "cycle counter", (2, 0), constant=False),
         SpecialRegister("%globaltimer", ".u64", "nanoseconds", (3, 1), constant=False),
         SpecialRegister("%globaltimer_lo", ".u32", "nanoseconds, low half", (3, 1), constant=False),
-        SpecialRegister(
-            "%globaltimer_hi", ".u32", "nanoseconds, high half", (3, 1), constant=False
-        ),
+        SpecialRegister("%globaltimer_hi", ".u32", "nanoseconds, high half", (3, 1), constant=False),
         SpecialRegister("%total_smem_size", ".u32", "bytes of shared memory of a CTA", (4, 1)),
-        SpecialRegister(
-            "%aggr_smem_size", ".u32", "the same with what the system reserves", (8, 1)
-        ),
+        SpecialRegister("%aggr_smem_size", ".u32", "the same with what the system reserves", (8, 1)),
         SpecialRegister("%dynamic_smem_size", ".u32", "bytes of dynamic shared memory", (4, 1)),
         *(
-            SpecialRegister(
-                f"%reserved_smem_offset_{which}", ".b32", "system's shared memory", (7, 6)
-            )
+            SpecialRegister(f"%reserved_smem_offset_{which}", ".b32", "system's shared memory", (7, 6))
             for which in ("begin", "end", "cap", "0", "1")
         ),
         SpecialRegister("%current_graph_exec", ".u64", "graph that runs, or 0", (8, 0)),

@@ -107,74 +107,30 @@ _SPARSE_SHAPES = (
 )
 
 WARP_MMA = (
-    _row(
-        "mma.sync",
-        _TYPED.replace("<satfinite?>", "") + ".f32<atype><btype>.f32",
-        "f32*",
-        {"shape": _FLOAT_SHAPES, **_KIND, **_FLOAT_TYPES},
-        "d = a * b + c in f32",
-    ),
-    _row(
-        "mma.sync.f16",
-        _TYPED.replace("<satfinite?>", "") + ".f16<atype><btype>.f16",
-        "b32*",
-        {
-            "shape": (
-                Choice(_K16, along=_along(_K16, ".f16")),
-                Choice(_K8, along=_along(_K8, ".f16")),
-                Choice(_K32, (8, 7), along=_along(_K32, ".e4m3")),
-            ),
-            **_KIND,
-            **{
-                slot: (
-                    Choice(".f16", along=_along(_K16, ".f16")),
-                    *(Choice(t, (8, 7), along=_along(_K32, t)) for t in (".e4m3", ".e5m2")),
-                )
-                for slot in ("atype", "btype")
-            },
-        },
-        "d = a * b + c in f16, two values to a register",
-    ),
-    _row(
-        "mma.sync.s32",
-        "<shape>.row.col<satfinite?>.s32<atype><btype>.s32<op?>",
-        "b32*",
-        {
-            "shape": _INTEGER_SHAPES,
-            "satfinite": texts(".satfinite"),
-            **_INTEGER_TYPES,
-            "op": (
-                Choice(".and.popc", (7, 1), along=_along(".m16n8k256", ".b1")),
-                Choice(".xor.popc", along=_along(".m16n8k256", ".b1")),
-            ),
-        },
-        "d = a * b + c in s32",
-    ),
-    _row(
-        "mma.sync.f64",
-        "<shape>.row.col<round?>.f64.f64.f64.f64",
-        "f64*",
-        {
-            "shape": (Choice(".m8n8k4"), *texts(".m16n8k4", _K8, _K16, ptx=(7, 8))),
-            "round": texts(".rn", ".rz", ".rm", ".rp"),
-        },
-        "d = a * b + c in f64",
-    ),
-    _row(
-        "mma.sp",
-        "<shape>.row.col.f32<atype><btype>.f32",
-        "f32*",
-        {
-            "metadata": texts("::ordered_metadata", ptx=(8, 5)),
-            "shape": _SPARSE_SHAPES,
-            **_SPARSE_FLOAT_TYPES,
-        },
-        "d = a * b + c in f32, a with two of four values",
-        "mma.sp<metadata?>.sync.aligned",
-        "{d*}, {a*}, {b*}, {c*}, meta, selector",
-        {"meta": "b32", "selector": "imm"},
-        (7, 1),
-    ),
+    _row("mma.sync", _TYPED.replace("<satfinite?>", "") + ".f32<atype><btype>.f32", "f32*",
+         {"shape": _FLOAT_SHAPES, **_KIND, **_FLOAT_TYPES}, "d = a * b + c in f32"),
+    _row("mma.sync.f16", _TYPED.replace("<satfinite?>", "") + ".f16<atype><btype>.f16", "b32*",
+         {"shape": (Choice(_K16, along=_along(_K16, ".f16")), Choice(_K8, along=_along(_K8, ".f16")),
+                    Choice(_K32, (8, 7), along=_along(_K32, ".e4m3"))),
+          **_KIND,
+          **{slot: (Choice(".f16", along=_along(_K16, ".f16")),
+                    *(Choice(t, (8, 7), along=_along(_K32, t)) for t in (".e4m3", ".e5m2")))
+             for slot in ("atype", "btype")}},
+         "d = a * b + c in f16, two values to a register"),
+    _row("mma.sync.s32", "<shape>.row.col<satfinite?>.s32<atype><btype>.s32<op?>", "b32*",
+         {"shape": _INTEGER_SHAPES, "satfinite": texts(".satfinite"), **_INTEGER_TYPES,
+          "op": (Choice(".and.popc", (7, 1), along=_along(".m16n8k256", ".b1")),
+                 Choice(".xor.popc", along=_along(".m16n8k256", ".b1")))},
+         "d = a * b + c in s32"),
+    _row("mma.sync.f64", "<shape>.row.col<round?>.f64.f64.f64.f64", "f64*",
+         {"shape": (Choice(".m8n8k4"), *texts(".m16n8k4", _K8, _K16, ptx=(7, 8))),
+          "round": texts(".rn", ".rz", ".rm", ".rp")},
+         "d = a * b + c in f64"),
+    _row("mma.sp", "<shape>.row.col.f32<atype><btype>.f32", "f32*",
+         {"metadata": texts("::ordered_metadata", ptx=(8, 5)), "shape": _SPARSE_SHAPES,
+          **_SPARSE_FLOAT_TYPES},
+         "d = a * b + c in f32, a with two of four values", "mma.sp<metadata?>.sync.aligned",
+         "{d*}, {a*}, {b*}, {c*}, meta, selector", {"meta": "b32", "selector": "imm"}, (7, 1)),
 )
 
 REGISTER_BITS: Mapping[str, int] = {

@@ -58,7 +58,8 @@ _TYPES = {
 }
 
 _MIXED_INTEGERS = tuple(
-    Together({"atype": a, "btype": b}, (8, 4)) for a, b in ((".s8", ".u8"), (".u8", ".s8"))
+    Together({"atype": a, "btype": b}, (8, 4))
+    for a, b in ((".s8", ".u8"), (".u8", ".s8"))
 )
 
 

@@ -21,9 +21,7 @@ _READ: tuple[Effect, ...] = (Touch(Kind.READ, "addr", Space.GENERIC),)
 _WRITE: tuple[Effect, ...] = (Touch(Kind.WRITE, "addr", Space.GENERIC),)
 
 
-def _load(
-    name: str, operand: str, kinds: str, slots: Mapping[str, tuple[Choice, ...]], doc: str
-) -> Row:
+def _load(name: str, operand: str, kinds: str, slots: Mapping[str, tuple[Choice, ...]], doc: str) -> Row:
     return Row(
         name,
         f"wmma.load{operand}.sync.aligned<layout><shape><space?><type>",
@@ -93,76 +91,35 @@ _NARROW = (
 _INPUT = {"shape": (*_SHAPES, _TF32), "type": _NARROW}
 
 WMMA = (
-    _load(
-        "wmma.load",
-        "<operand>",
-        "b32*",
-        {"operand": texts(".a", ".b"), **_INPUT},
-        "loads a fragment of a or b",
-    ),
-    _load(
-        "wmma.load.c",
-        ".c",
-        "f32*",
-        {"shape": _ACCUMULATORS, "type": texts(".f32")},
-        "loads a fragment of c",
-    ),
-    _load(
-        "wmma.load.c.packed",
-        ".c",
-        "b32*",
-        {"shape": _SHAPES, "type": (Choice(".f16"), Choice(".s32", (6, 3)))},
-        "loads a fragment of c",
-    ),
+    _load("wmma.load", "<operand>", "b32*", {"operand": texts(".a", ".b"), **_INPUT},
+          "loads a fragment of a or b"),
+    _load("wmma.load.c", ".c", "f32*", {"shape": _ACCUMULATORS, "type": texts(".f32")},
+          "loads a fragment of c"),
+    _load("wmma.load.c.packed", ".c", "b32*",
+          {"shape": _SHAPES, "type": (Choice(".f16"), Choice(".s32", (6, 3)))},
+          "loads a fragment of c"),
     _store("wmma.store.d", "f32*", texts(".f32"), _ACCUMULATORS, "stores a fragment of d"),
-    _store(
-        "wmma.store.d.packed",
-        "b32*",
-        (Choice(".f16"), Choice(".s32", (6, 3))),
-        _SHAPES,
-        "stores a fragment of d",
-    ),
+    _store("wmma.store.d.packed", "b32*", (Choice(".f16"), Choice(".s32", (6, 3))), _SHAPES,
+           "stores a fragment of d"),
     _multiply("wmma.mma", ".f32.f32", "f32*", "f32*", {}, "d = a * b + c on f16"),
     _multiply("wmma.mma.f16", ".f16.f16", "b32*", "b32*", {}, "d = a * b + c on f16"),
     _multiply("wmma.mma.f32.f16", ".f32.f16", "f32*", "b32*", {}, "d = a * b + c on f16"),
     _multiply("wmma.mma.f16.f32", ".f16.f32", "b32*", "f32*", {}, "d = a * b + c on f16"),
     _multiply(
-        "wmma.mma.typed",
-        ".f32<atype><btype>.f32",
-        "f32*",
-        "f32*",
-        {
-            "shape": (*_SHAPES, Choice(".m16n16k8", along={"atype": ".tf32", "btype": ".tf32"})),
-            **{
-                slot: (
-                    Choice(".bf16"),
-                    Choice(
-                        ".tf32", along={"shape": ".m16n16k8", "atype": ".tf32", "btype": ".tf32"}
-                    ),
-                )
-                for slot in ("atype", "btype")
-            },
-        },
-        "d = a * b + c on bf16 or tf32",
-        (7, 0),
+        "wmma.mma.typed", ".f32<atype><btype>.f32", "f32*", "f32*",
+        {"shape": (*_SHAPES, Choice(".m16n16k8", along={"atype": ".tf32", "btype": ".tf32"})),
+         **{slot: (Choice(".bf16"),
+                   Choice(".tf32", along={"shape": ".m16n16k8", "atype": ".tf32", "btype": ".tf32"}))
+            for slot in ("atype", "btype")}},
+        "d = a * b + c on bf16 or tf32", (7, 0),
     ),
     _multiply(
-        "wmma.mma.s32",
-        ".s32<atype><btype>.s32<satfinite?>",
-        "b32*",
-        "b32*",
-        {
-            **{
-                slot: (
-                    Choice(".s8", along={"atype": ".s8", "btype": ".s8"}),
-                    Choice(".u8", along={"atype": ".u8", "btype": ".u8"}),
-                )
-                for slot in ("atype", "btype")
-            },
-            "satfinite": texts(".satfinite"),
-        },
-        "d = a * b + c on bytes",
-        (6, 3),
+        "wmma.mma.s32", ".s32<atype><btype>.s32<satfinite?>", "b32*", "b32*",
+        {**{slot: (Choice(".s8", along={"atype": ".s8", "btype": ".s8"}),
+                   Choice(".u8", along={"atype": ".u8", "btype": ".u8"}))
+            for slot in ("atype", "btype")},
+         "satfinite": texts(".satfinite")},
+        "d = a * b + c on bytes", (6, 3),
     ),
 )
 

@@ -1,0 +1,80 @@
+"""`launch clc`: what it asks of the target and of the program, and what it falls back to."""
+
+from __future__ import annotations
+
+import pytest
+from passes.programs import run
+from programs import EXAMPLES, GEMM, changed
+
+import tkc
+from tkc.diagnostics import Severity, listening
+from tkc.frontend import compile_source
+
+CLC = changed(GEMM, ("launch persistent", "launch clc"))
+CLUSTER = (EXAMPLES / "gemm_cluster.tk").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "told"),
+    [
+        (CLC, "sm_90a", "`launch clc` needs cluster launch control; sm_90a has none"),
+        (changed(CLUSTER, ("launch persistent", "launch clc")), "sm_90a", "needs cluster launch"),
+    ],
+)
+def test_a_target_that_hands_out_no_items_is_named(text: str, target: str, told: str) -> None:
+    with pytest.raises(tkc.TkcError, match="TK202") as error:
+        tkc.compile(text, target=target)
+    found = error.value.diagnostics[0]
+    assert told in found.message
+    assert "`launch clc or persistent`" in found.notes[0].message
+    assert found.fix is not None
+    assert "sm_100a" in found.fix
+
+
+def test_the_source_may_fall_back_to_a_persistent_launch() -> None:
+    either = changed(GEMM, ("launch persistent", "launch clc or persistent"))
+    plain, other = tkc.compile(GEMM, target="sm_90a"), tkc.compile(either, target="sm_90a")
+    assert [plain.ptx, plain.contract["grid"]] == [other.ptx, other.contract["grid"]]
+    assert "try_cancel" in tkc.compile(either, target="sm_100a").ptx
+
+
+def test_what_is_common_to_a_cluster_is_asked_for_once() -> None:
+    text = tkc.compile(changed(CLUSTER, ("launch persistent", "launch clc")), target="sm_100a").ptx
+    assert text.count("clusterlaunchcontrol.try_cancel") == 1
+    assert "multicast::cluster::all" in text
+
+
+@pytest.mark.parametrize(
+    ("role", "told"),
+    [
+        ("for m, n in work: print(\"a\")\n        for m, n in work: print(\"b\")", "a second loop over a"),
+        ("if K > 5:\n            for m, n in work: print(\"a\")", "inside a loop or condition"),
+    ],
+)  # fmt: skip
+def test_items_are_handed_out_once(role: str, told: str) -> None:
+    with pytest.raises(tkc.TkcError, match="TK110") as error:
+        tkc.compile(f"{CLC}\n    role more:\n        {role}\n", target="sm_100a")
+    assert told in error.value.diagnostics[0].message
+    assert error.value.diagnostics[0].location is not None
+
+
+@pytest.mark.parametrize("ctas", [9, 16])
+def test_large_clusters_assemble(ctas: int) -> None:
+    """Above 8 CTAs a launch has to ask for leave, which the launcher does."""
+    text = changed(
+        CLUSTER, ("CTAS = 2", f"CTAS = {ctas}"), ("b <- B[n, k], multicast", "b <- B[n, k]")
+    )
+    kernel = tkc.compile(text, target="sm_100a", params={"BN": 64, "STAGES": 2})
+    assert f".reqnctapercluster {ctas}, 1, 1" in kernel.ptx
+    assert kernel.contract["cluster"]["size"] == [ctas, 1, 1]
+
+
+@pytest.mark.parametrize(("ctas", "active"), [(4, 132), (8, 120), (16, 112)])
+def test_idle_multiprocessors_are_counted(ctas: int, active: int) -> None:
+    text = changed(CLUSTER, ("CTAS = 2", f"CTAS = {ctas}"))
+    with listening() as heard:
+        run(compile_source(text, "k.tk"), "set-target{arch=sm_100a}", "split-over-cluster")
+    told = next(d for d in heard if d.code == "TK230")
+    idle = f"leave {148 - active} of the 148 multiprocessors of a B200 idle ({active} have"
+    assert idle in told.message
+    assert told.severity is Severity.WARNING

@@ -1,0 +1,1 @@
+"""The pieces of `lower-schedules`: the order of items, and items that the hardware hands out."""
