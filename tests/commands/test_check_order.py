@@ -169,7 +169,8 @@ def test_what_is_left_of_the_fences_is_judged_where_it_is_asked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a pass that takes every fence away: the program as written is right, what is left of it is not."""
-    from tkc.passes.eliminate_fences import EliminateFencesPass, fences_of
+    from tkc.passes.eliminate_fences import EliminateFencesPass
+    from tkc.passes.fencing.sites import fences_of
 
     def everything(_: EliminateFencesPass, __: object, module: ModuleOp) -> None:
         for fence in [*fences_of(module)]:  # pyright: ignore

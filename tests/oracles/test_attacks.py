@@ -12,7 +12,7 @@ from oracles.generate import trips
 from oracles.roles import Program, parse
 from oracles.test_eliminate import eliminated, without
 
-from tkc.passes.eliminate_fences import fences_of
+from tkc.passes.fencing.sites import fences_of
 
 FATES = ("gone", "kept", "careful")
 

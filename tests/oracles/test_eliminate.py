@@ -18,11 +18,11 @@ from oracles.async_model import Finding, judge
 from oracles.generate import generate, trips
 from oracles.roles import For, If, Op, Program, Statement, parse
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from tkc.diagnostics import Diagnostic, listening
 from tkc.ir import context
-from tkc.passes.eliminate_fences import EliminateFencesPass, fences_of
+from tkc.passes.eliminate_fences import EliminateFencesPass
+from tkc.passes.fencing.sites import fences_of
 
 PROGRESS = Path(__file__).parents[2] / "out" / "eliminate-soak.json"
 """How far earlier soaks came: the next one goes on from there."""
