@@ -15,6 +15,7 @@ from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs
 from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.analysis.unseen import hidden_spaces
 from tkc.diagnostics import Location
 from tkc.ir.certificates import Certificate, Link, Order, label, origin
 from tkc.ir.effects import effects_of
@@ -254,7 +255,19 @@ class Reasons:
             again = self.proofs.again(judges, hazard)
             if again.verdict is not Verdict.ORDERED:
                 return _witness(again)
-        return self._broken(op)
+        return self._broken(op) or self._unseen()
+
+    def _unseen(self) -> Witness | None:
+        """What is said where a kernel has accesses that nobody follows."""
+        if not hidden_spaces(self.kernel):
+            return None
+        return Witness(
+            "",
+            "",
+            None,
+            "",
+            "single elements or atomics, which are not followed, may not be in order",
+        )
 
     def _broken(self, op: Operation) -> Witness | None:
         """What the protocol of barriers or the kernel's end lacks without an operation that nothing else uses."""

@@ -65,7 +65,9 @@ class Proofs:
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
-        self.graph.bounded = True  # until it is judged: a change of the program is never left half made
+        self.graph.bounded = (
+            True  # until it is judged: a change of the program is never left half made
+        )
         checks = (check_meetings, check_barriers, deadlocks, check_laps)
         self.broken = any(check(self.graph) for check in checks)
         self.models: dict[tuple[Place, Place], str] = {}
