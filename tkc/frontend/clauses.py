@@ -9,6 +9,7 @@ from tkc.diagnostics import nearest
 from tkc.frontend.program import Schedule
 from tkc.frontend.scope import Scope, listed, plural
 from tkc.frontend.syntax import Span
+from tkc.ir.stage.structure import PAIR
 
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
@@ -17,8 +18,6 @@ LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
 COMPILED = ("persistent", "clc", "pair", "cluster", "dependent")
 MOST_CTAS = 16
 """CTAs of a cluster that some GPU takes; what a target takes is a question of the passes."""
-
-PAIR = 2
 
 
 class Clauses:

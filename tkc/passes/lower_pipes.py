@@ -22,8 +22,9 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.stealing import TryCancelOp
+from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
-from tkc.passes.pipes.rings import PAIR, Ring, how_of, kinds_of, make_barriers, role_of
+from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
 
 @dataclass

@@ -32,7 +32,7 @@ from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, r
 from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.structure import ForOp, IfOp, YieldOp
+from tkc.ir.stage.structure import PAIR, ForOp, IfOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
@@ -41,9 +41,6 @@ from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
 from tkc.ir.tile.vectors import LoadOp, MaskOp, ReduceOp, ReshapeOp, TransposeOp
-
-PAIR = 2
-"""CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
 
 PAIR_ROWS = 256
 """Rows of a pair's product of which each CTA holds one in each lane of its tensor memory (PTX 9.7.18.10.5.1)."""

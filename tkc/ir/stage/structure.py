@@ -36,6 +36,9 @@ from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.types import BarriersType, BufferType, RingType
 from tkc.ir.syntax import Operation
 
+PAIR = 2
+"""CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
+
 
 class By(StrEnum):
     """Which threads of a role execute an operation.

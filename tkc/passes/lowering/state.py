@@ -22,11 +22,9 @@ from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
-
-PAIR = 2
-"""CTAs of a pair."""
 
 Number = SSAValue | int
 """A register, or a number that is known now."""

@@ -12,7 +12,8 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.ops import By, To
-from tkc.passes.lowering.state import PAIR, Kernel, lowers
+from tkc.ir.stage.structure import PAIR
+from tkc.passes.lowering.state import Kernel, lowers
 
 FIRST = 0
 """The rank of a cluster's first CTA."""

@@ -12,10 +12,8 @@ from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across, How, To
+from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BarriersType
-
-PAIR = 2
-"""CTAs of a pair, of which a role that leads acts in one."""
 
 ARRIVALS: dict[How, str] = {
     How.TMA: "expect",
