@@ -43,6 +43,7 @@ NUMPY = {
     "ue4m3": "float8_e4m3fn",
     "s8": "int8",
     "u8": "uint8",
+    "ue5m3": "uint8",
     "i32": "int32",
     "u32": "uint32",
     "i64": "int64",
@@ -64,7 +65,10 @@ _MORE_NAMES = {
     **{numpy: dtype for dtype, numpy in reversed(NUMPY.items())},
 }
 
-_UNSIGNED = ("ue8m0", "ue4m3")
+BITS_ALONE = "ue5m3"
+"""What neither NumPy nor ml_dtypes has: an array of it holds bits."""
+
+_UNSIGNED = ("ue8m0", "ue4m3", "ue5m3")
 
 
 def dtype_named(name: str) -> str:
@@ -320,7 +324,7 @@ def scaled(
         dtype,
         scale=dtype_of_scales,
         block=block,
-        global_scale=1.0 if dtype_of_scales == "ue4m3" else None,
+        global_scale=None if dtype_of_scales == "ue8m0" else 1.0,
     )
     return made.data, scales.interleave(made.scales, dtype_of_scales)
 
@@ -365,6 +369,9 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
         values -= 1
     if dtype == "tf32":
         return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    if dtype == BITS_ALONE:
+        # f16 has its exponent, and 7 more bits of mantissa.
+        return (values.astype(np.float16).view(np.uint16) >> 7).astype(np.uint8)
     typed = values.astype(numpy_dtype(dtype))
     return pack(typed, dtype) if bits_of(dtype) % 8 else typed
 
@@ -482,6 +489,10 @@ def compare(found: Array, expected: Array) -> Comparison:
 
 def values_of(array: Array, dtype: str) -> Array:
     """An argument's values as numbers: unpacked where it is packed."""
+    if dtype == BITS_ALONE:
+        from tkc.scales import values_of_codes
+
+        return values_of_codes(array, dtype)
     return unpack(array, dtype) if bits_of(dtype) % 8 else array
 
 

@@ -75,12 +75,16 @@ ELEMENTS = {
 }
 """The elements of block-scaled matrices (PTX, "Alternate floating-point data formats")."""
 
-_UE4M3 = Format(4, 3, 7, 0x7E, 0x7F, signed=False)
+_FRACTIONS = {
+    "ue4m3": Format(4, 3, 7, 0x7E, 0x7F, signed=False),
+    "ue5m3": Format(5, 3, 15, 0xFE, 0xFF, signed=False),
+}
 
-SCALES = ("ue8m0", "ue4m3")
-"""Scales: ue8m0 is 2^(code - 127), NaN at 0xFF; ue4m3 is e4m3 without its sign."""
+SCALES = ("ue8m0", *_FRACTIONS)
+"""Scales: ue8m0 is 2^(code - 127), NaN at 0xFF; ue4m3 is e4m3 without its sign, whose place ue5m3 gives to the exponent
+(sm_107)."""
 
-NEUTRAL = {"ue8m0": 0x7F, "ue4m3": 0x38}
+NEUTRAL = {"ue8m0": 0x7F, "ue4m3": 0x38, "ue5m3": 0x78}
 """The code of 1, which fills what `interleave` pads: never NaN, so that zero data stay zero."""
 
 
@@ -105,11 +109,11 @@ def quantise(
 
     A ue8m0 scale is 2^(floor(log2 amax) - emax), emax the largest exponent of the elements, as OCP MX says
     (`scale_rounding="down"`, the default), or the smallest power of two at or above amax over the largest
-    element (`"up"`, which never saturates: cuDNN and Transformer Engine). A ue4m3 scale is amax over the
+    element (`"up"`, which never saturates: cuDNN and Transformer Engine). Other scales are amax over the
     largest element and over `global_scale`, rounded to nearest even (`"nearest"`, the default) or up;
-    `global_scale` None takes amax of the whole over (6 · 448), so that the largest block has the largest
-    scale. A block of zeros has scale 1. A block that holds Inf or NaN has a NaN scale. Raises ValueError for
-    formats and shapes that do not go together.
+    `global_scale` None takes amax of the whole over the largest element and scale (6 · 448 for NVFP4), so that the
+    largest block has the largest scale. A block of zeros has scale 1. A block that holds Inf or NaN has a NaN
+    scale. Raises ValueError for formats and shapes that do not go together.
     """
     element = _element(dtype)
     if scale not in SCALES:
@@ -125,12 +129,14 @@ def quantise(
     amax = xp.max(xp.abs(blocks), axis=-1)
     if scale == "ue8m0":
         if global_scale not in (None, 1, 1.0):
-            raise ValueError("a global scale goes with ue4m3 scales only")
+            raise ValueError(f"a global scale goes with {' and '.join(_FRACTIONS)} scales only")
         factor, codes = 1.0, _power_codes(xp, amax, element, rounding)
         steps = _table(xp, scale, real)[xp.astype(codes, xp.int64)]
     else:
-        factor = _global_scale(xp, amax, element) if global_scale is None else float(global_scale)
-        codes = _scale_codes(xp, amax / (element.maximum * factor), rounding)
+        form = _FRACTIONS[scale]
+        most = element.maximum * form.maximum
+        factor = _global_scale(xp, amax, most) if global_scale is None else float(global_scale)
+        codes = _scale_codes(xp, amax / (element.maximum * factor), scale, rounding)
         steps = _table(xp, scale, real)[xp.astype(codes, xp.int64)] * factor
     usable = steps > 0
     scaled = (
@@ -233,24 +239,25 @@ def _power_codes(xp: Any, amax: Array, element: Format, rounding: str) -> Array:
     return xp.astype(xp.where(finite, code, xp.ones_like(code) * 0xFF), xp.uint8)
 
 
-def _scale_codes(xp: Any, ratio: Array, rounding: str) -> Array:
-    """ue4m3 codes of blocks, saturating; a block of zeros has 1, one too small for a scale the smallest there is."""
-    code = xp.astype(_encode(xp, ratio, _UE4M3), xp.int64)
+def _scale_codes(xp: Any, ratio: Array, scale: str, rounding: str) -> Array:
+    """Codes of blocks, saturating; a block of zeros has 1, one too small for a scale the smallest there is."""
+    form = _FRACTIONS[scale]
+    code = xp.astype(_encode(xp, ratio, form), xp.int64)
     if rounding == "up":
-        table = _table(xp, "ue4m3", ratio)
-        below = (table[code] < ratio) & (code < _UE4M3.largest)
+        table = _table(xp, scale, ratio)
+        below = (table[code] < ratio) & (code < form.largest)
         code = code + xp.astype(below, xp.int64)
     code = xp.where((code == 0) & (ratio > 0), xp.ones_like(code), code)
-    code = xp.where(ratio == 0, xp.ones_like(code) * NEUTRAL["ue4m3"], code)
-    code = xp.where(xp.isfinite(ratio), code, xp.ones_like(code) * 0x7F)
+    code = xp.where(ratio == 0, xp.ones_like(code) * NEUTRAL[scale], code)
+    code = xp.where(xp.isfinite(ratio), code, xp.ones_like(code) * form.nan)
     return xp.astype(code, xp.uint8)
 
 
-def _global_scale(xp: Any, amax: Array, element: Format) -> float:
+def _global_scale(xp: Any, amax: Array, most: float) -> float:
     finite = xp.where(xp.isfinite(amax), amax, xp.zeros_like(amax))
     largest = float(xp.max(finite)) if 0 not in amax.shape else 0.0
     # The scale is kept as float32, the type in which kernels take it.
-    return float(np.float32(largest / (element.maximum * _UE4M3.maximum))) or 1.0
+    return float(np.float32(largest / most)) or 1.0
 
 
 def _encode(xp: Any, values: Array, form: Format) -> Array:
@@ -322,14 +329,21 @@ def _unpack(xp: Any, data: Array, bits: int) -> Array:
     return xp.astype(xp.reshape(parts, (*data.shape[:-1], -1)), xp.uint8)
 
 
+def values_of_codes(codes: Array, dtype: str) -> Array:
+    """The real numbers, float64, of codes (uint8, a byte each) of a dtype of elements or of scales."""
+    xp = _namespace(codes)
+    return _table(xp, dtype, codes)[xp.astype(_bits(xp, codes), xp.int64)]
+
+
 @cache
 def _values(dtype: str) -> tuple[float, ...]:
     """The value of each code of a dtype."""
     if dtype == "ue8m0":
         return (*(2.0 ** (code - 127) for code in range(255)), float("nan"))
-    if dtype == "ue4m3":
+    if dtype in _FRACTIONS:
+        form = _FRACTIONS[dtype]
         # cuBLAS ignores the sign bit of a scale.
-        return tuple(_UE4M3.magnitude(code & 0x7F) for code in range(256))
+        return tuple(form.magnitude(code & ((1 << form.bits) - 1)) for code in range(256))
     form = ELEMENTS[dtype]
     sign = 1 << (form.bits - 1)
     return tuple(

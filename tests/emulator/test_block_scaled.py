@@ -217,6 +217,19 @@ def test_steps_of_96_are_of_one_block_of_rows() -> None:
         assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {64}
 
 
+@pytest.mark.parametrize("form", [("e2m1", "ue5m3", 16), ("e2m1", "ue4m3", 32)])
+def test_scales_that_only_sm_107a_has(form: tuple[str, str, int]) -> None:
+    _, scale, block = form
+    text = changed("gemm_nvfp4", ("ue4m3 / 16", f"{scale} / {block}"))
+    check(text, 130, 136, 288, form, "random", target="sm_107a", alpha=True, STAGES=2)
+    tkc.compile(text, target="sm_107a").cubin()
+    with pytest.raises(
+        tkc.TkcError,
+        match=f"sm_103a has no product of e2m1 and e2m1 with scales of {scale} / {block}",
+    ):
+        tkc.compile(text, target="sm_103a")
+
+
 @pytest.mark.parametrize(
     ("name", "params", "columns"),
     [

@@ -54,6 +54,39 @@ def test_gemm_grouped(target: str, k: int) -> None:
     check_groups(c, before, wanted, rows, 128)
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_rows_of_all_groups_in_a_row(target: str) -> None:
+    """Blocks of rows say which group they are of, or that they are of none; an element is an index, too."""
+    text = GROUPED
+    for old, new in (
+        (
+            "rows: const global[i32, G], A: global[bf16, G, M, K]",
+            "of: const global[i32, BLOCKS], A: global[bf16, M, K]",
+        ),
+        ("C: global[bf16, G, M, N]", "C: global[bf16, M, N]"),
+        ("g, m, n in tiles(G, ", "m, n in tiles("),
+        ("for g, m, n in", "for m, n in"),
+        ("if m.index * BM < read(rows[g]):", "if read(of[m.index]) >= 0:"),
+        ("A[g, m, k]", "A[m, k]"),
+        ("B[g, n, k]", "B[read(of[m.index]), n, k]"),
+        ("C[g, m, n]", "C[m, n]"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    groups = np.array([2, -1, 0, 2], np.int32)
+    a = RNG.uniform(-1, 1, (500, 136)).astype(BF16)
+    b = RNG.uniform(-1, 1, (3, 136, 136)).astype(BF16)
+    c = np.full((500, 136), np.nan, BF16)
+    launched(tkc.compile(text, target=target, params={"STAGES": 2}), groups, a, b, c)
+    for block, group in zip(range(0, 500, 128), groups, strict=True):
+        made = c[block : block + 128].astype(np.float64)
+        if group < 0:
+            assert np.isnan(made).all()
+            continue
+        wanted = a[block : block + 128].astype(np.float64) @ b[group].astype(np.float64).T
+        assert np.linalg.norm(made - wanted) <= BOUND * np.linalg.norm(wanted)
+
+
 def test_block_scaled_groups() -> None:
     text = GROUPED
     for old, new in (

@@ -16,7 +16,7 @@ CASES = [
     (A, "A: global[e2m1, M, K, scale = ue4m3]", "TK106", "ue4m3", "`scale = ue4m3 / 16`"),
     (A, "A: global[e2m1, M, K, scale = 16]", "TK106", "16", "`scale = ue4m3 / 16`"),
     (A, "A: global[e2m1, M, K, scale = e4m3 / 16]", "TK105", "e4m3", "did you mean `ue4m3`"),
-    (A, "A: global[e2m1, M, K, scale = f32 / 16]", "TK105", "f32", "scales are `ue8m0` and `ue4m3`"),
+    (A, "A: global[e2m1, M, K, scale = f32 / 16]", "TK105", "f32", "scales are `ue8m0`, `ue4m3` and `ue5m3`"),
     (A, "A: global[e2m1, M, K, scale = ue4m3 / 0]", "TK117", "0", "at least 1"),
     (A, "A: global[bf16, M, K, scale = ue4m3 / 16]", "TK105", "ue4m3 / 16", "not with bf16"),
     (A, "A: global[e2m1, K, scale = ue4m3 / 16]", "TK106", "global[e2m1, K, scale = ue4m3 / 16]", "two axes"),

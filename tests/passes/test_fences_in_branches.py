@@ -11,7 +11,9 @@ import pytest
 
 import tkc
 from tkc.analysis.happens_before.proofs import Proofs
+from tkc.diagnostics import listening
 from tkc.driver import to_module
+from tkc.ir.certificates import read
 from tkc.ir.stage import ops as s
 from tkc.job import Job
 
@@ -143,3 +145,28 @@ def test_the_analysis_lets_all_but_what_is_needed_go() -> None:
     proofs = Proofs(kernel)
     assert len(proofs.events) == 3
     assert len(proofs.removable(list(proofs.events))) == 2
+
+
+OWN = {
+    "after both": "w <- read(v[i]) * 2\nif m.index % 2 == 0:\n    fence proxy shared\nelse:\n    fence proxy shared",
+    "in each": (
+        "if m.index % 2 == 0:\n    w <- read(v[i]) * 2\n    fence proxy shared\n"
+        "else:\n    w <- read(v[i]) + read(v[i])\n    fence proxy shared"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", OWN)
+def test_a_proof_through_a_fence_at_a_branch_s_end_is_followed(way: str) -> None:
+    """The fence after the wait goes; the chains of the certificate lead through those of the branches, of which a run
+    may take one."""
+    body = "\n".join(" " * 12 + line for line in OWN[way].splitlines())
+    text = STAGED.format(fences=body).replace("            w <- read(v[i]) * 2\n", "", 1)
+    text = text.replace("wait full[i], phase\n", "wait full[i], phase\n            fence proxy shared\n")
+    with listening() as heard:
+        module = to_module(Job(text, "t.tk", "sm_90a"), after="eliminate-fences")
+    assert [d.message for d in heard if d.code == "TK902"] == []
+    assert [x.verdict for x in read(module)[0].sites] == ["removed", "kept", "kept"]
+    report, x, y = emulated(text, (300, 96))
+    assert not report.findings
+    np.testing.assert_allclose(y, 2 * x)

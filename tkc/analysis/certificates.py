@@ -26,7 +26,7 @@ from tkc.analysis.known import (
     Known,
     in_registers,
 )
-from tkc.analysis.steps import STEPS, Step, Steps
+from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
@@ -101,7 +101,7 @@ class Run(Steps):
     """One run of a kernel, and the chains that are followed in it by the rules of a model."""
 
     def __init__(self, kernel: s.KernelOp, traces: Mapping[Copy, list[Event]], model: str) -> None:
-        super().__init__(traces, PROFILES[model])
+        super().__init__(traces, PROFILES[model], kinds_of(kernel))
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
         self.why = ""
         self.found: dict[tuple[End, str, int], list[Access]] = {}
@@ -272,9 +272,7 @@ class Run(Steps):
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
         step of another branch, or of the next loop); none: no more of it happens in this run."""
         copy = Copy(link.start.role, link.start.copy, link.start.cta)
-        named = self.where.get((copy, link.start.site))
-        if not named:
-            raise Broken(f"{link.start} is not in the program")
+        named, others = self.places(copy, link.start.site)
         take = STEPS.get(link.rule)
         if take is None:
             raise Broken(f"{link.rule} cannot be followed")
@@ -285,7 +283,6 @@ class Run(Steps):
             if one.copy != copy:
                 why = Broken(f"{link.start} is not where the chain has come to")
                 continue
-            others = self.like(copy, named[0])
             for sites in (named,) if len(named) == len(others) else (named, others):
                 try:
                     more = self._next(take, link, one, sites, trace)

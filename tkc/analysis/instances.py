@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.certificates import label
@@ -116,7 +116,7 @@ def calculate(kind: str, inputs: list[Any]) -> Any:
 
 
 def element(indices: list[Any]) -> int | None:
-    """A made-up element of a tensor that nobody writes: none, few or many, whatever is chosen for sizes."""
+    """A made-up number, none, few or many, for an argument or an element of a tensor that nobody writes."""
     if not all(isinstance(i, int) for i in indices):
         return None
     return (0, 300, 1, 130, 65)[sum(indices) % 5]
@@ -136,6 +136,8 @@ class Machine:
 
     def kernel(self, kernel: s.KernelOp) -> dict[Copy, list[Event]]:
         found: dict[Copy, list[Event]] = {}
+        arguments = [a for a in kernel.body.block.args if a.type == i32]
+        self.values.update((a, element([n])) for n, a in enumerate(arguments, 1))
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
             for op in kernel.body.block.ops:

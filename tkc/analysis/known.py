@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
 from tkc.ir.isa.memory import Done, Space, Touch
@@ -104,9 +104,9 @@ class Known(NamedTuple):
     """The events on the way, by their places in the traces."""
 
 
-def kind(event: Event) -> tuple[str, SSAValue | None]:
-    """What makes two places alike: the operation, and the barriers that it is about."""
-    return event.op.name, getattr(event.op, "barriers", None)
+def kind(op: Operation) -> tuple[str, SSAValue | None]:
+    """What makes two operations alike: their name, and the barriers that they are about."""
+    return op.name, getattr(op, "barriers", None)
 
 
 def those(known: Known, event: Event) -> dict[int, frozenset[int]]:

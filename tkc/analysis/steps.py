@@ -30,7 +30,7 @@ from tkc.analysis.known import (
     text,
     those,
 )
-from tkc.ir.certificates import Link
+from tkc.ir.certificates import Link, label
 from tkc.ir.isa.fences import form
 from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
 from tkc.ir.stage import ops as s
@@ -40,10 +40,11 @@ from tkc.ir.stage.explicit import FenceOp
 @dataclass
 class Steps:
     """The roles' events in one run, and what is assumed. `where`: the places of each named operation in a trace;
-    `alike`: those of its kind."""
+    `alike`: those of its kind, by `kinds`."""
 
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
+    kinds: Mapping[str, tuple[str, SSAValue | None]]
     where: dict[tuple[Copy, str], list[int]] = field(
         default_factory=dict[tuple[Copy, str], list[int]]
     )
@@ -55,12 +56,14 @@ class Steps:
         for copy, trace in self.traces.items():
             for at, event in enumerate(trace):
                 self.where.setdefault((copy, event.name), []).append(at)
-                self.alike.setdefault((copy, *kind(event)), []).append(at)
+                self.alike.setdefault((copy, *kind(event.op)), []).append(at)
         self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
 
-    def like(self, copy: Copy, at: int) -> list[int]:
-        """The places in a trace that are like one of them."""
-        return self.alike[(copy, *kind(self.traces[copy][at]))]
+    def places(self, copy: Copy, site: str) -> tuple[list[int], list[int]]:
+        """Where a named operation happens in a trace, and where any like it does, which another branch may have."""
+        if site not in self.kinds:
+            raise Broken(f"{site} is not in the program")
+        return self.where.get((copy, site), []), self.alike.get((copy, *self.kinds[site]), [])
 
     def closed(self, x: Access, group: Done, at: int) -> int:
         """How many groups the threads of an access have closed since, up to a place of their trace."""
@@ -337,14 +340,11 @@ class Steps:
         """The first wait of the link's end that sees one of these phases complete."""
         copy = Copy(link.end.role, link.end.copy, link.end.cta)
         phases = dict(words)
-        named = self.where.get((copy, link.end.site))
-        if not named or self.traces[copy][named[0]].waited is None:
-            raise Broken(f"{link.end} is no wait")
-        barriers = self.traces[copy][named[0]].waited
-        assert barriers is not None
-        if all(w.barriers is not barriers[0].barriers for w in phases):
+        _, waits = self.places(copy, link.end.site)
+        barriers = self.kinds[link.end.site][1]
+        if all(w.barriers is not barriers for w in phases):
             raise Broken(f"{link.end} does not wait for {link.start}")
-        for at in self.like(copy, named[0]):
+        for at in waits:
             event = self.traces[copy][at]
             if (
                 event.waited is not None
@@ -353,6 +353,11 @@ class Steps:
             ):
                 return copy, at, event
         return None
+
+
+def kinds_of(kernel: s.KernelOp) -> dict[str, tuple[str, SSAValue | None]]:
+    """The kind of every named operation."""
+    return {label(op): kind(op) for op in kernel.walk() if label(op)}
 
 
 def closes(event: Event, group: Done) -> bool:

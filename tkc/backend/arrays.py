@@ -60,6 +60,7 @@ ACCEPTS: Mapping[str, tuple[str, ...]] = {
     "e2m1": _BYTE,
     "ue8m0": ("ue8m0", *_BYTE),
     "ue4m3": ("e4m3", *_BYTE),
+    "ue5m3": _BYTE,
     "s8": ("i8",),
     "u8": ("u8",),
     "i32": ("i32",),

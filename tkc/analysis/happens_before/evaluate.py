@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.analysis.guards import guard_of
+from tkc.analysis.happens_before.straight import Straight, straight
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
@@ -69,6 +70,7 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.carried: dict[Operation, list[Carried]] = {}
+        self.rows: dict[SSAValue, Straight] = {}
         for op in self.role.walk():
             if isinstance(op, s.ForOp) or op.name == "stage.while":
                 self.carried[op] = _carried(op)
@@ -84,7 +86,10 @@ class Evaluator:
 
     def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int:
         """The integer, from constants and what is given; raises Unknown."""
-        return self._known(value, given, {})
+        if value not in self.rows:
+            self.rows[value] = straight(value)
+        found = None if value in given else self.rows[value].of(given)
+        return self._known(value, given, {}) if found is None else found
 
     def _known(
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]

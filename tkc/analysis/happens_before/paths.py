@@ -279,8 +279,10 @@ class Reach:
         self, node: Node, position: Position, label: Label, states: list[tuple[State, str]]
     ) -> None:
         """After a choice holds what each branch gives, and what the access's own branch gives."""
-        branch = label.node.path[-1]
-        for state, _ in states:
+        last, branch = label, label.node.path[-1]
+        for state, rule in states:
+            # what the branch's last event does is a step of its own
+            label = last if rule == "po" else Label(last.node, state, last.position, rule, last)
             if position[-1][0] is branch:
                 outside = leave(position, branch)
                 if outside is not None:
@@ -288,7 +290,7 @@ class Reach:
                 continue
             store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
             store.setdefault(label.node, []).append(position)
-            given = [store.get(last, []) for last in self.graph.branches[node]]
+            given = [store.get(end, []) for end in self.graph.branches[node]]
             for latest in worst(given):
                 self._add(node, state, latest, "choice", label)
 

@@ -23,8 +23,9 @@ class DType:
         return self.bits // 8
 
 
-SCALES = ("ue8m0", "ue4m3")
-"""Dtypes of block scales: powers of two, and e4m3 without its sign (PTX, "Alternate floating-point data formats")."""
+SCALES = ("ue8m0", "ue4m3", "ue5m3")
+"""Dtypes of block scales: powers of two, e4m3 without its sign, and one bit of exponent more in its place (PTX,
+"Alternate floating-point data formats")."""
 
 SCALED = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 """Dtypes of elements that block scales go with."""
@@ -43,6 +44,7 @@ DTYPES = {
         DType("e2m1", 4, True, "16U4_ALIGN8B", "e2m1"),
         DType("ue8m0", 8, True, "UINT8", "ue8m0"),
         DType("ue4m3", 8, True, "UINT8", "ue4m3"),
+        DType("ue5m3", 8, True, "UINT8", "ue5m3"),
         DType("s8", 8, False, "UINT8", "s8"),
         DType("u8", 8, False, "UINT8", "u8"),
         DType("i32", 32, False, "INT32", "s32"),
