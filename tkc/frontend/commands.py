@@ -236,7 +236,7 @@ class Commands:
         if s.subject.operator == "<-" and (
             isinstance(at := s.subject.place, S.Index) and isinstance(at.base, S.Index)
         ):
-            return elements.copy(self.values, s)
+            return elements.copy(self.values, s, at)
         if s.subject.operator != "<-" or not s.options or s.options[0].name is not None:
             self._form(s, "`load a[slot] <- A[m, k], full[slot]`, with the barrier that it signals")
         place = self._place(s.subject.place, "a copy goes to")

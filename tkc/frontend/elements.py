@@ -89,9 +89,10 @@ COPIED = (4, 8, 16)
 """Bytes that a thread copies at once (PTX: cp.async)."""
 
 
-def copy(values: Values, s: E.Command) -> X.CopyElements:
+def copy(values: Values, s: E.Command, to: S.Expression) -> X.CopyElements:
     """`load x[slot][i, j] <- X[m, n], 16`."""
-    target, source = values.evaluate(s.subject.place), values.evaluate(s.subject.value)
+    assert s.subject.value is not None, "an arrow has two sides"
+    target, source = values.evaluate(to), values.evaluate(s.subject.value)
     form = (
         "`load v[slot][i] <- X[m, j], 16`: an element of a shared tile, one of a tensor, and bytes"
     )
@@ -110,7 +111,9 @@ def copy(values: Values, s: E.Command) -> X.CopyElements:
     bytes = values.number(at, "the bytes that a thread copies")
     if bytes not in COPIED or bytes * 8 % DTYPES[target.dtype].bits:
         values.fail(
-            "TK117", f"a thread copies {listed(COPIED)} bytes at once, not {bytes}", at.span
+            "TK117",
+            f"a thread copies {listed(map(str, COPIED))} bytes at once, not {bytes}",
+            at.span,
         )
     return X.CopyElements(target, source, bytes, s.span)
 
