@@ -70,7 +70,11 @@ def command(
         raise click.UsageError("--split-input-file takes --verify-diagnostics")
     with reporter.failing():
         if verify_diagnostics:
-            verify(session(source, reporter=reporter, model=model, **options).job, split_input_file, model)
+            verify(
+                session(source, reporter=reporter, model=model, **options).job,
+                split_input_file,
+                model,
+            )
             return
         made, order, compiled = ordered(source, reporter, model, options)
         if fix and order.found:
