@@ -99,6 +99,10 @@
 // CHECK-NEXT: %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"}
 // CHECK-NEXT: stage.store_element %el, %C, %zero, %one
 // CHECK-NEXT: %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>}
+// CHECK-NEXT: stage.copy_elements %C, %zero, %one, %s, %zero, %one, %zero {bytes = 16 : i32, operandSegmentSizes = array<i32: 1, 2, 1, 3>}
+// CHECK-NEXT: stage.copies_commit {id = "cc"}
+// CHECK-NEXT: stage.copies_wait {pending = 1 : i32, id = "cw"}
+// CHECK-NEXT: stage.copies_arrive %full, %zero {uncounted, id = "ca"} : (!stage.mbarriers, i32)
 // CHECK-NEXT: %last = stage.while %zero : (i32) -> (i32) do {
 // CHECK-NEXT: ^bb0(%i: i32):
 // CHECK-NEXT: stage.yield %some : (i1)
@@ -205,6 +209,10 @@ builtin.module {
       %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"} : (!tile.tensor<f32, [M, 64]>, i32, i32) -> (f32)
       stage.store_element %el, %C, %zero, %one : (f32, !tile.tensor<f32, [M, 64]>, i32, i32)
       %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>} : (!tile.tensor<f32, [M, 64]>, f32, i32, i32) -> (f32)
+      stage.copy_elements %C, %zero, %one, %s, %zero, %one, %zero {bytes = 16 : i32, operandSegmentSizes = array<i32: 1, 2, 1, 3>} : (!tile.tensor<f32, [M, 64]>, i32, i32, !stage.buffer<f32, [64, 32], 2, shared, "128B">, i32, i32, i32)
+      stage.copies_commit {id = "cc"}
+      stage.copies_wait {pending = 1 : i32, id = "cw"}
+      stage.copies_arrive %full, %zero {uncounted, id = "ca"} : (!stage.mbarriers, i32)
       %last = stage.while %zero : (i32) -> (i32) do {
       ^bb0(%i: i32):
       stage.yield %some : (i1)

@@ -116,6 +116,15 @@ class Ordering:
                 to.join(part.ready)
         mine.time += 1
 
+    def came(self, w: Warp, mask: int, to: Clock) -> None:
+        """Some lanes tell a clock that they came so far, and nothing that they know."""
+        mine = self.of(w)
+        for part in mine.parts:
+            if here := part.mask & mask:
+                to.join_row(RUN, part.clock.times[RUN])
+                to.fit()[RUN, mine.lanes(here)] = mine.time
+        mine.time += 1
+
     def snapshot(self, w: Warp, mask: int) -> Clock:
         """What some lanes know now, with their own accesses."""
         mine = self.of(w)
