@@ -51,7 +51,8 @@ def ask(seeds: Iterator[int], schedules: int, until: float, programs: int) -> Co
         except NotInStage:
             continue
         except TkcError as refused:  # more rows than the role's threads hold at a time
-            assert "TK110" in str(refused)
+            if "TK110" not in str(refused):
+                raise
             continue
         assert wrong or not codes, (
             f"seed {seed}: the oracle finds nothing, the emulator {codes}\n{program}"
