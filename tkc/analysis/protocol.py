@@ -182,8 +182,8 @@ class RingProtocol:
             if site.every and site.clock is not self.graph.kernel and not 0 <= site.offset < rate:
                 yield finding_at(
                     "TK305", site.node,
-                    f"{_event(site).name} in role {site.node.role.name} begins with item {site.offset} of {self._name}: "
-                    "the first bytes are another item's",
+                    f"{_event(site).name} in role {site.node.role.name} begins with item {site.offset} of "
+                    f"{self._name}: the first bytes are another item's",
                 )  # fmt: skip
                 return
         for item in items:
