@@ -178,6 +178,14 @@ class RingProtocol:
                     f"{site.node.role.name} begins with item {site.offset}",
                 )  # fmt: skip
                 return
+        for site in self.ring.copies:
+            if site.every and site.clock is not self.graph.kernel and not 0 <= site.offset < rate:
+                yield finding_at(
+                    "TK305", site.node,
+                    f"{_event(site).name} in role {site.node.role.name} begins with item {site.offset} of "
+                    f"{self._name}: the first bytes are another item's",
+                )  # fmt: skip
+                return
         for item in items:
             total, announced, names = 0, 0, list[str]()
             for role, sites in self.ring.arrivals.items():
