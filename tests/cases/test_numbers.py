@@ -200,7 +200,11 @@ kernel causal(X: global[f32, M, N], Y: global[f32, M, N], LSE: global[f32, M]):
 def test_NUM_7_queries_that_see_no_key(m: int, n: int, target: str) -> None:
     """The last query sees all keys, those before it fewer; of none the weights are 0 and LSE is -inf."""
     kernel = tkc.compile(CAUSAL, target=target)
-    x, y, lse = 9 * uniform(m, n, dtype=np.float32), poison(m, n, dtype=np.float32), poison(m, dtype=np.float32)
+    x, y, lse = (
+        9 * uniform(m, n, dtype=np.float32),
+        poison(m, n, dtype=np.float32),
+        poison(m, dtype=np.float32),
+    )
     assert not kernel.emulate(x, y, lse, sm_count=2).findings
     seen = np.arange(n) <= np.arange(m)[:, None] + n - m
     weights = np.where(seen, np.exp(np.where(seen, x, 0).astype(np.float64)), 0)

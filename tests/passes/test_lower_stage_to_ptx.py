@@ -161,7 +161,9 @@ stage.tcgen05_fence {side = "before_thread_sync", id = "f"}
 def test_every_operation_that_may_reach_lowering_has_a_way() -> None:
     from tkc.ir.stage import STAGE
 
-    for module in iter_modules(tkc.passes.lowering.__path__):  # most are loaded when a program needs them
+    for module in iter_modules(
+        tkc.passes.lowering.__path__
+    ):  # most are loaded when a program needs them
         import_module(f"tkc.passes.lowering.{module.name}")
 
     gone = {
