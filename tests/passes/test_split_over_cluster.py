@@ -133,6 +133,7 @@ PAIR = "gemm_2cta"
         ("gemm_cluster", [("BN = 256", "BN = 24")], "sm_90a", "TK207", "must be a multiple of 16"),
         ("gemm_bf16_level2", [("launch persistent", "launch persistent, pair")], "sm_100a", "TK110", "slots by number in a pair"),
         (PAIR, [("BM = 256", "BM = 128")], "sm_100a", "TK203", "a multiple of 256"),
+        ("gemm_nvfp4_clc", [("BM = 256", "BM = 128")], "sm_90a", "TK203", "a multiple of 256"),
         (PAIR, [("BM = 256", "BM = 192")], "sm_90a", "TK203", "has 96 rows"),
         (PAIR, [("C[m, n] <- bf16(read(d))", "C[m, n] <- 0")], "sm_90a", "TK110", "both CTAs of a pair would store"),
         (

@@ -29,6 +29,7 @@ from xdsl.rewriter import Rewriter
 
 from tkc.analysis.roles import accumulator_home, slot_owner, slots_of
 from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, report
+from tkc.ir.isa.layouts import SCALE_ATOM_ROWS
 from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage.explicit import WhileOp
@@ -395,6 +396,19 @@ class Split:
                     location_of(slot_owner(value).owner),  # type: ignore[arg-type]
                 )
         for value, axis in self.axes.items():
+            scale = value.type.scale if isinstance(value.type, SharedType) else NoneAttr()
+            rows = _shape(value)[0]
+            if (
+                isinstance(scale, ScaleAttr)
+                and value not in self.scaled_whole
+                and rows % (PAIR * SCALE_ATOM_ROWS)
+            ):
+                raise TkcError.at(
+                    "TK203",
+                    f"a tile of {rows} rows with block scales: each CTA of a pair has half of them, and scales come in "
+                    f"{SCALE_ATOM_ROWS} rows, so a pair takes a multiple of {PAIR * SCALE_ATOM_ROWS}",
+                    location_of(slot_owner(value).owner),  # type: ignore[arg-type]
+                )
             if _shape(value)[axis] % PAIR:
                 raise TkcError.at(
                     "TK104",
