@@ -1,7 +1,7 @@
 """`launch dependent`: a role that reads tensors has heard before that the grids ahead of this one have ended.
 
-Where a program says so at all, it waits for them itself (`wait pdl`), or for a role that may have: a get, a barrier,
-threads that meet. Whether that role has is for `tkc check` to find (TK318), and so is what a role with a `wait pdl`
+Where a program says `wait pdl` at all, it does so itself, or waits for a role that may have: a get, a barrier, threads
+that meet. Whether that role has is for `tkc check` to find (TK318), and so is what a role with a `wait pdl`
 touches ahead of it.
 """
 
@@ -17,21 +17,18 @@ from tkc.frontend.syntax import Span
 
 
 def check_dependent(scope: Scope, roles: Sequence[P.Role], clause: Span) -> None:
-    """Reports TK106 for each role that reads a tensor and has waited for nothing, and where no role ever waits.
+    """Reports TK106 for each role that reads a tensor and has waited for nothing, where another one has a `wait pdl`.
 
-    Where the program says nothing of the grids, the compiler does, and each role that touches a tensor waits.
+    Where none has, the compiler puts one in each role that touches a tensor, or the program says more than this knows.
     """
-    if not any(isinstance(s, X.Grid) for r in roles for s in _all(r.body)):
-        return
-    starts = "`launch dependent` starts the kernel before the one ahead of it has ended"
     waiting = [
         r for r in roles if any(isinstance(s, X.Grid) and s.does == "wait" for s in _all(r.body))
     ]
-    if not waiting and all(_first_read(r.body) is None for r in roles):
-        scope.error(
-            "TK106", f"{starts}: a role waits for that by `wait pdl`, and none does", clause
-        )
-    early = scope.note(starts, clause)
+    if not waiting:
+        return
+    early = scope.note(
+        "`launch dependent` starts the kernel before the one ahead of it has ended", clause
+    )
     for role in [r for r in roles if r not in waiting]:
         read = _first_read(role.body)
         if read is not None:
