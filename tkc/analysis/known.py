@@ -65,7 +65,7 @@ class Access:
         if isinstance(value, Opened):
             return 0 if depth(value.buffer) == 1 else value.slot
         if self.touch.space is Space.GLOBAL:
-            coordinates = tuple(getattr(event.op, "coordinates", ()))
+            coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
             numbers = zip(event.op.operands, event.values, strict=True)
             return tuple(v for o, v in numbers if o in coordinates)
         if depth(getattr(event.op, self.operand)) == 1:
