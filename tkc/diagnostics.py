@@ -109,7 +109,7 @@ CODES: Mapping[str, str] = {
     "TK322": "misaligned access",
     "TK323": "illegal descriptor",
     "TK324": "exit with work in flight",
-    "TK325": "too large to be followed",
+    "TK325": "order of accesses not settled",
     "TK330": "cluster asked for after a refusal",
     # TK4xx launch
     "TK401": "wrong number of arguments",

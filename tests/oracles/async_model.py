@@ -33,12 +33,21 @@ class Finding:
     where: str = ""
 
 
+RACES = {"unordered", "proxy"}
+
+
 def judge(
-    program: Program, profile: str = "practice", trips: Iterable[Mapping[str, int]] = ({},)
+    program: Program,
+    profile: str = "practice",
+    trips: Iterable[Mapping[str, int]] = ({},),
+    soon: bool = False,
 ) -> set[Finding]:
-    """What is wrong with the program at any of these trip counts; nothing where it is right."""
+    """What is wrong with the program at any of these trip counts; nothing where it is right. `soon`: up to the first
+    one where something besides races is."""
     found: set[Finding] = set()
     for counts in trips:
+        if soon and any(f.kind not in RACES and f.kind != "lap" for f in found):
+            break
         try:
             run = unroll(program, counts)
         except Stuck:
@@ -63,20 +72,26 @@ class Graph:
         ]  # fmt: skip
         done = [e for e in run.edges if not e[2].startswith("done") or self.counts(e[2])]
         self.time = self.reach([(a, b) for a, b, kind in done if kind != "converge"] + waited)
-        self.converged = self.reach([(a, b) for a, b, _ in done] + waited)
+        self.converged = self.time
+        if any(kind == "converge" for _, _, kind in done):
+            self.converged = self.reach([(a, b) for a, b, _ in done] + waited)
         edges = [(a, b) for a, b, kind in run.edges if self.counts(kind)]
         lanes = [(a, b) for a, b, kind in run.edges if kind == "warp"]
         strong, waived = self.synchronised()
         self.generic = self.reach(edges + lanes + strong)
         # What an asynchronous access may use besides, or may not.
-        edges += strong + (waived if "A2" in assume else []) + (lanes if "A13" in assume else [])
-        self.other = self.same_bytes = self.reach(edges)
+        waived, lanes_too = (waived if "A2" in assume else []), (lanes if "A13" in assume else [])
+        alike = not waived and len(lanes_too) == len(lanes)
+        edges += strong + waived + lanes_too
+        self.other = self.same_bytes = self.generic if alike else self.reach(edges)
         # Tensor memory: what follows has to be behind an acquire (A3), for which a barrier of threads does not do.
         met = {(a, b) for a, b, kind in run.edges if kind == "sync"}
-        self.unmet = self.reach([e for e in edges if e not in met])
+        self.unmet = self.reach([e for e in edges if e not in met]) if met else self.other
+        self.acquired: dict[int, int] = {}
+        self.bridges: dict[tuple[int, int, int], int] = {}
         self.acquires = sum(1 << w.event for w in run.waits if w.acquire)
         self.acquires |= sum(1 << e for e, _, _ in self.fences["thread_fence"])
-        if "A5" in assume:
+        if "A5" in assume and run.completions:
             self.same_bytes = self.reach(edges + list(run.completions.items()))
 
     def counts(self, kind: str) -> bool:
@@ -199,8 +214,7 @@ class Graph:
             return self.in_tensor_memory(x, y)
         if y.proxy == "generic":
             return bool(seen >> y.issue & 1)
-        reach = self.generic if x.proxy == "generic" else self.other
-        if any(reach[f] >> y.issue & 1 for f in self.proxy_fences(seen, y)):
+        if self.bridged(x, seen, y) >> y.issue & 1:
             return True
         if x.proxy == "generic":
             return self.paired_fences(x, y)
@@ -208,6 +222,26 @@ class Graph:
             return False
         direct = self.same_bytes[x.event] >> y.issue & 1
         return bool(direct) or (y.op in ("mma", "cp") and self.after_relaxed_wait(x, y))
+
+    def bridged(self, x: Access, seen: int, y: Access) -> int:
+        """What comes after a fence that joins x, where the generic proxy sees it, to y's proxy."""
+        key = (id(x), seen, self.place(y))
+        if key not in self.bridges:  # accesses that meet are of one entry
+            reach = self.generic if x.proxy == "generic" else self.other
+            after = 0
+            for fence in self.proxy_fences(seen, y):
+                after |= reach[fence]
+            self.bridges[key] = after
+        return self.bridges[key]
+
+    def after_acquire(self, e: int) -> int:
+        """What comes after an event by ways that a barrier of threads is no part of, or so after an acquire."""
+        if e not in self.acquired:
+            after = self.unmet[e]
+            for a in bits(self.other[e] & self.acquires):
+                after |= self.unmet[a]
+            self.acquired[e] = after
+        return self.acquired[e]
 
     def own(self, name: str, t: Thread, above: int = -1, below: int | None = None) -> list[int]:
         top = self.n if below is None else below
@@ -247,7 +281,7 @@ class Graph:
         for e, _, _ in x.done:
             if x.op in ("tld", "tst") and "A20" in self.assume and self.other[e] >> y.issue & 1:
                 return True
-            if any(self.unmet[a] >> y.issue & 1 for a in (e, *bits(self.other[e] & self.acquires))):
+            if self.after_acquire(e) >> y.issue & 1:
                 return True
             agent = e in self.run.completions.values()
             starts = [e] if agent else self.own("before", x.thread, above=e)
@@ -290,7 +324,7 @@ class Graph:
             raws.append(raw)
             order[i] = sum(
                 1 << j for j, y in enumerate(accesses)
-                if self.conflict(x, y) and self.before(x, raw, seen, y)
+                if y.issue > x.issue and self.conflict(x, y) and self.before(x, raw, seen, y)
             )  # fmt: skip
         reads = sum(1 << i for i, a in enumerate(accesses) if not a.write)
         for i, j in combinations(range(len(accesses)), 2):

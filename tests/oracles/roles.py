@@ -116,9 +116,10 @@ class Op:
 
     @property
     def by(self) -> str:
-        return next(
-            (w for w in ("one", "lane", "all") if w in self.words), OPERATIONS[self.name][1]
-        )
+        for word in ("one", "lane", "all"):
+            if word in self.words:
+                return word
+        return OPERATIONS[self.name][1]
 
     @property
     def scope(self) -> str:

@@ -29,7 +29,12 @@ def fenced(text: str, wait: str, new: str = "") -> str:
 def before_the_product(text: str, wait: str, new: str = "", **job: str) -> dict[str, str]:
     """What becomes of the two, by their words."""
     source = fenced(text, wait, new)
-    line = source[: source.index((new or wait) + FENCES.format(" " * (len(wait) - len(wait.lstrip()))))].count("\n") + 2
+    line = (
+        source[
+            : source.index((new or wait) + FENCES.format(" " * (len(wait) - len(wait.lstrip()))))
+        ].count("\n")
+        + 2
+    )
     _, certificate, failed = compiled(source, **job)
     assert failed == []
     at = {str(line): "after", str(line + 1): "proxy"}
@@ -74,7 +79,9 @@ def test_with_a_relaxed_wait_both_stay(text: str, wait: str, relaxed: str) -> No
     assert found["proxy"] == "kept"
 
 
-@pytest.mark.parametrize(("text", "wait"), [(SCALED, "wait done[i], turn"), (PAIR, "wait done[i], turn, cluster")])
+@pytest.mark.parametrize(
+    ("text", "wait"), [(SCALED, "wait done[i], turn"), (PAIR, "wait done[i], turn, cluster")]
+)
 def test_with_a_relaxed_wait_for_products_the_one_behind_it_stays(text: str, wait: str) -> None:
     relaxed = changed(text, (f"            {wait}\n", "            wait done[i], turn, relaxed\n"))
     assert verdicts(relaxed)["store.user.fence"] == "kept"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -28,13 +28,14 @@ class Varies(IntEnum):
 class Guard:
     """What a condition tests: that a thread is one `lane` of its warp, that its warp is number `warp` of the role, and
     `rest`, conditions that are the same in all threads. `elected` is the scope where an election chooses the lane.
-    `never`: no warp has such a lane."""
+    `never`: no warp has such a lane; `number` is the lane's, 0 of an elected one."""
 
     lane: bool = False
     warp: int | None = None
     elected: str = ""
     rest: tuple[SSAValue, ...] = ()
     never: bool = False
+    number: int = field(default=0, compare=False)
 
     @property
     def narrows(self) -> bool:
@@ -150,11 +151,11 @@ def _tested(op: ArithOp) -> Guard | None:
     if number is None or number < 0:
         return None
     if what == "lane":
-        return Guard(lane=True, never=number >= LANES)
+        return Guard(lane=True, never=number >= LANES, number=number)
     if what == "warp":
         return Guard(warp=number)
     if what == "thread":
-        return Guard(lane=True, warp=number // LANES)
+        return Guard(lane=True, warp=number // LANES, number=number % LANES)
     return None
 
 
@@ -165,4 +166,5 @@ def _both(a: Guard | None, b: Guard | None) -> Guard | None:
         return None
     warp = a.warp if a.warp is not None else b.warp
     elected, rest = a.elected or b.elected, (*a.rest, *b.rest)
-    return Guard(a.lane or b.lane, warp, elected, rest, a.never or b.never)
+    number = a.number if a.lane else b.number
+    return Guard(a.lane or b.lane, warp, elected, rest, a.never or b.never, number)

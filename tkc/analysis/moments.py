@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tkc.analysis.happens_before.automaton import Source, State
 from tkc.analysis.happens_before.clocks import Position, bound
-from tkc.analysis.happens_before.events import Access, Threads, Wait
+from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
@@ -14,30 +14,36 @@ from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
 
-def after(graph: Graph, node: Node, any_thread: bool = False) -> Reach:
+def after(graph: Graph, node: Node, any_thread: bool = False, turns: Turns | None = None) -> Reach:
     """What comes after a node's event: as an access through the generic proxy that every later one would have to see.
 
-    `any_thread`: after the event of any of its threads, and by any of several arrivals.
+    `any_thread`: after the event of any of its threads, and by any of several arrivals. `turns`: those of the event's
+    loop that are asked about.
     """
-    key = (node, any_thread)
+    key = (node, any_thread, turns)
     if key not in graph.moments:
-        source = _moment(node, any_thread)
+        source = _moment(node, any_thread, graph.assumed)
         graph.moments[key] = Reach(
-            graph, source, node, any_site=any_thread, moment=True, most=graph.limit
-        )
+            graph, source, node, any_site=any_thread, moment=True, most=graph.limit,
+            turns=turns or node.turns,
+        )  # fmt: skip
     return graph.moments[key]
 
 
-def _moment(node: Node, any_thread: bool) -> Source:
+def _moment(node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE) -> Source:
     event = node.event
     assert event is not None
-    threads = Threads.ONE if any_thread and node.threads is not Threads.SOME else _by_warps(node)
+    threads = node.threads
+    if any_thread and node.threads is not Threads.SOME:
+        threads = Threads.ONE
+    elif "A23" in assumed:
+        threads = _by_warps(node)
     access = Access(Space.BARRIER, "moment", True)
     return Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
 
 
 def _by_warps(node: Node) -> Threads:
-    """The lanes of a warp go through waits together, so that one stands for them."""
+    """The lanes of a warp go through waits together (A23), so that one stands for them."""
     threads = {Threads.ALL: Threads.LANE, Threads.WARP: Threads.ONE}.get(node.threads, node.threads)
     return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
 
@@ -55,11 +61,17 @@ def deadlocks(graph: Graph) -> list[Finding]:
     seen: set[Node] = set()
     for ring in graph.rings.values():
         for wait in ring.waits:
-            if wait.node in seen or wait.clock is graph.kernel or wait.node.role.copy:
+            if wait.node in seen or wait.node.role.copy:
                 continue
             source = _moment(wait.node, True)
             reach = Reach(
-                graph, source, wait.node, any_site=True, moment=True, most=graph.back
+                graph,
+                source,
+                wait.node,
+                any_site=True,
+                moment=True,
+                most=graph.back,
+                turns=wait.node.turns,
             ).run()
             labels = [
                 x for kept in reach.labels.get(wait.node, {}).values() for x in kept

@@ -16,8 +16,11 @@ def diagnose(module: ModuleOp, profile: str = "practice") -> list[tuple[Diagnost
     """A diagnostic for each finding, in the order of the source."""
     from tkc.analysis.happens_before import check
 
-    found = [(_diagnostic(f), f) for f in check(module, profile)]
-    return sorted(found, key=lambda pair: _key(pair[0].location))
+    found: dict[tuple[object, ...], tuple[Diagnostic, Finding]] = {}
+    for finding in check(module, profile):  # a statement written out several times says it once
+        made = _diagnostic(finding)
+        found.setdefault((made.code, made.message, made.location, made.notes), (made, finding))
+    return sorted(found.values(), key=lambda pair: _key(pair[0].location))
 
 
 def _key(location: Location | None) -> tuple[str, int, int]:

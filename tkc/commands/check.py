@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,7 +44,9 @@ LEFT = {"minimal": "eliminate-fences", "as-written": "eliminate-fences"}
 )
 @compile_options
 @model_option
-@click.option("--fix", is_flag=True, help="Write missing proxy fences into the source.")
+@click.option(
+    "--fix", is_flag=True, help="Write into the source what is missing beyond doubt: fences, waits."
+)
 @click.option(
     "--explain", metavar="CODE", help="Show what a code means, with a bad and a good program."
 )
@@ -78,13 +81,17 @@ def command(
         raise click.UsageError("--split-input-file takes --verify-diagnostics")
     with reporter.failing():
         if verify_diagnostics:
-            verify(session(source, reporter=reporter, model=model, **options).job, split_input_file, model)
+            verify(
+                session(source, reporter=reporter, model=model, **options).job,
+                split_input_file,
+                model,
+            )
             return
         made, order, compiled = ordered(source, reporter, model, options)
         if fix and order.found:
             from tkc.commands.fixes import mend
 
-            for line in mend(source, order.found):
+            for line in mend(source, order.found, partial(found_in, made.job, model)):
                 click.echo(line, err=format != "text")
             made, order, compiled = ordered(source, reporter, model, options)
         reporter.check((*compiled.diagnostics, *order.diagnostics))
@@ -104,6 +111,13 @@ def ordered(
     made.observers.append(order)
     with order.beside_errors():
         return made, order, made.run()
+
+
+def found_in(job: Job, model: str, text: str) -> tuple[Diagnostic, ...]:
+    """What is wrong with the order of accesses in another text."""
+    order = Order(model)
+    run(replace(job, text=text), [order])
+    return order.diagnostics
 
 
 @dataclass

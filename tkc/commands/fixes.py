@@ -1,57 +1,144 @@
-"""Writes missing proxy fences into a source: a line after the statement whose accesses the fence has to follow."""
+"""Writes into a source what is missing beyond doubt: lines, each kept only where the analysis then finds less, and
+nothing new."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tkc.diagnostics import Diagnostic
+from tkc.diagnostics import Diagnostic, Severity, TkcError
 
 if TYPE_CHECKING:
     from tkc.analysis.happens_before.report import Finding
 
+Check = Callable[[str], Sequence[Diagnostic]]
+"""What is found in a text; raises TkcError where it is no program."""
+
 
 @dataclass(frozen=True, order=True)
 class Line:
-    """A line to insert after line `after` (from 1) of the source, indented like line `at`."""
+    """A line to insert after line `after` (from 1) of the source, with `indent` blanks before it."""
 
     after: int
     text: str
-    at: int
+    indent: int
 
 
-def mend(source: str, found: Sequence[tuple[Diagnostic, Finding]]) -> Iterator[str]:
+def mend(source: str, found: Sequence[tuple[Diagnostic, Finding]], check: Check) -> Iterator[str]:
     """Inserts what is missing, and says what; a file is written whole or not at all."""
     path = Path(source)
     text = path.read_bytes().decode("utf-8-sig").split("\n")
-    lines = sorted(
-        {x for _, finding in found for x in _missing(finding, source, text)}, reverse=True
-    )
-    if not lines:
+    wrong = Counter(d.code for d, _ in found if d.severity is Severity.ERROR)
+    kept: list[Line] = []
+    for _, finding in found:
+        for line in _missing(finding, source, text):
+            if line in kept:
+                continue
+            after = _left(check, with_lines(text, [*kept, line]))
+            if after is not None and after < wrong:
+                kept.append(line)
+                wrong = after
+                break
+    if not kept:
         yield "nothing that can be mended by itself"
         return
-    for line in lines:
-        text.insert(line.after, _indent(text[min(line.at, len(text)) - 1]) + line.text)
-    _write(path, "\n".join(text))
-    for line in reversed(lines):
+    _write(path, with_lines(text, kept))
+    for line in sorted(kept):
         yield f"{source}:{line.after}: added `{line.text}` below"
 
 
+def with_lines(text: Sequence[str], lines: Sequence[Line]) -> str:
+    """The text with these lines; those after one line in their order."""
+    made = list(text)
+    for line in sorted(lines, key=lambda x: x.after, reverse=True):
+        made.insert(line.after, " " * line.indent + line.text)
+    return "\n".join(made)
+
+
+def _left(check: Check, text: str) -> Counter[str] | None:
+    """How often each code is an error in a text; None where it is no program."""
+    try:
+        return Counter(d.code for d in check(text) if d.severity is Severity.ERROR)
+    except TkcError:
+        return None
+
+
+# What may be missing -------------------------------------------------------------------------------------------------
+
+
 def _missing(finding: Finding, source: str, text: list[str]) -> Iterator[Line]:
-    """The fence of TK302, by the threads of the generic access: below it, or above it where it comes second."""
+    """Lines of which one may be what a finding lacks, likeliest first."""
+    at = finding.second if finding.second is not None else finding.first
+    match finding.code:
+        case "TK302" if finding.fence is not None:
+            op, word, follows = finding.fence
+            yield from _beside(op, f"fence proxy {word}", follows, source, text)
+        case "TK319" if "fence" in finding.message:
+            yield from _beside(at, "fence products", False, source, text)
+        case "TK318":
+            yield from _in_role(finding, "wait pdl", False, text)
+        case "TK324" if "stores" in finding.remedy:
+            yield from _in_role(finding, "elect: wait stores", True, text)
+        case "TK301" | "TK309":
+            yield from _before_arrivals(finding, text)
+        case _:
+            pass
+
+
+def _line_of(op: Any, source: str) -> int:
+    """The line where an operation's statement begins; 0: not in this source."""
     from tkc.ir.locations import location_of
 
-    if finding.code != "TK302" or finding.fence is None:
-        return
-    op, word, follows = finding.fence
-    location = location_of(op)
-    if location is not None and location.file == source and location.line:
-        after = _last(text, location.line) if follows else location.line - 1
-        yield Line(after, f"fence proxy {word}", location.line)
+    location = location_of(op) if hasattr(op, "location") else None
+    return location.line if location is not None and location.file == source else 0
+
+
+def _beside(op: Any, line: str, follows: bool, source: str, text: list[str]) -> Iterator[Line]:
+    at = _line_of(op, source)
+    if at:
+        yield Line(_last(text, at) if follows else at - 1, line, _indent(text[at - 1]))
+
+
+def _role(finding: Finding, text: list[str]) -> int:
+    """The line where the role of a finding's first access begins; 0: none does. Later passes have taken its operations
+    apart, so that its name has to do."""
+    name = re.split(r"[ \[]", finding.roles[0])[0] if finding.roles else ""
+    begins = re.compile(rf"\s*role {re.escape(name)}\b")
+    return next((n for n, line in enumerate(text, 1) if name and begins.match(line)), 0)
+
+
+def _in_role(finding: Finding, line: str, at_end: bool, text: list[str]) -> Iterator[Line]:
+    """A line that a role begins or ends with."""
+    at = _role(finding, text)
+    if at:
+        indent = _indent(text[at - 1])
+        yield Line(_end(text, at, indent) if at_end else at, line, indent + 4)
+
+
+def _before_arrivals(finding: Finding, text: list[str]) -> Iterator[Line]:
+    """`sync warp` before each arrival of a lane for its warp, in the role of the earlier access."""
+    at = _role(finding, text)
+    if at:
+        for number in range(at, _end(text, at, _indent(text[at - 1]))):
+            if text[number].split("#")[0].rstrip().endswith("each = warp"):
+                yield Line(number, "sync warp", _indent(text[number]))
+
+
+def _end(text: list[str], line: int, indent: int) -> int:
+    """The last line of the block that a line opens."""
+    last = line
+    for number in range(line, len(text)):
+        if text[number].strip() and _indent(text[number]) <= indent:
+            break
+        if text[number].strip():
+            last = number + 1
+    return last
 
 
 def _last(text: list[str], line: int) -> int:
@@ -65,8 +152,8 @@ def _last(text: list[str], line: int) -> int:
     return line
 
 
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkc.analysis.happens_before.findings import Finding as Finding
-from tkc.analysis.happens_before.findings import findings
+from tkc.analysis.happens_before.report import Finding as Finding
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -21,11 +20,16 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     `profile`: `practice` also assumes what shipped kernels rely on (`rules.ASSUMPTIONS`), `strict` only what a document
     or NVIDIA's formal model supports.
     """
+    from tkc.analysis.bounds import check_bounds, check_written
     from tkc.analysis.happens_before.extract import program
+    from tkc.analysis.happens_before.findings import findings
+    from tkc.analysis.products import check_products
     from tkc.ir.stage.ops import KernelOp
 
     found: list[Finding] = []
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
-            found += findings(program(op), profile)
+            made = program(op)
+            found += findings(made, profile)
+            found += [*check_bounds(made), *check_written(made), *check_products(op)]
     return found

@@ -105,12 +105,20 @@ def coarsen(position: Position, clock: Clock) -> Position | None:
     return position
 
 
-def bound(position: Position, clock: Clock, counted: bool) -> float:
+def bound(position: Position, clock: Clock, counted: bool, path: tuple[Clock, ...] = ()) -> float:
     """The least d such that the position holds at every count of `clock` from x(clock) + d on; inf where there is none.
 
-    `counted`: whether X is inside the loop of `clock`, so that x(clock) is its own iteration.
+    `counted`: whether X is inside the loop of `clock`, so that x(clock) is its own iteration. `path`: the loops that X
+    is known to be in.
     """
     last, offset = position[-1]
+    while (
+        last is not clock and len(position) == 1 and offset == 0 and last.high <= 1 and last in path
+    ):
+        if last.parent is None:  # X's own turn of a condition is X's own turn of the loop round it
+            break
+        position = ((last.parent, 0),)
+        last = last.parent
     if last is clock:
         if len(position) == 1:
             return offset

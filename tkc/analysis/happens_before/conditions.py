@@ -17,21 +17,36 @@ from tkc.ir.stage.scalar import ArithOp
 _CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
-def let_through(guard: Guard | None) -> Threads:
-    """The threads of a role for which a condition on who one is holds; those of a later warp are not told apart."""
+def lane_of(role: s.RoleOp) -> int:
+    """The lane that acts for its warp in a role: 0, which elections choose, or another that all conditions ask for."""
+    found = {
+        0 if guard.elected else guard.number
+        for op in role.walk()
+        if isinstance(op, s.IfOp) and (guard := guard_of(op.condition)) is not None and guard.lane
+    }
+    return found.pop() if len(found) == 1 else 0
+
+
+def let_through(guard: Guard | None, lane: int = 0) -> Threads:
+    """The threads of a role for which a condition on who one is holds; those of a later warp, and lanes but `lane`, are
+    not told apart."""
     if guard is None or guard.never or guard.warp not in (None, 0):
+        return Threads.SOME
+    if guard.lane and guard.number != lane:
         return Threads.SOME
     if not guard.lane:
         return Threads.WARP
     return Threads.ONE if guard.warp == 0 or guard.elected == s.By.ONE else Threads.LANE
 
 
-def narrowed(who: Threads, condition: SSAValue) -> tuple[Threads, tuple[SSAValue, ...]] | None:
+def narrowed(
+    who: Threads, condition: SSAValue, lane: int
+) -> tuple[Threads, tuple[SSAValue, ...]] | None:
     """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
     guard = guard_of(condition)
     if guard is not None and not guard.narrows:
         return None
-    inner = both(who, let_through(guard))
+    inner = both(who, let_through(guard, lane))
     return (Threads.SOME if inner is None else inner), (() if guard is None else guard.rest)
 
 

@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.analysis.guards import guard_of
-from tkc.analysis.happens_before.straight import Straight, straight
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
@@ -70,7 +69,6 @@ class Evaluator:
 
     def __post_init__(self) -> None:
         self.carried: dict[Operation, list[Carried]] = {}
-        self.rows: dict[SSAValue, Straight] = {}
         for op in self.role.walk():
             if isinstance(op, s.ForOp) or op.name == "stage.while":
                 self.carried[op] = _carried(op)
@@ -86,10 +84,7 @@ class Evaluator:
 
     def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int:
         """The integer, from constants and what is given; raises Unknown."""
-        if value not in self.rows:
-            self.rows[value] = straight(value)
-        found = None if value in given else self.rows[value].of(given)
-        return self._known(value, given, {}) if found is None else found
+        return self._known(value, given, {})
 
     def _known(
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
@@ -140,8 +135,8 @@ class Evaluator:
             return int(SCALARS[op.kind.data].of(*numbers))
         if isinstance(op, s.GroupOp):
             return self.group
-        if isinstance(op, s.UnitOp) and op.which.data in ("rank", "cluster"):
-            return self.rank
+        if isinstance(op, s.UnitOp) and op.which.data in s.RANKS:
+            return s.RANKS[op.which.data](self.rank)
         if isinstance(op, s.ForOp):
             same = next(r for r in self.carried[op] if r.result is value)
             if same.step is same.argument:
@@ -155,13 +150,25 @@ class Evaluator:
             assert isinstance(loop, s.ForOp)
             return self._after(loop, self.turn[loop], value, given)
         if isinstance(op, s.IfOp):
-            region = op.then if self._known(op.condition, given, found) else op.otherwise
-            if region is None or not region.blocks:
-                raise Unknown
-            last = region.block.last_op
-            assert last is not None
-            return self._known(last.operands[op.results.index(value)], given, found)
+            return self._of_branch(op, op.results.index(value), given, found)
         raise Unknown
+
+    def _of_branch(
+        self, op: s.IfOp, at: int, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
+    ) -> int:
+        """What a condition gives: of the branch that is taken, or what both give alike."""
+        regions = [op.then, op.otherwise] if op.otherwise is not None else [op.then]
+        lasts = [r.block.last_op for r in regions if r.blocks]
+        if len(lasts) < 2:
+            raise Unknown
+        try:
+            lasts = [lasts[0 if self._known(op.condition, given, found) else 1]]
+        except Unknown:
+            pass
+        numbers = {self._known(x.operands[at], given, found) for x in lasts if x is not None}
+        if len(numbers) != 1:
+            raise Unknown
+        return numbers.pop()
 
     def _after(
         self, loop: s.ForOp, turns: int | None, argument: SSAValue, given: dict[SSAValue, int]

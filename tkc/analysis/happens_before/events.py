@@ -9,9 +9,12 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
+
+if TYPE_CHECKING:
+    from tkc.analysis.happens_before.areas import Area
 
 
 class Threads(IntEnum):
@@ -60,6 +63,23 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """Turns of a loop: those whose number, divided by `period`, leaves one of `rest`."""
+
+    loop: Loop
+    period: int
+    rest: frozenset[int]
+
+
+@dataclass(eq=False, slots=True)
+class Sometimes:
+    """A body that runs in some turns of the loop round it."""
+
+    body: list[Item]
+    turns: Turns
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """An item number at an event: `rate` · (iterations of `loop` so far) + `offset`; `loop` None is the kernel itself.
 
@@ -91,7 +111,7 @@ class Access:
     """One read or write of a slot of a buffer (slot None: not known).
 
     `what` names it in messages and in the pairs of tcgen05; `owner` is the CTA whose memory it is; `part` is what a
-    thread touches, where equal parts are the same thread's; `region` the bytes or columns of the slot.
+    thread touches, where equal parts are the same thread's; `region` the columns of the slot, `lines` its rows.
     """
 
     space: Space
@@ -104,6 +124,7 @@ class Access:
     owner: int = 0
     part: Hashable = None
     region: tuple[int, int] | None = None
+    lines: tuple[int, int] | None = None
     atomic: bool = False
     share: int | None = None
     """Which of several equal parts of the slot it touches; None: any."""
@@ -111,7 +132,14 @@ class Access:
     """Loops each of whose turns touches other elements (of global memory)."""
     operand: str = ""
     """The operand of the operation that names the buffer."""
+    area: Area | None = None
+    """The elements of a tensor or vector that each thread touches."""
+    element: bool = False
+    """Whether each thread touches one element by itself."""
 
+
+CONSTANT = "store of a constant"
+"""What an access is called that stores the same value each time."""
 
 # What an event does besides ------------------------------------------------------------------------------------------
 
@@ -235,7 +263,7 @@ class Event:
     op: Any = None
 
 
-Item = Event | Loop | Choice | Beside
+Item = Event | Loop | Choice | Beside | Sometimes
 
 
 @dataclass(eq=False, slots=True)
@@ -261,7 +289,7 @@ def _events(body: list[Item]) -> Iterator[Event]:
         elif isinstance(item, Beside):
             yield from _events(item.one)
             yield from _events(item.other)
-        elif isinstance(item, Loop):
+        elif isinstance(item, Loop | Sometimes):
             yield from _events(item.body)
         else:
             yield item
@@ -280,9 +308,11 @@ class Barrier:
 
 @dataclass(eq=False, slots=True)
 class Program:
-    """One kernel: its roles and barriers. `dependent`: it may start before the grid ahead of it has ended."""
+    """One kernel: its roles and barriers. `dependent`: it may start before the grid ahead of it has ended; `alone`: the
+    launch has one work unit."""
 
     name: str
     roles: list[Role]
     barriers: dict[Hashable, Barrier] = field(default_factory=dict)
     dependent: bool = False
+    alone: bool = False

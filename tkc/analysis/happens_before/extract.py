@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from math import lcm
+from math import lcm, prod
 
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import narrowed
@@ -25,7 +26,9 @@ from tkc.analysis.happens_before.events import (
     Meet,
     Program,
     Role,
+    Sometimes,
     Threads,
+    Turns,
 )
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.operations import Operations
@@ -34,11 +37,19 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
 
+MOST_TURNS = 8
+"""Turns after which a condition has to repeat."""
+
 
 def program(kernel: s.KernelOp) -> Program:
     """The kernel's events."""
-    made = Program(kernel.sym_name.data, [], dependent=kernel.dependent is not None)
     cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
+    made = Program(
+        kernel.sym_name.data,
+        [],
+        dependent=kernel.dependent is not None,
+        alone=_alone_in_grid(kernel, cluster),
+    )
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
             for rank in range(cluster):
@@ -53,6 +64,15 @@ def program(kernel: s.KernelOp) -> Program:
                 made.roles.append(_role(op, group, rank, cluster, made, write))
     number_meetings(made)
     return made
+
+
+def _alone_in_grid(kernel: s.KernelOp, cluster: int) -> bool:
+    """Whether the launch has the CTAs of one work unit."""
+    grid = kernel.contract.data.get("grid")
+    if not isinstance(grid, ArrayAttr):
+        return False
+    sizes = [n.value.data for n in grid if isinstance(n, IntegerAttr)]
+    return len(sizes) == len(grid) and prod(sizes) <= cluster
 
 
 def _role(
@@ -189,7 +209,7 @@ class Body:
                 if taken is bool(known)
                 for e in self.block(block, who)
             ]
-        through = narrowed(who, op.condition)
+        through = narrowed(who, op.condition, self.ops.lane)
         if through is not None:
             threads, rest = through
             body: list[Item] = []
@@ -198,10 +218,40 @@ class Body:
             if rest and body:
                 return [Loop("if", body, ("if", *(self.ops.write(c) for c in rest)), 0, 1, op=op)]
             return body
+        sometimes = self._sometimes(op)
+        if sometimes:
+            return [self._some(block, who, sometimes[taken]) for block, taken in regions]
         branches = [self._branch(op, block, taken, who) for block, taken in regions]
         if not any(b.body for b in branches):
             return []
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
+
+    def _sometimes(self, op: s.IfOp) -> dict[bool, Turns]:
+        """In which turns of the loop round it a condition holds, and in which it does not, where that repeats soon;
+        empty: not known. What steps with the condition itself is counted by its own turns."""
+        values, table = self.ops.values, self.ops.values.table(op.condition, op)
+        if table is None or table.before or not 1 < len(table.period) <= MOST_TURNS:
+            return {}
+        loop = self.ops.loops.get(table.loop or ())
+        if loop is None or self.ops.turns is not None or _round(op) is not loop.op:
+            return {}
+        if any(op in orbit.chain for orbit in values.orbits) or self.ops.places.guard(
+            op.condition, op
+        ):
+            return {}
+        turns = {True: set[int](), False: set[int]()}
+        for turn, holds in enumerate(table.period):
+            turns[bool(holds)].add(turn)
+        return {k: Turns(loop, len(table.period), frozenset(v)) for k, v in turns.items()}
+
+    def _some(self, block: Block, who: Threads, turns: Turns) -> Sometimes:
+        self.ops.turns = turns
+        body = self.block(block, who)
+        self.ops.turns = None
+        for item in body:
+            if isinstance(item, Loop):
+                item.low = 0
+        return Sometimes(body, turns)
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
         branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
@@ -212,6 +262,14 @@ class Body:
             self.ops.loops[(op,)] = branch
         branch.body = self.block(block, who)
         return branch
+
+
+def _round(op: Operation) -> Operation | None:
+    """The loop round an operation, through conditions."""
+    at = op.parent_op()
+    while isinstance(at, s.IfOp):
+        at = at.parent_op()
+    return at
 
 
 def _turns(bounds: list[Table]) -> list[int]:
@@ -290,5 +348,7 @@ def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop |
         elif isinstance(item, Choice):
             for branch in item.branches:
                 yield from _placed(branch.body, branch)
+        elif isinstance(item, Sometimes):
+            yield from _placed(item.body, None if loop is None else Loop("some", []))
         else:
             yield from _placed([*item.one, *item.other], loop)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from tkc.analysis.bounds import check_first_reads
 from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.automaton import within
-from tkc.analysis.happens_before.events import AwaitGroup, Program
+from tkc.analysis.happens_before.elements import check_elements, check_units, flags
+from tkc.analysis.happens_before.events import AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
 from tkc.analysis.happens_before.report import Finding
@@ -34,16 +36,26 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
     wait may be lapped is told where all accesses are in order, for a missing wait elsewhere has the same effect.
     """
     graph = build(program)
-    graph.bounded = True
+    graph.bounded, graph.assumed = True, PROFILES[profile]
     broken = [*check_meetings(graph), *check_barriers(graph)]
     try:
         broken += deadlocks(graph)
-        if any(f.severity is Severity.ERROR for f in broken):
-            return _once(broken)
+        unsettled = [f for f in broken if f.code == "TK325"]
+        if unsettled or any(f.severity is Severity.ERROR for f in broken):
+            return _once([*(f for f in broken if f.code != "TK325"), *unsettled[:1]])
         judge = Judge(graph, PROFILES[profile])
-        found = [_finding(judge, h) for h in hazards(judge) if h.verdict is not Verdict.ORDERED]
+        told = flags(graph)
+        judged = list(hazards(judge))
+        found = [
+            _finding(judge, h)
+            for h in judged
+            if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
+        ]
+        found += [*check_elements(graph), *check_units(graph)]
         late = [*check_lifetimes(judge), *check_dependent(graph)]
-        return _once([*broken, *(found or check_laps(graph)), *late])
+        if not found:
+            found = [*check_laps(graph), *check_first_reads(judge, judged)]
+        return _once([*broken, *found, *late])
     except Unfollowed:
         return _once([*broken, _unfollowed(graph)])
 
@@ -59,6 +71,12 @@ def _unfollowed(graph: Graph) -> Finding:
         remedy="`tkc emulate` finds races by running the kernel; less code between synchronisations helps",
         severity=Severity.WARNING,
     )
+
+
+def _by_flag(hazard: Hazard, told: frozenset[tuple[Role, Role]]) -> bool:
+    """Whether a flag, which is not followed, may order the two."""
+    one, other = hazard.first.node.role, hazard.second.node.role
+    return (one, other) in told or (other, one) in told
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, lcm
 from typing import Any
 
 from tkc.analysis.happens_before.clocks import (
@@ -32,9 +32,12 @@ from tkc.analysis.happens_before.events import (
     Meet,
     Program,
     Role,
+    Sometimes,
     Threads,
+    Turns,
     Wait,
 )
+from tkc.analysis.happens_before.rules import PRACTICE
 
 NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
 
@@ -48,6 +51,8 @@ class Node:
     path: tuple[Clock, ...]
     threads: Threads = Threads.ALL
     loops: tuple[Loop, ...] = ()
+    turns: Turns | None = None
+    """The turns of the innermost loop in which it runs, where these are some only."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -71,7 +76,20 @@ class Site:
     @property
     def every(self) -> bool:
         """Whether it has an item in every iteration of its clock."""
-        return not self.after and self.node.path[-1] is self.clock
+        return not self.after and self.node.path[-1] is self.clock and self.node.turns is None
+
+    @property
+    def sometimes(self) -> bool:
+        """Whether it has an item in some iterations of its clock, which are known."""
+        return not self.after and self.node.path[-1] is self.clock and self.node.turns is not None
+
+    def has(self, item: int) -> bool:
+        """Whether an item is one of its own."""
+        turn, rest = divmod(item - self.offset, self.rate)
+        turns = self.node.turns
+        return not rest and (
+            turns is None or not self.sometimes or turn % turns.period in turns.rest
+        )
 
     @property
     def guard(self) -> tuple[str, Loop] | None:
@@ -110,8 +128,13 @@ class Graph:
     moments: dict[Hashable, Any] = field(default_factory=dict)
     back: int = 0
     """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
+    assumed: frozenset[str] = PRACTICE
+    matters: dict[Hashable, dict[Event, bool]] = field(default_factory=dict)
+    """Which events add to what is known of an access, by its kind."""
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
+    periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)
+    """Clocks of loops that have parts which run in some turns: a loop, and after how many turns they run again."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
     visited: int = 0
     """Labels that have been followed."""
@@ -123,7 +146,7 @@ class Graph:
         key = (barrier, role)
         if key not in self.followed:
             sites = self.rings[barrier].arrivals.get(role, [])
-            self.followed[key] = covers_all([s for s in sites if not s.every])
+            self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 
 
@@ -141,6 +164,10 @@ def build(program: Program) -> Graph:
         graph.end_of[role] = end
     for key, barrier in program.barriers.items():
         graph.rings[key] = Ring(barrier)
+    for turns in {node.turns for node in graph.nodes if node.turns is not None}:
+        clock = clocks[turns.loop]
+        known = graph.periods.get(clock, (turns.loop, 1))[1]
+        graph.periods[clock] = (turns.loop, lcm(known, turns.period))
     for node in graph.nodes:
         _sites(graph, node)
     graph.back = _back(graph)
@@ -190,6 +217,8 @@ def _flat(body: list[Item]) -> Iterator[Event | Loop]:
             yield from item.branches
         elif isinstance(item, Beside):
             yield from _flat([*item.one, *item.other])
+        elif isinstance(item, Sometimes):
+            yield from _flat(item.body)
         else:
             yield item
 
@@ -264,6 +293,7 @@ def _block(
     path: tuple[Clock, ...],
     loops: tuple[Loop, ...],
     pending: Pending,
+    turns: Turns | None = None,
 ) -> Pending:
     """Adds a body's nodes; gives the edges that lead out of it."""
     for item in body:
@@ -273,7 +303,7 @@ def _block(
                 threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(
                     threads, threads
                 )
-            node = Node(role, item, path, threads, loops)
+            node = Node(role, item, path, threads, loops, turns)
             graph.nodes.append(node)
             graph.node_of[item] = node
             _link(pending, node)
@@ -281,6 +311,14 @@ def _block(
             continue
         if isinstance(item, Choice):
             pending = _choice(graph, role, item, path, loops, pending)
+            continue
+        if isinstance(item, Sometimes):
+            passed = list(pending)
+            pending = _block(graph, role, item.body, path, loops, pending, item.turns)
+            after = Node(role, None, path)
+            graph.nodes.append(after)
+            _link([*passed, *(p for p in pending if p not in passed)], after)
+            pending = [(after, PLAIN, None)]
             continue
         if isinstance(item, Beside):
             ends = [

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from tkc.analysis.happens_before.events import Turns
 from tkc.analysis.happens_before.values import Chain, Table
 
 
 def fit(
-    slots: Table, parities: Table | None, depth: int, late: int = 0
+    slots: Table, parities: Table | None, depth: int, late: int = 0, turns: Turns | None = None
 ) -> tuple[Chain | None, int, int] | None:
     """Loop, rate and offset of the items that a row of slots (and parities, of a wait) numbers.
 
     The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
     wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0). An
-    arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other.
+    arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other. `turns`: those that are
+    asked about.
     """
     loop = (
         slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
@@ -30,16 +32,16 @@ def fit(
         slot, parity = slots.period[0], parities.period[0]
         return None, 1, slot if parity == 0 else slot - depth
     first = max(len(slots.before), len(parities.before) if parities else 0)
-    turns = range(
-        first,
-        first + 2 * max(depth, len(slots.period), len(parities.period) if parities else 1) + 2,
-    )
+    longest = 2 * max(depth, len(slots.period), len(parities.period) if parities else 1) + 2
+    asked = range(first, first + longest * (turns.period if turns is not None else 1))
+    if turns is not None:
+        asked = [i for i in asked if i % turns.period in turns.rest]
     for rate in range(1, 9):
         for offset in _offsets(rate, depth, parities is not None, late):
             if all(
                 slots.at(i) == (rate * i + offset) % depth
                 and (parities is None or parities.at(i) == (rate * i + offset) // depth % 2)
-                for i in turns
+                for i in asked
             ):
                 return loop, rate, offset
     return None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, outside, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
 from tkc.analysis.happens_before.events import (
+    CONSTANT,
     Access,
     Act,
     Arrive,
@@ -28,6 +30,7 @@ from tkc.analysis.happens_before.events import (
     TensorFence,
     ThreadFence,
     Threads,
+    Turns,
     Wait,
 )
 from tkc.analysis.happens_before.expressions import Expressions
@@ -37,8 +40,9 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import ElementOp
-from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, Home
+from tkc.ir.stage.elements import ElementOp, StoreElementOp
+from tkc.ir.stage.scalar import ConstOp
+from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
 
 WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
@@ -68,6 +72,9 @@ class Operations:
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
+        self.formulas = Formulas(self.role, self.values, self.write)
+        self.lane = lane_of(self.role)
+        self.turns: Turns | None = None
 
     def events(self, op: Operation, who: Threads) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
@@ -102,8 +109,6 @@ class Operations:
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
             return []
-        if isinstance(op, ElementOp) and isinstance(value.type, TensorType):
-            return []  # which elements two threads touch is not known here: the emulator sees it
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -115,6 +120,8 @@ class Operations:
             buffer, index = opened.buffer, opened.slot
         if not isinstance(buffer.type, BufferType):
             return []
+        if isinstance(op, ElementOp):
+            return [self._element(op, row, buffer)]
         home = Home(buffer.type.home.data)
         if home is Home.REGISTER:
             return []
@@ -126,16 +133,31 @@ class Operations:
         name = op.name.removeprefix("stage.")
         access = Access(
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
-            part=self._part(op), region=self._region(op),
-            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
+            part=self._part(op), region=self._region(op), lines=self._lines(op),
+            share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
-    def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
-        part, distinct = self._box(op)
+    def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
+        """An access of one element of a vector in shared memory by each thread."""
+        slot, *indices = list[SSAValue](op.indices)  # pyright: ignore
         return Access(
-            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, op.name.removeprefix("stage."),
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)),
+            what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
+            area=self.formulas.area(op, indices, [1] * len(indices)), element=True,
+        )  # fmt: skip
+
+    def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
+        if not _written(tensor):
+            return Access(
+                Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand
+            )  # fmt: skip
+        indices: list[SSAValue] = list(op.indices if isinstance(op, ElementOp) else op.coordinates)  # pyright: ignore
+        part, distinct = self._box(indices)
+        return Access(
+            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, _kind(op),
             part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
+            area=self.formulas.area(op, indices, _widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
 
     def _owners(self, op: Operation) -> list[int]:
@@ -143,8 +165,14 @@ class Operations:
         if "pair" in op.properties:
             return [self.rank & ~1, self.rank | 1]
         if {"multicast", "everywhere"} & set(op.properties):
-            return list(range(self.cluster))
+            return s.sharers(op, self.rank, self.cluster)
         return self._masked(op) or [self.rank]
+
+    def _share(self, op: Operation) -> int | None:
+        """Which part of a slot a copy for several CTAs fills in each of them."""
+        if "multicast" not in op.properties:
+            return None
+        return s.sharers(op, self.rank, self.cluster).index(self.rank)
 
     def _masked(self, op: Operation) -> list[int]:
         """The CTAs of a mask, none where there is none; every CTA where it is not known."""
@@ -179,14 +207,25 @@ class Operations:
         return None
 
     def _part(self, op: Operation) -> Hashable:
-        """What of a slot each thread touches: equal for the same fragment at the same place."""
+        """What of a slot each thread touches: equal for fragments of the same rows, of which each thread has whole ones
+        (in the layout of products: every eighth column), and of other layouts at the same place."""
         fragment = self._fragment(op)
         if fragment is None:
             return None
-        row = getattr(op, "row", None)
-        layout, dims = fragment.type.layout, fragment.type.dims  # pyright: ignore
+        layout, shape = fragment.type.layout.data, fragment.type.shape  # pyright: ignore
+        if shape[0] == 1 or (layout == FragmentLayout.WGMMA and shape[1] == 1):
+            return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
-        return layout, dims, self.write(column), None if row is None else self.write(row)
+        row, first = self._number(getattr(op, "row", None)), self._number(column)
+        whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
+        return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
+
+    def _number(self, value: SSAValue | None) -> Hashable:
+        """An integer, or how it is computed."""
+        if value is None:
+            return 0
+        known = self.values.constant(value)
+        return known if known is not None else ("value", self.write(value))
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
@@ -196,9 +235,17 @@ class Operations:
             return None
         return first, first + fragment.type.shape[1]  # pyright: ignore
 
-    def _box(self, op: Operation) -> tuple[Hashable, tuple[Loop, ...]]:
+    def _lines(self, op: Operation) -> tuple[int, int] | None:
+        """The rows of a slot that a fragment takes, where they are constants."""
+        fragment = self._fragment(op)
+        first = None if fragment is None else self._number(getattr(op, "row", None))
+        if fragment is None or not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0]  # pyright: ignore
+
+    def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
-        numbers = [self.write(v) for v in getattr(op, "coordinates", ())]
+        numbers = [self.write(v) for v in indices]
         counters = {c for n in numbers for c in self.write.counters(n)}
         named = self.write.loops
         turns = tuple(
@@ -269,7 +316,7 @@ class Operations:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
-            share = self.cluster if "multicast" in op.properties else 1
+            share = len(self._owners(op)) if "multicast" in op.properties else 1
             made: list[Act] = []
             for owner in self._owners(op):
                 key = (barrier, self._of(op, owner))
@@ -288,6 +335,8 @@ class Operations:
         """The CTAs on whose barriers an operation arrives; None: one that is not known."""
         if _word(op, "to") == s.To.ALL:
             return list(range(self.cluster))
+        if _word(op, "to") == s.To.PAIR:
+            return [self.rank & ~1, self.rank | 1]
         return [*self._masked(op)] or [self._of(op, self.rank)]
 
     def _of(self, op: Operation, own: int) -> int | None:
@@ -338,7 +387,7 @@ class Operations:
         slots, parities = self.values.table(entry, op), self.values.table(parity, op)
         if slots is None or parities is None:
             return None
-        found = fit(slots, parities, self.barriers[key].depth)
+        found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
         return None if found is None else self._index(*found)
 
     def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
@@ -355,8 +404,9 @@ class Operations:
         if loop is None:
             return Index(None, slots.period[0]) if outside(op) else None
         found = fit(
-            Table(loop, slots.period, slots.before), None, depth, self.places.late(op, loop)
-        )
+            Table(loop, slots.period, slots.before), None, depth,
+            0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
+        )  # fmt: skip
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
@@ -376,6 +426,11 @@ class Operations:
             at = at.parent_op()
         return None
 
+    def _counted(self, *tables: Table | None) -> Turns | None:
+        """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
+        loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
+        return self.turns if self.turns is not None and loops == {self.turns.loop} else None
+
     def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
         if loop is None:
             return Index(None, offset, rate)
@@ -391,6 +446,37 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _written(tensor: SSAValue) -> bool:
+    """Whether anything in the kernel writes a tensor."""
+    return any(
+        isinstance(row, m.Touch)
+        and row.kind is m.Kind.WRITE
+        and getattr(use.operation, row.operand) is tensor
+        for use in tensor.uses
+        for row in effects_of(use.operation) or ()
+    )
+
+
+def _kind(op: Operation) -> str:
+    """What an access is called; a compare-and-swap and the store of a constant by names of their own."""
+    if isinstance(op, StoreElementOp) and isinstance(op.source.owner, ConstOp):
+        return CONSTANT
+    return "cas" if _word(op, "kind") == "cas" else op.name.removeprefix("stage.")
+
+
+def _widths(op: Operation, axes: int) -> list[int]:
+    """How many elements an operation touches along each axis of a tensor."""
+    box = op.properties.get("box")
+    if isinstance(box, ArrayAttr):
+        return [n.value.data for n in box]  # pyright: ignore
+    found = [1] * axes
+    axis = op.properties.get("axis")
+    if isinstance(axis, IntegerAttr):
+        fragment = getattr(op, "source", None) or op.value  # pyright: ignore
+        found[axis.value.data] = max(fragment.type.shape)  # pyright: ignore
+    return found
 
 
 def _what(name: str, operand: str) -> str:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from math import lcm
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, leave, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, refine, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
     AwaitGroup,
@@ -24,6 +26,7 @@ from tkc.analysis.happens_before.events import (
     ProxyFence,
     TensorFence,
     Threads,
+    Turns,
     Wait,
 )
 from tkc.analysis.happens_before.graph import (
@@ -39,6 +42,13 @@ from tkc.analysis.happens_before.graph import (
 )
 from tkc.analysis.happens_before.labels import Label, as_early, worst
 from tkc.ir.isa.memory import Done, Space
+
+
+@cache
+def _known_to_all(state: State) -> State:
+    """The state that says more: all parts, known to all threads."""
+    return State(state.name, state.n, state.fence, Part.FULL, Threads.ALL)
+
 
 Key = tuple[State, tuple[Clock, ...]]
 MOST_LABELS = 100_000
@@ -61,7 +71,7 @@ class Reach:
     `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
     may come by any of several arrivals. `moment`: the source is the event itself, not an access. `whoever`: that of
     any of its threads. Positions later
-    than `most` counts are not looked at.
+    than `most` counts are not looked at. `turns`: those of its innermost loop in which the access is.
     """
 
     graph: Graph
@@ -73,6 +83,7 @@ class Reach:
     most: int = 0
     whoever: bool = False
     targets: frozenset[Hashable] = frozenset()
+    turns: Turns | None = None
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
         default_factory=dict
@@ -120,6 +131,8 @@ class Reach:
 
     def _add(self, node: Node, state: State, position: Position, rule: str, before: Label) -> None:
         limit, most = self.graph.limit, self.most
+        if node.turns is not None:
+            position = self._rounded(position, node.turns)
         if len(position) == 1:
             clock, offset = position[0]
             clocks: tuple[Clock, ...] = (clock,)
@@ -133,9 +146,7 @@ class Reach:
         if here is None:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
-            best = here.get(
-                (State(state.name, state.n, state.fence, Part.FULL, Threads.ALL), clocks)
-            )
+            best = here.get((_known_to_all(state), clocks))
             if best is not None and any(as_early(o.position, position) for o in best):
                 return
         key = (state, clocks)
@@ -239,8 +250,17 @@ class Reach:
         event = node.event
         if event is None:
             return False
-        if any(a.buffer in self.targets for a in event.accesses):
-            return True
+        for access in event.accesses:
+            if access.buffer in self.targets:
+                return True
+        source = self.source.access
+        known = self.graph.matters.setdefault((source.space, source.done, self.moment), {})
+        if event not in known:
+            known[event] = self._acts(event)
+        return known[event]
+
+    def _acts(self, event: Event) -> bool:
+        """Whether what an event does adds to what is known of such an access."""
         act = event.act
         if act is None:
             return False
@@ -316,7 +336,7 @@ class Reach:
         if ring is None:
             return
         for _, site in self.graph.sites_of.get(node, ()):
-            if site.every or self.any_site:
+            if site.every or site.sometimes or self.any_site:
                 for after, rule in self._released(state, act):
                     self._to_waits(act.barrier, site, label, after, rule)
                 continue
@@ -407,7 +427,42 @@ class Reach:
                 continue
             after, why = made
             position = shift(items, (offset - wait.offset) // rate)
+            given = self._given(label.node, wait, (offset - wait.offset) // rate)
+            if given is not None and not given.rest:
+                continue
+            if given is not None:
+                position = self._rounded(position, given)
             self._add(wait.node, after._replace(who=wait.node.threads), position, why, label)
+
+    def _given(self, node: Node, wait: Site, later: int) -> Turns | None:
+        """The turns of a wait whose items come by a node that arrives in some turns only; None: all."""
+        turns, mine = node.turns, wait.node.turns if wait.sometimes else None
+        if turns is None or node.path[-1] is not wait.clock:
+            return mine
+        period = lcm(turns.period, mine.period if mine is not None else 1)
+        rest = {
+            t % period
+            for t in range(later, later + period)
+            if (t - later) % turns.period in turns.rest
+            and (mine is None or t % mine.period in mine.rest)
+        }
+        return Turns(turns.loop, period, frozenset(rest))
+
+    def _rounded(self, position: Position, turns: Turns) -> Position:
+        """The first of some turns of a loop at a position, or after it wherever the access is."""
+        clock = self.graph.clock_of[turns.loop]
+        inner = refine(position, clock)
+        if inner is None or inner[-1][0] is not clock:
+            return position
+        offset, own = inner[-1][1], self.turns
+        starts = list(range(turns.period))
+        if own is not None and len(inner) == 1 and self.graph.clock_of[own.loop] is clock:
+            starts = [t for t in range(lcm(turns.period, own.period)) if t % own.period in own.rest]
+        late = max(
+            next(n for n in range(turns.period) if (t + offset + n) % turns.period in turns.rest)
+            for t in starts
+        )
+        return shift(inner, late) if late else position
 
     def _meets(
         self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node

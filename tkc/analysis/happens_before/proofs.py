@@ -65,6 +65,7 @@ class Proofs:
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
+        self.graph.assumed = PROFILES[self.profile]
         self.graph.bounded = (
             True  # until it is judged: a change of the program is never left half made
         )

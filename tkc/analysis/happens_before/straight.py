@@ -1,67 +1,138 @@
-"""A value as a row of operations on numbers: what is evaluated for every turn of a loop is read from the IR once."""
+"""Integers of a role computed again and again from other values: written out once as a list of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
-from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
+from tkc.analysis.happens_before.evaluate import Evaluator, Unknown
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import SCALARS, ArithOp
 
-
-class Straight(NamedTuple):
-    """Numbers by position: `start` has the constants, `leaves` are given, and each step puts one more."""
-
-    start: list[int]
-    leaves: list[tuple[SSAValue, int]]
-    steps: list[tuple[int, Callable[..., int], tuple[int, ...]]]
-    inner: frozenset[SSAValue]
-    result: int
-
-    def of(self, given: Mapping[SSAValue, int]) -> int | None:
-        """The integer; None where a leaf is not given, an inner value is, or a divisor is 0."""
-        numbers = self.start.copy()
-        for leaf, at in self.leaves:
-            if leaf not in given:
-                return None
-            numbers[at] = given[leaf]
-        if any(v in self.inner for v in given):
-            return None
-        try:
-            for at, row, inputs in self.steps:
-                numbers[at] = row(*[numbers[i] for i in inputs])
-        except ZeroDivisionError:
-            return None
-        return int(numbers[self.result])
+Numbers = list[int | None]
+Step = Callable[[Numbers], int | None]
 
 
-def straight(value: SSAValue) -> Straight:
-    """A value down to constants, and to what no arithmetic makes, which has to be given."""
-    places: dict[SSAValue, int] = {}
-    made = Straight([], [], [], frozenset(), 0)
-    inner: set[SSAValue] = set()
-    stack = [value]
-    while stack:
-        now = stack[-1]
-        op = now.owner
-        if now not in places and isinstance(op, ArithOp):
-            more = [v for v in op.inputs if v not in places]
+class Straight:
+    """Values as functions of `names`; None where one is not known."""
+
+    def __init__(
+        self, evaluator: Evaluator, values: Sequence[SSAValue], names: Sequence[SSAValue]
+    ) -> None:
+        self.evaluator, self.names = evaluator, names
+        self.places = {name: n for n, name in enumerate(names)}
+        self.steps: list[Step] = []
+        for value in values:
+            self._write(value)
+        self.wanted = [self.places[value] for value in values]
+
+    def __call__(self, given: Sequence[int]) -> Numbers:
+        numbers: Numbers = list(given)
+        for step in self.steps:
+            numbers.append(step(numbers))
+        return [numbers[n] for n in self.wanted]
+
+    def _write(self, value: SSAValue) -> None:
+        stack = [value]
+        while stack:  # not by recursion: sums can be longer than Python's stack is deep
+            now = stack[-1]
+            if now in self.places:
+                stack.pop()
+                continue
+            parts = self._parts(now)
+            more = [v for v in parts if v not in self.places]
             if more:
                 stack += more
                 continue
-        stack.pop()
-        if now in places:
-            continue
-        places[now] = len(made.start)
-        made.start.append(0)
-        if isinstance(op, ConstOp) and isinstance(op.constant, IntegerAttr):
-            made.start[-1] = op.constant.value.data
-        elif isinstance(op, ArithOp):
-            inner.add(now)
-            inputs = tuple(places[v] for v in op.inputs)
-            made.steps.append((places[now], SCALARS[op.kind.data].of, inputs))
-        else:
-            made.leaves.append((now, places[now]))
-    return made._replace(inner=frozenset(inner), result=places[value])
+            self.steps.append(self._step(now, [self.places[v] for v in parts]))
+            self.places[now] = len(self.names) + len(self.steps) - 1
+            stack.pop()
+
+    def _parts(self, value: SSAValue) -> list[SSAValue]:
+        """What a value is made of, as far as that is written out."""
+        op = value.owner
+        if isinstance(op, ArithOp):
+            return list(op.inputs)
+        if isinstance(op, s.IfOp):
+            lasts = [r.block.last_op for r in (op.then, op.otherwise) if r is not None and r.blocks]
+            if len(lasts) == 2:
+                at = op.results.index(value)
+                return [op.condition, *(x.operands[at] for x in lasts if x is not None)]
+        kept = self._kept(value)
+        return [] if kept is None else [kept]
+
+    def _kept(self, value: SSAValue) -> SSAValue | None:
+        """What a loop carries on without a change."""
+        op = value.owner
+        loop = op.parent_op() if isinstance(op, Block) else op
+        for row in self.evaluator.carried.get(loop, ()) if isinstance(loop, s.ForOp) else ():
+            if value in (row.argument, row.result) and row.step is row.argument:
+                return row.init
+        return None
+
+    def _step(self, value: SSAValue, parts: list[int]) -> Step:
+        op = value.owner
+        if isinstance(op, s.IfOp) and parts:
+            return _branch(*parts)
+        if isinstance(op, ArithOp):
+            if op.kind.data == "select":
+                return _chosen(*parts)
+            return _of(op.kind.data, parts)
+        if parts:
+            (same,) = parts
+            return lambda numbers: numbers[same]
+        return self._otherwise(value)
+
+    def _otherwise(self, value: SSAValue) -> Step:
+        known = self.evaluator.constant(value)
+        if known is not None or not isinstance(value.owner, s.ForOp | Block | s.IfOp):
+            return lambda _: known
+        names, evaluator = self.names, self.evaluator
+
+        def through(numbers: Numbers) -> int | None:
+            given = {v: n for v, n in zip(names, numbers, strict=False) if n is not None}
+            try:
+                return evaluator.value(value, given)
+            except Unknown:
+                return None
+
+        return through
+
+
+def _of(kind: str, parts: list[int]) -> Step:
+    of = SCALARS[kind].of
+    if len(parts) != 2:
+        return lambda _: None
+    one, other = parts
+
+    def step(numbers: Numbers) -> int | None:
+        a, b = numbers[one], numbers[other]
+        if a is None or b is None:
+            return None
+        try:
+            return int(of(a, b))
+        except (ArithmeticError, ValueError):
+            return None
+
+    return step
+
+
+def _chosen(test: int, one: int, other: int) -> Step:
+    def step(numbers: Numbers) -> int | None:
+        holds = numbers[test]
+        return None if holds is None else numbers[one if holds else other]
+
+    return step
+
+
+def _branch(test: int, one: int, other: int) -> Step:
+    """Of the branch that is taken, or what both give alike."""
+
+    def step(numbers: Numbers) -> int | None:
+        holds = numbers[test]
+        if holds is None:
+            return numbers[one] if numbers[one] == numbers[other] else None
+        return numbers[one if holds else other]
+
+    return step

@@ -6,7 +6,7 @@ not known; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.guards import guard_of
 from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
+from tkc.analysis.happens_before.straight import Straight
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
 
@@ -209,58 +210,74 @@ class Values(Evaluator):
         induction: tuple[SSAValue, int, int, int] | None,
     ) -> Orbit | set[SSAValue]:
         """The orbit, or the arguments that have to be left out."""
-        state = {c.arguments[0]: c.first for c in counters}
+        growing = {c.arguments[0] for c in counters if self._grows(c)}
+        if growing:
+            return growing
+        names = [c.arguments[0] for c in counters]
+        state = [c.first for c in counters]
         if induction is not None:
-            state[induction[0]] = induction[1]
+            names.append(induction[0])
+            state.append(induction[1])
+        after = [self._after_turn(n, counters, names) for n in range(len(chain))]
         seen: dict[tuple[int, ...], int] = {}
         states: list[dict[SSAValue, int]] = []
         for turn in range(LONGEST):
-            key = tuple(state.values())
+            key = tuple(state)
             if key in seen:
                 return Orbit(chain, states, seen[key], self._names(chain, counters, induction))
             seen[key] = turn
-            states.append(state)
-            after: dict[SSAValue, int] = {}
-            lost: set[SSAValue] = set()
-            for counter in counters:
-                value = self._next(chain, counters, counter, state)
-                if value is None:
-                    lost.add(counter.arguments[0])
-                else:
-                    after[counter.arguments[0]] = value
+            states.append(dict(zip(names, state, strict=True)))
+            state = self._next(counters, state, [step(state) for step in after])
+            lost = {c.arguments[0] for c, n in zip(counters, state, strict=True) if n is None}
             if lost:
                 return lost
             if induction is not None:
-                argument, first, step, turns = induction
-                count = (turn + 1) % (turns or self.wrap)
-                after[argument] = first + step * count
-            state = after
+                _, first, step, turns = induction
+                state.append(first + step * ((turn + 1) % (turns or self.wrap)))
         return {v for v in states[0] if len({st[v] for st in states}) > LONGEST // 2} or set(
             states[0]
         )
 
+    def _grows(self, counter: Counter) -> bool:
+        """Whether a counter is stepped by a constant and never comes back: it does more than be divided."""
+        for argument, step in zip(counter.arguments, counter.steps, strict=True):
+            op = step.owner
+            if not isinstance(op, ArithOp) or op.kind.data not in ("add", "sub"):
+                return False
+            by = [self.constant(v) for v in op.inputs if v is not argument]
+            if op.inputs[0] is not argument or len(by) != 1 or not by[0]:
+                return False
+        first = counter.steps[0].owner
+        assert isinstance(first, ArithOp)
+        by_one = first.kind.data == "add" and self.constant(first.inputs[1]) == 1
+        return not by_one or not self._divided(counter)
+
+    def _divided(self, counter: Counter) -> bool:
+        return all(
+            _only_divided(*pair) for pair in zip(counter.arguments, counter.steps, strict=True)
+        )
+
+    def _after_turn(
+        self, number: int, counters: list[Counter], names: list[SSAValue]
+    ) -> Callable[[list[int]], list[int | None]]:
+        """What a turn of one loop of the chain makes of the counters."""
+        mine = [c.arguments[number] for c in counters]
+        own = [*mine, *names[len(mine) :]] if number == 0 else mine
+        steps = Straight(self, [c.steps[number] for c in counters], own)
+        return lambda state: steps(state[: len(own)])
+
     def _next(
-        self, chain: Chain, counters: list[Counter], counter: Counter, state: dict[SSAValue, int]
-    ) -> int | None:
-        """A counter's next value, which every loop of the chain has to give alike."""
-        values: set[int] = set()
-        for n, step in enumerate(counter.steps):
-            given = {c.arguments[n]: state[c.arguments[0]] for c in counters}
-            if n == 0:
-                given |= {a: v for a, v in state.items() if a not in given}
-            try:
-                values.add(self.value(step, given))
-            except Unknown:
-                return None
-        if len(values) != 1:
-            return None
-        value, argument = values.pop(), counter.arguments[0]
-        grown = value == state[argument] + 1 and value >= self.wrap
-        if grown and all(
-            _only_divided(a, s) for a, s in zip(counter.arguments, counter.steps, strict=True)
-        ):
-            return value - self.wrap
-        return value
+        self, counters: list[Counter], state: list[int], ways: list[list[int | None]]
+    ) -> list[int | None]:
+        """The counters' next values, each of which every loop of the chain has to give alike."""
+        made: list[int | None] = []
+        for n, counter in enumerate(counters):
+            values = {way[n] for way in ways}
+            value = values.pop() if len(values) == 1 else None
+            if value is not None and value == state[n] + 1 and value >= self.wrap:
+                value -= self.wrap if self._divided(counter) else 0
+            made.append(value)
+        return made
 
     def _names(
         self,
@@ -299,11 +316,14 @@ class Values(Evaluator):
             if inside is None and not _beside(at, orbit.chain[0]):
                 continue
             names = [(v, a) for (where, v), a in orbit.names.items() if where is inside]
-            try:
-                numbers = [
-                    self.value(value, {v: state[a] for v, a in names}) for state in orbit.states
-                ]
-            except Unknown:
+            straight = Straight(self, [value], [v for v, _ in names])
+            numbers: list[int] = []
+            for state in orbit.states:
+                (number,) = straight([state[a] for _, a in names])
+                if number is None:
+                    break
+                numbers.append(number)
+            if len(numbers) < len(orbit.states):
                 continue
             return _shortest(orbit.chain, numbers, orbit.first)
         return None

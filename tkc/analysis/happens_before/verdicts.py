@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, lcm
 
+from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import Access, Event, Slot
+from tkc.analysis.happens_before.events import CONSTANT, Access, Event, Slot, Turns
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
@@ -38,10 +39,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An access of an event: which node, and the access."""
+    """An access of an event: which node, and the access; `turns`: of its loop, where it stands for these only."""
 
     node: Node
     access: Access
+    turns: Turns | None = None
 
     @property
     def event(self) -> Event:
@@ -86,7 +88,10 @@ class Judge:
         """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
         access, node = place.access, place.node
         what = access.what if access.space is Space.TENSOR else ""
-        key = (node, access.space, access.proxy, access.done, access.owner, access.write, what)
+        area = id(access.area) if access.element else 0
+        key = (
+            node, place.turns, access.space, access.proxy, access.done, access.owner, access.write, what, area,
+        )  # fmt: skip
         found = self.reached.get(key)
         if found is None:
             cta = node.role.cta
@@ -94,8 +99,9 @@ class Judge:
             source = Source(access, place.event, node.threads, cta, home, self.assumed)
             targets = frozenset(a.buffer for a in place.event.accesses)
             found = self.reached[key] = Reach(
-                self.graph, source, node, self.without, most=self.graph.limit, targets=targets
-            )
+                self.graph, source, node, self.without, most=self.graph.limit, targets=targets,
+                turns=place.turns,
+            )  # fmt: skip
         return found
 
     def distance(
@@ -127,10 +133,11 @@ class Judge:
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
-            period, meets = self.meetings(first.access, second.access, clock)
+            period, meets = self.meetings(first, second, clock)
             meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
         return (
-            a.op, a.name, a.accesses.index(first.access), b.op, b.name, b.accesses.index(second.access),
+            a.op, a.name, a.accesses.index(first.access), first.turns,
+            b.op, b.name, b.accesses.index(second.access), second.turns,
             same, one.cta, other.cta, first is second,
             *meetings,
         )  # fmt: skip
@@ -211,9 +218,9 @@ class Judge:
         """From a write to a later one by a read of the first's value that comes before the second."""
         there, a, rule_a = self.distance(first, read, clock)
         back, b, rule_b = self.distance(read, second, clock)
-        if there == inf or back == inf:
+        if there == inf or back == inf or read.turns is not None:
             return inf, ()
-        period, meets = self.meetings(first.access, read.access, clock)
+        period, meets = self.meetings(first, read, clock)
         at = int(there)
         while not meets(at):
             at += 1
@@ -223,14 +230,19 @@ class Judge:
         return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
 
     def meetings(
-        self, first: Access, second: Access, clock: Clock
+        self, here: Place, there: Place, clock: Clock
     ) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
+        first, second = here.access, there.access
+        turns = [self._turns(p, clock) for p in (here, there)]
+        if any(turns):
+            return self._some_meet(first, second, turns, clock)
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         once = clock is self.graph.kernel
-        if once or all(
+        distinct = all(
             any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)
-        ):
+        )
+        if once or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
             return 1, lambda d: not d and not apart
         if one is None or two is None:
@@ -250,6 +262,33 @@ class Judge:
             if (i < before or j < before) and one.at(i) == two.at(j)
         }
         return period, lambda d: d % period in same or d in early
+
+    def _turns(self, place: Place, clock: Clock) -> Turns | None:
+        """The turns of a clock's loop that a place stands for, where these are some only."""
+        turns = place.turns
+        return turns if turns is not None and self.graph.clock_of[turns.loop] is clock else None
+
+    def _some_meet(
+        self, first: Access, second: Access, turns: Sequence[Turns | None], clock: Clock
+    ) -> tuple[int, Callable[[int], bool]]:
+        """The same of accesses in some turns only."""
+        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        rows = [row for row in (one, two) if row is not None]
+        before = max((len(row.before) for row in rows), default=0)
+        period = lcm(
+            *(len(row.period) for row in rows), *(t.period for t in turns if t is not None)
+        )
+        mine, theirs = (
+            [n for n in range(before, before + period) if t is None or n % t.period in t.rest]
+            for t in turns
+        )
+        same = {
+            (j - i) % period
+            for i in mine
+            for j in theirs
+            if one is None or two is None or one.at(i) == two.at(j)
+        }
+        return period, lambda d: d % period in same or (before > 0 and abs(d) < before + period)
 
     def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
         if slot is None:
@@ -274,7 +313,7 @@ class _Pair:
 
     def __post_init__(self) -> None:
         first, second = self.first, self.second
-        self.period, self.meets = self.judge.meetings(first.access, second.access, self.clock)
+        self.period, self.meets = self.judge.meetings(first, second, self.clock)
         # one count of an outer clock has many instances of an access in an inner loop
         path = first.node.path
         inner = path[path.index(self.clock) + 1 :]
@@ -370,15 +409,19 @@ def places(graph: Graph) -> dict[Hashable, list[Place]]:
         if node.event is not None:
             for access in node.event.accesses:
                 if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL):
-                    found.setdefault(
-                        (
-                            access.space,
-                            access.buffer,
-                            access.owner if access.space is not Space.GLOBAL else 0,
-                        ),
-                        [],
-                    ).append(Place(node, access))
+                    owner = access.owner if access.space is not Space.GLOBAL else 0
+                    here = found.setdefault((access.space, access.buffer, owner), [])
+                    here += (Place(node, access, turns) for turns in turns_of(graph, node))
     return found
+
+
+def turns_of(graph: Graph, node: Node) -> Iterator[Turns | None]:
+    """The turns of its loop that a node is looked at in: one by one where the loop has parts that run in some."""
+    if node.turns is None and node.path[-1] in graph.periods:
+        loop, period = graph.periods[node.path[-1]]
+        yield from (Turns(loop, period, frozenset({n})) for n in range(period))
+    else:
+        yield node.turns
 
 
 def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
@@ -386,21 +429,47 @@ def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
-            if (a.write or b.write) and not (a.atomic and b.atomic) and not _apart(a, b):
-                same = first is second and a.write
-                if a.space is not Space.GLOBAL or not (
-                    same or (a.write and b.write and a.part != b.part)
-                ):
+            if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
+                if not (a.write and b.write and _vague(a, b)):
                     yield first, second
+
+
+def _no_race(a: Access, b: Access) -> bool:
+    """Whether two accesses of one place need no order: both atomic, one value stored again (A16), or a read whose value
+    is only a guess (A18)."""
+    if (a.atomic and b.atomic) or (a is b and a.what == CONSTANT):
+        return True
+    return any(x.what == "cas" and y.element and not y.write for x, y in ((a, b), (b, a)))
+
+
+def _alike(a: Access, b: Access) -> bool:
+    """Whether two accesses of a tensor, whose indices both go on with a loop, meet in the same turn of it only."""
+    if a.part == b.part or a.area is None or b.area is None:
+        return True
+    return together(a.area, b.area)
+
+
+def _vague(a: Access, b: Access) -> bool:
+    """Whether too little is known of two writes of a tensor to say that they are at the same place, or in the same
+    launch: their conditions may exclude one another."""
+    if a.space is not Space.GLOBAL:
+        return False
+    if a.area is None or b.area is None or (a.area.asked and b.area.asked):
+        return True
+    return (a is b or a.part != b.part) and (a.area.vague or b.area.vague)
 
 
 def _apart(a: Access, b: Access) -> bool:
     """Whether two accesses of a buffer touch different bytes of any slot."""
     if a.share is not None and b.share is not None and a.share != b.share:
         return True
-    if a.region is None or b.region is None:
-        return False
-    return a.region[1] <= b.region[0] or b.region[1] <= a.region[0]
+    if a.area is not None and b.area is not None and apart(a.area, b.area):
+        return True
+    for one, other in ((a.region, b.region), (a.lines, b.lines)):
+        if one is not None and other is not None:
+            if one[1] <= other[0] or other[1] <= one[0]:
+                return True
+    return False
 
 
 def hazards(judge: Judge) -> Iterator[Hazard]:

@@ -66,6 +66,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "CUTLASS epilogues that put D over C in place"),
     Assumption("A21", "the assembler tracks the registers of tcgen05.ld: who reads them waits for them",
                "many kernels read them before tcgen05.wait::ld; a warning where none ever comes"),
+    Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
+               "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),
 )  # fmt: skip
 """A10 (a generic read that has returned needs no fence before an async overwrite) is granted by neither profile."""
 

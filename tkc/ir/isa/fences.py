@@ -38,6 +38,7 @@ PROXY_FENCES: tuple[ProxyFence, ...] = (
 )
 """Cheapest first."""
 
+
 class OneWay(NamedTuple):
     """Half of a one-way pair: `release` by each thread that accesses, `acquire` by the one whose engine does."""
 

@@ -1,0 +1,57 @@
+"""Slots and elements that are not there, and what nobody has written when it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.bug_cases import SCALED, changed
+from tests.analysis.test_elements import X, Y, program
+from tests.analysis.test_twins import diagnosed
+from tests.analysis.twins import RING, THROUGH
+
+COPY_OF_SCALES = "                    copy sb[slot] <- b[slot].scales\n"
+BAD = {
+    "a counter that does not wrap": (changed(RING, ("i = 1 - i\n    role math", "i = 2 - i\n    role math")), "slot 2"),
+    "a ring that is too short": (changed(THROUGH, ("64] * 2", "64]")), "slot 1"),
+    "a thread beyond the end": (program(f"4\nv[0][thread + 1] <- read({X})"), "element 128"),
+    "a turn beyond the end": (
+        program(f"1\nfor j in range(5): v[0][32 * j + lane] <- read({X})"), "element 159",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_not_there(what: str) -> None:
+    text, said = BAD[what]
+    told = [d.message for d in diagnosed(text, "sm_90a") if d.code == "TK321"]
+    assert told
+    assert all(said in message for message in told), told
+
+
+UNWRITTEN = {
+    "nothing writes": (program(f"4\n{Y} <- read(v[0][thread])"), "nothing writes", "sm_90a"),
+    "only later turns write": (
+        program(f"4\n{Y} <- read(v[0][thread])\nsync role\nv[0][thread] <- read({X})\nsync role"), "later turns", "sm_90a",
+    ),
+    "no scales": (changed(SCALED, (COPY_OF_SCALES, "")), "sb, which nothing writes", "sm_100a"),
+    "scales a turn late": (
+        changed(SCALED, (COPY_OF_SCALES, ""), ("                    commit empty", COPY_OF_SCALES + "                    commit empty")),
+        "later turns", "sm_100a",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNWRITTEN)
+def test_what_nobody_has_written(what: str) -> None:
+    text, said, target = UNWRITTEN[what]
+    assert any(said in d.message for d in diagnosed(text, target) if d.code == "TK320")
+
+
+def test_what_is_written_before_the_loop_is_there() -> None:
+    late = UNWRITTEN["only later turns write"][0]
+    assert (
+        diagnosed(
+            changed(late, ("        for m", "        v[0][thread] <- 0.0\n        for m")), "sm_90a"
+        )
+        == []
+    )

@@ -1,0 +1,188 @@
+"""Items under conditions: in some turns of a loop, in both branches, in what one of two roles takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.happens_before.mutants import mutants
+from tests.analysis.test_twins import diagnosed
+from tkc.analysis.happens_before import check
+from tkc.diagnostics import Severity
+from tkc.driver import to_module
+from tkc.job import Job
+
+HEAD = """\
+kernel some(X: global[bf16, M, N], Y: global[bf16, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
+"""
+PIPE = HEAD + "    shared x: tile[bf16, 128, 64] * 3\n    pipe inputs(x): load -> math\n"
+TWICE = "Y[m, n] <- bf16(f32(read(x)) * 2)\n"
+
+DECLARED = {
+    "a get in each branch": PIPE + """\
+    role load:
+        for m, n in work:
+            if n.index % 2 == 0:
+                put inputs: x <- X[m, n]
+            else:
+                put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            if n.index % 2 == 0:
+                get inputs: Y[m, n] <- bf16(f32(read(x)) * 2)
+            else:
+                get inputs: Y[m, n] <- bf16(f32(read(x)) * 3)
+""",
+    "stores in each branch of a get": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                if n.index % 2 == 0:
+                    Y[m, n] <- bf16(f32(read(x)) * 2)
+                else:
+                    Y[m, n] <- bf16(f32(read(x)) * 3)
+""",
+    "a family, each its items": HEAD + """\
+    shared x[2]: tile[bf16, 128, 64] * 2
+    pipe inputs[i](x[i]): load -> math[i]
+    role load:
+        for m, n in work:
+            for i in 0, 1:
+                if m.index % 2 == i:
+                    put inputs[i]: x[i] <- X[m, n]
+    role math[i in 0, 1], warps 4:
+        for m, n in work:
+            if m.index % 2 == i:
+                get inputs[i]: Y[m, n] <- bf16(f32(read(x[i])) * 2)
+""",
+    "the last of three": PIPE + """\
+    role load:
+        for m, n in work:
+            for i in range(3):
+                put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            for i in range(3):
+                get inputs:
+                    if i == 2: Y[m, n] <- bf16(f32(read(x)) * 2)
+""",
+}  # fmt: skip
+
+TURNS = (
+    HEAD
+    + """\
+    shared x: tile[bf16, 128, 64] * 2
+    barrier full * 2, count = 1
+    barrier empty * 2, count = 1
+    role load:
+        i = 0
+        phase = 0
+        for m, n in work:
+            wait empty[i], phase ^ 1
+            elect:
+                expect full[i], bytes(x)
+                load x[i] <- X[m, n], full[i]
+            phase = phase ^ i
+            i = 1 - i
+    role store[r in 0, 1]:
+        i = 0
+        phase = 0
+        for m, n in work:
+            if i == r:
+                wait full[i], phase
+                elect:
+                    store Y[m, n] <- x[i]
+                    commit stores
+                    wait stores, read
+                    arrive empty[i]
+            phase = phase ^ i
+            i = 1 - i
+        elect: wait stores
+"""
+)
+"""Two roles take turns at the items of a ring."""
+
+IN_PLACE = (
+    HEAD
+    + """\
+    shared x: tile[bf16, 128, 64] * 2
+    barrier full * 2, count = 1
+    role all, warps 4:
+        i = 0
+        phase = 0
+        for m, n in work:
+            elect:
+                wait stores <= 1, read
+                fence proxy shared
+                expect full[i], bytes(x)
+                load x[i] <- X[m, n], full[i]
+            wait full[i], phase
+            if n.index % 2 == 0:
+                x[i] <- bf16(f32(read(x[i])) * 2)
+            else:
+                x[i] <- bf16(f32(read(x[i])) * 3)
+            fence proxy shared
+            sync role
+            elect:
+                store Y[m, n] <- x[i]
+                commit stores
+            phase = phase ^ i
+            i = 1 - i
+        elect: wait stores
+"""
+)
+"""A slot is rewritten by the threads that have read it."""
+
+
+@pytest.mark.parametrize("what", DECLARED)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_declared_items_under_conditions_are_in_order(what: str, target: str) -> None:
+    assert [d.message for d in diagnosed(DECLARED[what], target)] == []
+
+
+@pytest.mark.parametrize("text", [TURNS, IN_PLACE], ids=["turns", "in place"])
+def test_items_that_are_spelled_out_are_in_order(text: str) -> None:
+    assert [d.message for d in diagnosed(text, "sm_90a")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "codes"),
+    [
+        (TURNS, "            wait empty[i], phase ^ 1\n", "", {"TK309", "TK301"}),
+        (TURNS, "if i == r", "if i == 0", {"TK305"}),
+        (TURNS, "                wait full[i], phase\n", "", {"TK301"}),
+        (TURNS, "wait stores, read\n", "wait stores <= 1, read\n", {"TK308"}),
+        (TURNS, "                    arrive empty[i]\n", "                    if r == 0: arrive empty[i]\n", {"TK305"}),
+        (IN_PLACE, "            fence proxy shared\n            sync role\n", "            sync role\n", {"TK302"}),
+        (IN_PLACE, "x[i] <- bf16(f32(read(x[i])) * 3)", "x[1 - i] <- bf16(f32(read(x[i])) * 3)", {"TK308", "TK309"}),
+    ],
+)  # fmt: skip
+def test_slips_in_them_are_found(text: str, old: str, new: str, codes: set[str]) -> None:
+    assert text.count(old) == 1
+    assert codes & {d.code for d in diagnosed(text.replace(old, new), "sm_90a")}
+
+
+def test_turns_without_one_of_their_synchronisations() -> None:
+    text = (Path(__file__).parents[2] / "lit_tests" / "run" / "turns.tk").read_text(
+        encoding="utf-8"
+    )
+    module = to_module(Job(text, "turns.tk", "sm_90a"), after="insert-fences")
+    assert check(module) == []
+    silent = {name for name, without in mutants(module) if not check(without)}
+    assert silent == {
+        "proxy_fence add[0].fence.0", "proxy_fence add[1].fence.0", "warp_sync total.parts[0].release.warp",
+    }  # fmt: skip
+
+
+def test_a_pipe_that_is_not_followed_is_a_warning() -> None:
+    text = (Path(__file__).parents[2] / "lit_tests" / "run" / "conditions.tk").read_text(
+        encoding="utf-8"
+    )
+    found = diagnosed(text, "sm_90a")
+    assert [(d.code, d.severity) for d in found] == [("TK325", Severity.WARNING)]

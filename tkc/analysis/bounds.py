@@ -1,0 +1,136 @@
+"""Whether slots and elements exist that a role names, and whether anybody has written what it reads first.
+
+A slot is followed as an integer over the turns of loops, like the phase of a barrier; an index of a vector as far as
+its formula has nothing but numbers of threads and counters of loops of constant turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from xdsl.ir import Operation, SSAValue
+
+from tkc.analysis.happens_before.areas import Axis
+from tkc.analysis.happens_before.distance import distance
+from tkc.analysis.happens_before.events import Access, Event, Program
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
+from tkc.ir.isa.memory import Space
+from tkc.ir.stage.types import BufferType
+
+
+def check_bounds(program: Program) -> Iterator[Finding]:
+    """Slots and elements beyond the end of a buffer."""
+    for role in program.roles:
+        for event in role.events():
+            for access in event.accesses:
+                if access.space in (Space.SHARED, Space.TENSOR):
+                    yield from _beyond(event, access, role.name)
+
+
+def _beyond(event: Event, access: Access, role: str) -> Iterator[Finding]:
+    buffer = access.buffer
+    if not isinstance(buffer, SSAValue) or not isinstance(buffer.type, BufferType):
+        return
+    depth, name = buffer.type.depth.data, buffer.name_hint or "the buffer"
+    slots = access.slot
+    if slots is not None:
+        wrong = [n for n in (*slots.before, *slots.period) if not 0 <= n < depth]
+        if wrong:
+            yield _finding(event, role, f"slot {wrong[0]} of {name}, which has {depth}")
+            return
+    if not access.element or access.area is None:
+        return
+    for axis, extent in zip(access.area.axes, buffer.type.shape, strict=False):
+        ends = None if axis is None else _ends(axis, access.area.threads)
+        if ends is not None and not 0 <= ends[0] <= ends[1] < extent:
+            wrong_index = ends[0] if ends[0] < 0 else ends[1]
+            yield _finding(event, role, f"element {wrong_index} of {name}, which has {extent}")
+
+
+def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
+    """The least and the largest index; None where that is not known."""
+    if axis.fixed or any(leaf.most is None for leaf, _ in axis.moving) or not threads:
+        return None
+    offsets = [axis.at(t) for t in threads]
+    ends = [c * (leaf.most or 0) for leaf, c in axis.moving]
+    low = min(offsets) + sum(e for e in ends if e < 0)
+    return low, max(offsets) + sum(e for e in ends if e > 0) + axis.width - 1
+
+
+def _finding(event: Event, role: str, what: str) -> Finding:
+    return Finding(
+        "TK321",
+        f"{event.name} in role {role} reaches {what}",
+        "bounds",
+        event.op or event,
+        roles=(role,),
+    )
+
+
+def check_written(program: Program) -> Iterator[Finding]:
+    """Buffers that are read and that nothing writes."""
+    first: dict[object, tuple[Event, Access, str]] = {}
+    written: set[object] = set()
+    for role in program.roles:
+        for event in role.events():
+            for access in event.accesses:
+                if access.space not in (Space.SHARED, Space.TENSOR):
+                    continue
+                if access.write:
+                    written.add(access.buffer)
+                else:
+                    first.setdefault(access.buffer, (event, access, role.name))
+    for buffer, (event, _, role_name) in first.items():
+        if buffer not in written and isinstance(buffer, SSAValue):
+            op: Operation | Event = event.op or event
+            yield Finding(
+                "TK320",
+                f"{event.name} in role {role_name} reads {buffer.name_hint or 'a buffer'}, which nothing writes",
+                "uninitialised",
+                op,
+                roles=(role_name,),
+            )
+
+
+def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding]:
+    """Reads that every write comes after: the first of them finds nothing. Asked where all accesses are in order, as
+    `known` says."""
+    served = {_name(b) for h in known for a, b, d in _ways(h) if a.access.write and d <= 0}
+    for here in places(judge.graph).values():
+        writes = [p for p in here if p.access.write]
+        for read in here:
+            access, node = read.access, read.node
+            if access.write or _name(read) in served or node.role.copy:
+                continue
+            if access.space not in (Space.SHARED, Space.TENSOR):
+                continue
+            always = all(loop.high > 1 for loop in node.loops) and node.turns is None
+            if always and writes and all(_later(judge, read, write) for write in writes):
+                role, event = node.role.name, read.event
+                yield Finding(
+                    "TK320",
+                    f"{event.name} in role {role} reads what only later turns write: the first finds nothing there",
+                    "uninitialised",
+                    event.op or event,
+                    roles=(role,),
+                )
+
+
+def _ways(hazard: Hazard) -> Iterator[tuple[Place, Place, float]]:
+    yield hazard.first, hazard.second, hazard.forward
+    yield hazard.second, hazard.first, hazard.back
+
+
+def _name(place: Place) -> tuple[object, ...]:
+    return place.event.op or place.event, place.access.operand, place.access.owner
+
+
+def _later(judge: Judge, read: Place, write: Place) -> bool:
+    """Whether every turn of a write comes after the first turn of a read."""
+    common = [clock for clock in read.node.path if clock in write.node.path]
+    return any(
+        distance(judge.reach(read).run(), write.node, write.access, clock, plain=plain)[0] <= 0
+        for clock in common
+        for plain in (True, False)
+    )
