@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.instances import Copy, Event, owners, runs
 from tkc.analysis.known import (
+    ACQUIRED,
     COMPLETE,
     GENERIC,
     JOINED,
@@ -318,7 +319,7 @@ class Run(Steps):
         else:
             ways = {
                 "generic": known.state == GENERIC and y.touch.proxy is Proxy.GENERIC,
-                "bridged": known.state == JOINED and y.touch.proxy is Proxy.ASYNC and known.cta == y.home,
+                "bridged": known.state in (JOINED, ACQUIRED) and y.touch.proxy is Proxy.ASYNC and known.cta == y.home,
                 "one-proxy": known.state == COMPLETE
                 and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
                 and x.home == y.home

@@ -22,12 +22,13 @@ UNDER_WAY = {
     Done.MBARRIER_TX: "tx", Done.TCGEN05_COMMIT: "tracked", Done.BULK_GROUP: "group", Done.BULK_GROUP_READ: "group",
     Done.WGMMA_GROUP: "group", Done.CP_ASYNC_GROUP: "group",
 }  # fmt: skip
-GENERIC, COMPLETE, JOINED, HALF = "generic", "complete", "joined", "half"
+GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
+HALF, ACQUIRED = "half", "acquired"
 """Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`; released to
-it by the first half of a one-way pair."""
+it by the first half of a one-way pair; and by the second, for what the thread that executes it issues."""
 BEFORE, AFTER, MET = "before", "after", "met"
 PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
-PENDING = frozenset({"tx", "tracked", "group", "ld", "st"})
+PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED})
 
 TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
 """Operations by their names in the table of pairs that the tensor core keeps in order."""
@@ -65,7 +66,7 @@ class Access:
         if isinstance(value, Opened):
             return 0 if depth(value.buffer) == 1 else value.slot
         if self.touch.space is Space.GLOBAL:
-            coordinates = tuple(getattr(event.op, "coordinates", ()))
+            coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
             numbers = zip(event.op.operands, event.values, strict=True)
             return tuple(v for o, v in numbers if o in coordinates)
         if depth(getattr(event.op, self.operand)) == 1:

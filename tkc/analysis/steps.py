@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from tkc.analysis.instances import Copy, Event, Word, number
 from tkc.analysis.known import (
+    ACQUIRED,
     AFTER,
     BEFORE,
     COMPLETE,
@@ -145,7 +146,7 @@ class Steps:
             return known._replace(at=known.at + 1, state=HALF, threads=threads)
         expect(known, HALF)
         cta = known.copy.cta
-        return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads, fence=0)
+        return known._replace(at=known.at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
 
     def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         op = event.op

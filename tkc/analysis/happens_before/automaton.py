@@ -1,9 +1,10 @@
 """What is known of an access at a moment: its proxy state, whose threads' parts, and by which threads.
 
 Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
-to the async proxy of CTA `n`; `half` released by the unidirectional fence; `bulk`, `wgmma`, `cp` under way, `n` groups
-closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`;
-`before` after before_thread_sync; `after` needs after_thread_sync; `met` beyond bar.sync without a fence before it;
+to the async proxy of CTA `n`; `half` released by the unidirectional fence, `acquired` by its other half, for what the
+threads that executed it issue; `bulk`, `wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared
+memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after`
+needs after_thread_sync; `met` beyond bar.sync without a fence before it;
 `pipe…` still under way, handed to another thread.
 """
 
@@ -49,7 +50,8 @@ GROUPS = {
     Done.WGMMA_GROUP: "wgmma",
     Done.CP_ASYNC_GROUP: "cp",
 }
-PENDING = frozenset({"bulk", "wgmma", "cp", "tc", "issued", "ld", "st", "tx"})
+PENDING = frozenset({"bulk", "wgmma", "cp", "tc", "issued", "ld", "st", "tx", "acquired"})
+"""What is not handed on to other threads."""
 MOST_GROUPS = 9
 """Closed groups are counted up to here."""
 
@@ -212,7 +214,7 @@ def _proxy_fence(
         return
     if act.half == "acquire":
         if state.name == "half":
-            yield state._replace(name="async", n=cta, fence=0, who=who), "half-acquire"
+            yield state._replace(name="acquired", n=cta, fence=0, who=who), "half-acquire"
         return
     others = state.part != Part.OWN
     if others and "A11" not in source.assumed:
@@ -383,7 +385,7 @@ def accepts(state: State, source: Source, access: Access, event: Event, cta: int
     if access.proxy is Proxy.GENERIC:
         return "generic" if state.name == "gen" else None
     home = home_of(access, cta, source.assumed)
-    if state.name == "async" and state.n == home:
+    if state.name in ("async", "acquired") and state.n == home:
         return "bridged"
     if state.name == "raw" and source.access.proxy is access.proxy and source.home == home:
         return "one-proxy" if source.cta == cta else "one-proxy-home"

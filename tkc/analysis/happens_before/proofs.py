@@ -91,14 +91,15 @@ class Proofs:
         self.with_all = {m: Judge(self.graph, PROFILES[m]) for m in (self.profile, WIDEST)}
         made: dict[int, Hazard] = {}
         left = MOST_PAIRS
-        for (space, buffer, _), here in sorted(places(self.graph).items(), key=lambda x: len(x[1])):
+        for here in sorted(places(self.graph).values(), key=len):
             pairs = list(islice(conflicts(here), left + 1))
             try:
                 if len(pairs) > left:
                     raise Unfollowed
                 judged = [self._judge(*pair, here) for pair in pairs]
             except Unfollowed:
-                self.unjudged.append(Unjudged(space, buffer, len(here)))
+                access = here[0].access
+                self.unjudged.append(Unjudged(access.space, access.buffer, len(here)))
                 continue
             left -= len(pairs)
             made |= {id(h): h for h in judged}
@@ -183,7 +184,7 @@ class Proofs:
         doubtful = self._doubtful()
         gone = [f for f in candidates if not any(self.may_guard(f, h) for h in doubtful)]
         gone = [f for f in gone if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
-        tried, gone = gone, []
+        tried, gone = gone, list[Operation]()
         rest, until = dict(self.rest), self.graph.visited + MOST_TRIED
         for fence in tried:
             asked = [h for h in self.guarded(fence) if self._may_fall(h, rest[id(h)], fence)]
