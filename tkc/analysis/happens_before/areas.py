@@ -206,10 +206,11 @@ class Formulas:
         self.count = LANES * role.warps.value.data // groups
         self.first = self.count * values.group
         self.role, self.values, self.write = role, values, write
+        self.known: dict[tuple[tuple[Operation, int], ...], dict[SSAValue, Form | None]] = {}
 
     def area(self, op: Operation, indices: Sequence[SSAValue], widths: Sequence[int]) -> Area:
         """What an operation touches at these indices, so many elements of each axis."""
-        known: dict[SSAValue, Form | None] = {}
+        known = self.known.setdefault(tuple(self.values.turn.items()), {})
         axes = tuple(self._axis(v, w, known) for v, w in zip(indices, widths, strict=True))
         threads, asked = self._comers(op, known)
         return Area(axes, threads, asked)
