@@ -36,6 +36,9 @@ OURS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "MXFP4": ("gemm_mxfp4", ()),
     "NVFP4": ("gemm_nvfp4", ()),
     "NVFP4, pair, two accumulators": ("gemm_nvfp4_2cta", ()),
+    "bf16, pair, work stealing": ("gemm_bf16_clc", ()),
+    "e4m3, pair, work stealing": ("gemm_e4m3_clc", ()),
+    "NVFP4, pair, two accumulators, work stealing": ("gemm_nvfp4_clc", ()),
 }
 """Which example, and what is changed in it."""
 

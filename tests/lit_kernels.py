@@ -19,7 +19,7 @@ from tkc import arguments
 
 _LINE = re.compile(r"\s*(?:#|//)\s*(emulate|gpu|emulate, gpu):\s*(.*?)\s*$")
 _MORE = re.compile(r"\s*(?:#|//)\s*(.*?)\s*$")
-_ARRAY = re.compile(r"\b(\w+)\s*:\s*global\[\s*(\w+)\s*,")
+_ARRAY = re.compile(r"\b(\w+)\s*:\s*(?:const\s+)?global\[\s*(\w+)\s*,")
 _EXPECTED = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 
 COMMANDS = {"emulate": "emulate", "gpu": "run"}

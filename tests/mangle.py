@@ -16,7 +16,7 @@ POOL = [
     *sorted({piece for text in SOURCES.values() for piece in TOKEN.findall(text)}),
     "if", "else", "elif", "not", "and", "or", "where", "as", "0x", "1.5", "1e400", "\t", "\r\n", "\x00", "é", '"', "'",
     "{", "}", "\\", "99999999999", "-", "%", "==", ".T", ".part", "inf", "cdiv", "min", "f16", "e4m3", "f32", "f32(",
-    "while", "def", "return", "from", "import", "assert", "const",
+    "while", "def", "return", "from", "import", "assert", "const", "mask", "causal", "any", "break", "continue",
 ]  # fmt: skip
 WORDS = [piece for piece in POOL if re.match(r"\w", piece)]
 NUMBERS = (

@@ -225,6 +225,7 @@ class Kernel:
                 bound, {a["name"]: v for a, v in zip(arguments, values, strict=True)}
             ),
             "sm_count": sm_count,
+            "dependent": bool(self.contract.get("attributes", {}).get("dependent")),
         }
 
     def _preferred(self, grid: Sequence[int]) -> dict[str, Any]:

@@ -24,8 +24,8 @@
 // CHECK: sym_name = "math"
 // CHECK: %[[FIRST:.*]] = stage.arith %{{.*}}, %{{.*}} {kind = "eq"}
 // CHECK: stage.if %[[FIRST]]
-// CHECK: stage.tcgen05_commit %g_empty, %{{.*}} {id = "math.g.release", to = "all"}
-// CHECK: stage.tcgen05_commit %s_full, %{{.*}} {id = "math.s.commit", to = "all"}
+// CHECK: stage.tcgen05_commit %g_empty, %{{.*}} {id = "math.g.release", to = "pair"}
+// CHECK: stage.tcgen05_commit %s_full, %{{.*}} {id = "math.s.commit", to = "pair"}
 // CHECK: sym_name = "store"
 // CHECK: stage.mbarrier_arrive %s_empty, %{{.*}} {by = "lane", id = "store.s.release", to = "leader", scope = "cluster"}
 

@@ -45,22 +45,3 @@ builtin.module {
     }
   }
 }
-
-// -----
-
-builtin.module {
-  stage.kernel {sym_name = "k", arg_names = [], contract = {}} do {
-    %yes = stage.const {constant = 1 : i1} : () -> (i1)
-    %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<f32, [128, 64], 1, shared, "128B">)
-    %p = stage.pipe %t {sym_name = "p", kind = "full_empty", depth = 1 : i32, producers = ["one"], consumers = []} : (!stage.buffer<f32, [128, 64], 1, shared, "128B">) -> (!stage.ring)
-    stage.role {sym_name = "one", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32} do {
-      stage.while () do { // error: an item in a loop on a condition is not supported yet [TK110]
-        stage.yield %yes : (i1)
-      }, {
-        %s = stage.acquire %p : (!stage.ring) -> (i32)
-        stage.commit %p, %s {how = [], bytes = 0 : i32} : (!stage.ring, i32)
-        stage.yield ()
-      }
-    }
-  }
-}

@@ -1,7 +1,7 @@
 // One axis is the item itself; of three, the last two go in bands and the first is slowest. The grid is persistent.
 // RUN: tkc-opt %s -p 'lower-schedules' | filecheck %s
 
-// CHECK: grid = [{op = "min", of = [{sym = "sm_count"}, {op = "max", of = [{sym = "M"}, {op = "mul", of = [{sym = "B"}, {sym = "M"}, {sym = "N"}]}]}]}, 1 : i64, 1 : i64]
+// CHECK: grid = [{op = "min", of = [{sym = "sm_count"}, {op = "max", of = [{sym = "M"}, {op = "mul", of = [{sym = "B"}, {sym = "M"}, {sym = "N"}]}, {op = "mul", of = [{sym = "M"}, {sym = "N"}]}]}]}, 1 : i64, 1 : i64]
 
 // CHECK: sym_name = "line"
 // CHECK: %[[UNIT:.*]] = stage.unit {which = "index"}
@@ -24,6 +24,12 @@
 // CHECK-NEXT: stage.yield %n
 // CHECK: stage.arith %[[SUM]], %[[SUM]] {kind = "add"}
 
+// CHECK: sym_name = "down"
+// CHECK: stage.for
+// CHECK: %[[LAST:.*]] = stage.arith %N, %{{.*}} {kind = "sub"}
+// CHECK-NEXT: %[[N:.*]] = stage.arith %[[LAST]], %{{.*}} {kind = "sub"}
+// CHECK-NEXT: stage.arith %{{.*}}, %[[N]] {kind = "add"}
+
 builtin.module {
   stage.kernel {sym_name = "k", arg_names = [], contract = {}} do {
     %B = stage.size {symbol = "B"} : () -> (i32)
@@ -44,6 +50,13 @@ builtin.module {
         stage.yield %n : (i32)
       }
       %y = stage.arith %s, %s {kind = "add"} : (i32, i32) -> (i32)
+    }
+    stage.role {sym_name = "down", warps = 1 : i32, first_warp = 2 : i32, groups = 1 : i32} do {
+      stage.work_loop %M, %N {schedule = "down", group = 1 : i32, outermost = 1 : i32, descending, operandSegmentSizes = array<i32: 2, 0>} : (i32, i32) do {
+      ^bb0(%m: i32, %n: i32):
+        %x = stage.arith %m, %n {kind = "add"} : (i32, i32) -> (i32)
+        stage.yield ()
+      }
     }
   }
 }

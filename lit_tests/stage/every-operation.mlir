@@ -58,6 +58,7 @@
 // CHECK-NEXT: %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
 // CHECK-NEXT: stage.store_shared %b, %a, %zero, %zero : (!stage.fragment<bf16, [128, 32], rows>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32)
 // CHECK-NEXT: %v = stage.fill %half : (f32) -> (!stage.fragment<f32, [128, 1], rows>)
+// CHECK-NEXT: %masked = stage.mask %h, %M {rows = -1 : i32, columns = 1 : i32, fill = 0.000000e+00 : f32} : (!stage.fragment<f32, [128, 32], rows>, i32) -> (!stage.fragment<f32, [128, 32], rows>)
 // CHECK-NEXT: %w = stage.part %h {start = 16 : i32} : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<f32, [128, 16], rows>)
 // CHECK-NEXT: %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
 // CHECK-NEXT: %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
@@ -98,6 +99,10 @@
 // CHECK-NEXT: %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"}
 // CHECK-NEXT: stage.store_element %el, %C, %zero, %one
 // CHECK-NEXT: %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>}
+// CHECK-NEXT: stage.copy_elements %C, %zero, %one, %s, %zero, %one, %zero {bytes = 16 : i32, operandSegmentSizes = array<i32: 1, 2, 1, 3>}
+// CHECK-NEXT: stage.copies_commit {id = "cc"}
+// CHECK-NEXT: stage.copies_wait {pending = 1 : i32, id = "cw"}
+// CHECK-NEXT: stage.copies_arrive %full, %zero {uncounted, id = "ca"} : (!stage.mbarriers, i32)
 // CHECK-NEXT: %last = stage.while %zero : (i32) -> (i32) do {
 // CHECK-NEXT: ^bb0(%i: i32):
 // CHECK-NEXT: stage.yield %some : (i1)
@@ -163,6 +168,7 @@ builtin.module {
       %l = stage.load_shared %a, %zero, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32) -> (!stage.fragment<bf16, [128, 32], wgmma>)
       stage.store_shared %b, %a, %zero, %zero : (!stage.fragment<bf16, [128, 32], rows>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, i32)
       %v = stage.fill %half : (f32) -> (!stage.fragment<f32, [128, 1], rows>)
+      %masked = stage.mask %h, %M {rows = -1 : i32, columns = 1 : i32, fill = 0.000000e+00 : f32} : (!stage.fragment<f32, [128, 32], rows>, i32) -> (!stage.fragment<f32, [128, 32], rows>)
       %w = stage.part %h {start = 16 : i32} : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<f32, [128, 16], rows>)
       %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
       %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
@@ -203,6 +209,10 @@ builtin.module {
       %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"} : (!tile.tensor<f32, [M, 64]>, i32, i32) -> (f32)
       stage.store_element %el, %C, %zero, %one : (f32, !tile.tensor<f32, [M, 64]>, i32, i32)
       %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>} : (!tile.tensor<f32, [M, 64]>, f32, i32, i32) -> (f32)
+      stage.copy_elements %C, %zero, %one, %s, %zero, %one, %zero {bytes = 16 : i32, operandSegmentSizes = array<i32: 1, 2, 1, 3>} : (!tile.tensor<f32, [M, 64]>, i32, i32, !stage.buffer<f32, [64, 32], 2, shared, "128B">, i32, i32, i32)
+      stage.copies_commit {id = "cc"}
+      stage.copies_wait {pending = 1 : i32, id = "cw"}
+      stage.copies_arrive %full, %zero {uncounted, id = "ca"} : (!stage.mbarriers, i32)
       %last = stage.while %zero : (i32) -> (i32) do {
       ^bb0(%i: i32):
       stage.yield %some : (i1)

@@ -97,3 +97,16 @@ builtin.module {
   tile.copy_scales %b, %s : (!tile.shared<e4m3, [128, 128], 4>, !tile.accum<ue8m0, [128, 4], 4>) // error: do not fit
   tile.scaled_mma %d, %a, %s, %a, %t : (!tile.accum<f32, [128, 128], 1>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.accum<ue8m0, [128, 4], 4>, !tile.shared<e4m3, [128, 128], 4, ue8m0 / 32>, !tile.accum<ue8m0, [128, 8], 4>) // error: are not the scales of
 }
+
+// -----
+
+builtin.module {
+  tile.kernel {sym_name = "k", arg_names = ["m", "n"], params = {}, launch = {}} do {
+  ^bb0(%m: !tile.block<128, M>, %n: i32):
+    %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<f32, [64, 64], 2>)
+    %x = tile.read %a : (!tile.shared<f32, [64, 64], 2>) -> (!tile.regs<f32, [64, 64]>)
+    %y = tile.mask %x, %m, %n {rows = 1 : i32, columns = 0 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 1>} : (!tile.regs<f32, [64, 64]>, !tile.block<128, M>, i32) -> (!tile.regs<f32, [64, 64]>) // error: axis 0 of !tile.regs<f32, [64, 64]> is no block of 128 times 1
+    %z = tile.mask %x, %n {rows = 1 : i32, columns = 0 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 0, 0, 1>} : (!tile.regs<f32, [64, 64]>, i32) -> (!tile.regs<f32, [64, 64]>) // error: axis 0 of !tile.regs<f32, [64, 64]> is no block of None times 1
+    %w = tile.schedule %n {sym_name = "work", sizes = [128 : i32], group = 1 : i32, outermost = 1 : i32} : (i32) -> (!tile.work) // error: no such axis outermost
+  }
+}

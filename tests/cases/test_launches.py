@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cases.products import EXAMPLES, GEMM, check_product, poison, uniform
@@ -13,17 +16,41 @@ from tkc.backend.expressions import Scope, evaluate
 CLUSTER = (EXAMPLES / "gemm_cluster.tk").read_text(encoding="utf-8")
 
 
+@cache
+def clustered() -> tkc.Kernel:
+    return tkc.compile(CLUSTER, target="sm_90a")
+
+
+def asks(source: Path) -> bool:
+    return ", dependent" in source.read_text(encoding="utf-8")
+
+
+def overlaps_if_it_asks(source: Path, target: str) -> None:
+    try:
+        kernel = tkc.compile(source, target=target)
+    except tkc.TkcError:
+        return  # an example for the other target
+    assert kernel.contract["attributes"] == ({"dependent": True} if asks(source) else {})
+    assert ("griddepcontrol" in kernel.ptx) is asks(source)
+
+
 def test_LCH_1_no_kernel_asks_for_a_dependent_launch_by_itself() -> None:
     """One that does not say so does not wait for the grid before, so it may not overlap it."""
-    for path in sorted(EXAMPLES.glob("*.tk")):
-        for target in ("sm_90a", "sm_100a"):
-            try:
-                kernel = tkc.compile(path, target=target)
-            except tkc.TkcError:
-                continue  # an example for the other target
-            asks = ", dependent" in path.read_text(encoding="utf-8")
-            assert kernel.contract["attributes"] == ({"dependent": True} if asks else {})
-            assert ("griddepcontrol" in kernel.ptx) is asks
+    texts = sorted((EXAMPLES.parent / "tests" / "golden" / "test_examples").glob("*-sm_*.ptx"))
+    assert len(texts) > 10
+    for path in texts:
+        source = EXAMPLES / f"{path.name.rpartition('-')[0]}.tk"
+        text = path.read_text(encoding="utf-8")
+        assert ("griddepcontrol" in text) is asks(source), path.name
+    for name in ("tma_copy", "silu_mul"):
+        overlaps_if_it_asks(EXAMPLES / f"{name}.tk", "sm_100a")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("source", sorted(EXAMPLES.glob("*.tk")), ids=lambda path: path.stem)
+def test_LCH_1_no_example_asks_for_a_dependent_launch(source: Path, target: str) -> None:
+    overlaps_if_it_asks(source, target)
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -37,13 +64,33 @@ def test_LCH_1_a_dependent_launch_takes_a_wait_before_the_first_load(target: str
         assert "griddepcontrol.wait" in kernel.ptx[:loads]
 
 
+def test_LCH_1_each_role_that_reads_waits() -> None:
+    """One `wait pdl` says nothing for a role that reads ahead of anything that it waits for."""
+    text = changed(
+        GEMM,
+        ("launch persistent", "launch persistent, dependent"),
+        ("C: global[bf16, M, N]", "C: global[bf16, M, N], R: global[f32, M]"),
+        ("role load:\n", "role load:\n        wait pdl\n"),
+        ("bf16(read(d))", "bf16(read(d) + column(read(R[m])))"),
+    )
+    tkc.compile(text)  # the rows are read behind a get
+    early = changed(
+        text,
+        ("            get result:", "            r = column(read(R[m]))\n            get result:"),
+        ("column(read(R[m])))", "r)"),
+    )
+    with pytest.raises(tkc.TkcError, match=r"role store reads `R`.*: expected `wait pdl`"):
+        tkc.compile(early)
+    tkc.compile(changed(early, ("role store:\n", "role store:\n        wait pdl\n")))
+
+
 @pytest.mark.parametrize("device", [(132, 66), (132, 60), (114, 57), (7, 3), (1, 1)])
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (256, 256), (257, 300), (5000, 5000)])
 def test_LCH_3_LCH_5_a_grid_is_whole_clusters_and_no_more_than_fit(
     m: int, n: int, device: tuple[int, int]
 ) -> None:
     """`max_clusters` is what the occupancy API says, which may be less than the multiprocessors over the cluster."""
-    kernel = tkc.compile(CLUSTER, target="sm_90a")
+    kernel = clustered()
     size = kernel.contract["cluster"]["size"]
     facts = {"M": m, "N": n, "K": 64, "sm_count": device[0], "max_clusters": device[1]}
     grid = [evaluate(x, Scope(facts)) for x in kernel.contract["grid"]]
@@ -53,7 +100,7 @@ def test_LCH_3_LCH_5_a_grid_is_whole_clusters_and_no_more_than_fit(
 
 def test_LCH_5_work_that_the_cluster_does_not_divide_is_done_whole() -> None:
     """One block of rows and three of columns for clusters of two CTAs."""
-    kernel = tkc.compile(CLUSTER, target="sm_90a")
+    kernel = clustered()
     a, b, c = uniform(100, 72), uniform(600, 72), poison(100, 600)
     assert not kernel.emulate(a, b, c, sm_count=4).findings
     exact = a.astype(np.float64) @ b.astype(np.float64).T

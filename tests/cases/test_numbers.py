@@ -165,7 +165,60 @@ def test_NUM_7_NUM_11_rows_that_hold_nothing_or_one_finite_number(target: str) -
     assert np.abs(lse[1:] - (top + np.log(np.where(total > 0, total, 1)))[1:, 0]).max() < 1e-5
 
 
-@pytest.mark.parametrize("count", [5_000, pytest.param(100_000, marks=pytest.mark.soak)])
+CAUSAL = """
+kernel causal(X: global[f32, M, N], Y: global[f32, M, N], LSE: global[f32, M]):
+    launch persistent
+    schedule work: m in tiles(blocks(M, 128), order = longest_first)
+    schedule keys(q): j in blocks(N, 32) where causal.any(q, j, N - M)
+    shared x: tile[f32, 128, 32] * 2
+    pipe rows(x): load -> math
+    role load:
+        for m in work:
+            for turn in 0, 1:
+                for j in keys(m):
+                    put rows: x <- X[m, j]
+    role math, warps 4:
+        for m in work:
+            top = full(-inf)
+            total = full(0)
+            for j in keys(m):
+                get rows: v = read(x)
+                mask v where causal(m, j, N - M)
+                new = max(top, row_max(v))
+                total = total * exp(top - finite(new)) + row_sum(exp(v - finite(new)))
+                top = new
+            LSE[m] <- top + log(total)
+            for j in keys(m):
+                get rows: v = read(x)
+                mask v where causal(m, j, N - M)
+                Y[m, j] <- guard_div(exp(v - finite(top)), total)
+"""
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize(("m", "n"), [(200, 72), (8, 4), (72, 200)])
+def test_NUM_7_queries_that_see_no_key(m: int, n: int, target: str) -> None:
+    """The last query sees all keys, those before it fewer; of none the weights are 0 and LSE is -inf."""
+    kernel = tkc.compile(CAUSAL, target=target)
+    x, y, lse = (
+        9 * uniform(m, n, dtype=np.float32),
+        poison(m, n, dtype=np.float32),
+        poison(m, dtype=np.float32),
+    )
+    assert not kernel.emulate(x, y, lse, sm_count=2).findings
+    seen = np.arange(n) <= np.arange(m)[:, None] + n - m
+    weights = np.where(seen, np.exp(np.where(seen, x, 0).astype(np.float64)), 0)
+    total = weights.sum(1, keepdims=True)
+    wanted = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+    written = np.isfinite(y)
+    assert (written | ~seen).all()
+    assert np.abs(y - wanted)[written].max() < 1e-5
+    none = ~seen.any(1)
+    assert (lse[none] == -np.inf).all()
+    assert np.abs(lse[~none] - np.log(total[~none, 0])).max() < 1e-5
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_NUM_11_one_finite_logit_of_many(count: int) -> None:
     kernel = tkc.compile(EXAMPLES / "row_softmax.tk", target="sm_90a")
     x = np.full((2, count), -np.inf, BF16)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.analysis.test_twins import diagnosed
 from tests.analysis.twins import KERNELS, L2_90, SLIPS, Slip
+from tkc.__main__ import guarded, main
 from tkc.commands.check import command
 from tkc.commands.explanations import codes, page
 from tkc.diagnostics import CODES
@@ -190,3 +192,31 @@ def test_explain_of_no_code_says_which_there_are() -> None:
 
 def test_a_source_is_needed() -> None:
     assert check().exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["exits", "keys", "lengths"])
+def test_items_are_followed_through_loops_that_are_left_and_bounded(name: str) -> None:
+    """`while`, `break`, `continue`, and loops over blocks that a condition bounds, round puts and gets."""
+    program = Path(__file__).parents[2] / "lit_tests" / "run" / f"{name}.tk"
+    result = check(str(program), "--target", "sm_90a")
+    assert result.exit_code == 0, result.output
+
+
+def test_what_is_left_of_the_fences_is_judged_where_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a pass that takes every fence away: the program as written is right, what is left of it is not."""
+    from tkc.passes.eliminate_fences import EliminateFencesPass
+    from tkc.passes.fencing.sites import fences_of
+
+    def everything(_: EliminateFencesPass, __: object, module: ModuleOp) -> None:
+        for fence in [*fences_of(module)]:  # pyright: ignore
+            fence.detach()
+
+    source = str(Path(__file__).parents[2] / "examples" / "silu_mul.tk")
+    assert guarded(main, ("check", source, "--fences", "minimal")) == 0
+    monkeypatch.setattr(EliminateFencesPass, "apply", everything)
+    assert guarded(main, ("check", source)) == 0
+    capsys.readouterr()
+    assert guarded(main, ("check", source, "--fences", "minimal")) == 1
+    assert "TK302" in capsys.readouterr().out

@@ -250,6 +250,13 @@ def test_a_file_name_that_is_no_text_is_no_crash(
     assert "\\xffk.tk:1:1: error" in capsys.readouterr().err
 
 
+def test_a_pass_that_others_need_cannot_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tkc("compile", "k.tk", "--no-place-tiles") == 2
+    said = capsys.readouterr().err
+    assert "place-tiles cannot be left out: the passes after it need its work" in said
+    assert "insert-fences" in said
+
+
 def test_a_pass_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     """The stand-in's pipeline has no such pass, and keeps its own; a whole one loses it."""
     assert tkc("compile", "k.tk", "--no-insert-fences", "--print-pipeline") == 0

@@ -154,3 +154,23 @@ def test_wrong_usage_and_wrong_programs_are_told(
     assert "does not exist" in capsys.readouterr().err
     assert guarded(main, ("explain", LEVEL2, "--format", "sarif")) == 2
     assert guarded(main, ("explain", LEVEL2, "--target", "sm_90a")) == 1
+
+
+def test_a_chain_names_every_place_on_its_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(main, ("explain", LEVEL2, "--only", "store.user.fence", "--all")) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    back = (
+        "store.read_accumulator.0 ─[tcgen05-wait §9.7.18.6.4]→ store.user.sync.warp ─[meet-warp-async §9.7.15.2 A13]→ "
+        "store.user.arrive.drained ─[acquire-tcgen05 §9.7.18.6.3 A3]→ math.user.wait.drained"
+    )
+    assert back in said
+    assert "→ ─[" not in said
+
+
+def test_what_stays_is_told_by_a_read_and_a_write_of_two_roles(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    witness = sites(explained(capsys, LEVEL2))["load.user.wait.empty"]["witness"]
+    assert witness["first"].startswith("the async read of a by mma in role math")
+    assert witness["second"].startswith("the async write of a by tma_load_to in role load")
+    assert witness["instances"] == [0, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,21 @@ def test_a_text_is_launched_by_a_file(capsys: pytest.CaptureFixture[str]) -> Non
     capsys.readouterr()
     assert emulate("launch.json", "facto=1") == 1
     one_error(capsys.readouterr().err, "the launch has no argument facto; did you mean factor?")
+
+
+def test_a_dependent_launch_is_said_in_words_or_in_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert emulate("scale.ptx", *LAUNCH, *SCALE_WORDS, "--dependent") == 1
+    assert "nothing orders this after a griddepcontrol.wait" in capsys.readouterr().err
+    names = ("x=f32:random(100)", "y=f32:empty(100)", "factor=f32:2", "n=i32:100")
+    args = dict(word.split("=", 1) for word in names)
+    launch = {"schema": "tkc-plain-launch/1", "ptx": "scale.ptx", "grid": [2], "args": args}
+    for dependent in (False, True):
+        Path("launch.json").write_text(json.dumps({**launch, "dependent": dependent}))
+        assert emulate("launch.json") == int(dependent)
+    Path("waits.ptx").write_text(re.sub(r"\n\{", "\n{\n    griddepcontrol.wait;", SCALE, count=1))
+    assert emulate("waits.ptx", *LAUNCH, *SCALE_WORDS, "--dependent") == 0
 
 
 @pytest.mark.parametrize("name", ["tile", "tile_by_pointer"])

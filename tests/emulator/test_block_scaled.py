@@ -17,6 +17,8 @@ from tkc.ir.isa.mma import decode_instruction
 from tkc.job import Job
 from tkc.passes import pipeline
 
+pytestmark = pytest.mark.share(3)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 Array = np.ndarray[Any, Any]
@@ -96,6 +98,7 @@ def test_ragged_sizes(name: str, m: int, n: int, k: int) -> None:
     check(example(name), m, n, k, FORMS[name])
 
 
+@pytest.mark.soak
 def test_the_last_block_of_k_may_be_short() -> None:
     """48 elements have two scales of 32; what the second one's block lacks counts as zero."""
     check(example("gemm_mxfp8"), 130, 136, 48, FORMS["gemm_mxfp8"], "random")
@@ -182,7 +185,9 @@ def test_other_targets(target: str) -> None:
     ("name", "target", "clause", "params"),
     [
         ("gemm_nvfp4", "sm_103a", "", {"BK": 192, "STAGES": 3}),
-        ("gemm_nvfp4", "sm_107a", "", {"BK": 192, "STAGES": 1, "BN": 256}),
+        pytest.param(
+            "gemm_nvfp4", "sm_107a", "", {"BK": 192, "STAGES": 1, "BN": 256}, marks=pytest.mark.soak
+        ),
         pytest.param(
             "gemm_nvfp4_slow", "sm_103a", "", {"BK": 384, "STAGES": 2}, marks=pytest.mark.soak
         ),
@@ -217,7 +222,9 @@ def test_steps_of_96_are_of_one_block_of_rows() -> None:
         assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {64}
 
 
-@pytest.mark.parametrize("form", [("e2m1", "ue5m3", 16), ("e2m1", "ue4m3", 32)])
+@pytest.mark.parametrize(
+    "form", [("e2m1", "ue5m3", 16), pytest.param(("e2m1", "ue4m3", 32), marks=pytest.mark.soak)]
+)
 def test_scales_that_only_sm_107a_has(form: tuple[str, str, int]) -> None:
     _, scale, block = form
     text = changed("gemm_nvfp4", ("ue4m3 / 16", f"{scale} / {block}"))
@@ -235,7 +242,7 @@ def test_scales_that_only_sm_107a_has(form: tuple[str, str, int]) -> None:
     [
         ("gemm_nvfp4", {"BN": 256, "BK": 64}, 576),
         ("gemm_nvfp4", {"BM": 256, "STAGES": 2}, 512),
-        ("gemm_nvfp4", {"STAGES": 7}, 512),
+        pytest.param("gemm_nvfp4", {"STAGES": 7}, 512, marks=pytest.mark.soak),
         pytest.param("gemm_mxfp8", {"BM": 256, "STAGES": 2}, 544, marks=pytest.mark.soak),
     ],
 )

@@ -12,6 +12,8 @@ import pytest
 import tkc
 from tkc.emulator.machine import SCHEDULES
 
+pytestmark = pytest.mark.share(3)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 Array = np.ndarray[Any, Any]

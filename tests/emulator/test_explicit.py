@@ -12,6 +12,8 @@ import pytest
 import tkc
 from tkc.emulator import Report
 
+pytestmark = pytest.mark.share(2)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 LEVEL2 = {"sm_100a": "gemm_bf16_level2", "sm_90a": "gemm_bf16_level2_sm90"}

@@ -11,6 +11,8 @@ import pytest
 
 import tkc
 
+pytestmark = pytest.mark.share(2)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
 

@@ -11,6 +11,8 @@ import pytest
 
 import tkc
 
+pytestmark = pytest.mark.share(2)
+
 TYPES: dict[str, Any] = {
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,

@@ -13,6 +13,8 @@ import tkc
 
 Array = np.ndarray[Any, Any]
 
+pytestmark = pytest.mark.share(2)
+
 SOURCE = """
 kernel k(A: global[bf16, M, K], B: global[bf16, N, K], R: global[{r}, M, N], v: global[{v}, N], w: global[{w}, M],
          C: global[{c}, M, N], S: global[f32, M], x: f32):

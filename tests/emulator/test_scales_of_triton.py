@@ -48,7 +48,10 @@ def operand(elements: Any, row_major: Any, scale: str) -> tuple[Any, Any]:
     return elements.view(np.uint8), scales.interleave(row_major.view(np.uint8), scale)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    "name",
+    ["mxfp8", "nvfp4", *(pytest.param(n, marks=pytest.mark.soak) for n in ("mxfp4", "mx_mixed"))],
+)
 def test_the_same_operands_make_the_same_bits(name: str) -> None:
     example, a, b, scale = FORMS[name]
     case = next(case for case in CASES if case.name == name)

@@ -26,6 +26,11 @@ FORMS = {
         (EXAMPLES / "gemm_cluster.tk").read_text(), ("launch persistent", "launch clc")
     ),
     "a pair": changed((EXAMPLES / "gemm_2cta.tk").read_text(), ("launch persistent", "launch clc")),
+    "pairs that share copies": changed(
+        (EXAMPLES / "gemm_2cta.tk").read_text(),
+        ("launch persistent, pair", "launch clc, pair, cluster(4)"),
+        ("b <- B[n, k]", "b <- B[n, k], multicast"),
+    ),
     "CTAs side by side": changed(ONE, ("launch clc", "launch clc, cluster(1, preferred = 4)")),
     "pairs side by side": changed(
         (EXAMPLES / "gemm_2cta.tk").read_text(),

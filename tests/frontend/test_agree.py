@@ -134,6 +134,10 @@ PUT, GET = "put p: a <- A[m, n]", "get p: x = read(a)"
             f"if flag > 1: {PUT}\n            else:\n                {PUT}\n                {PUT}",
             f"if flag > 1: {GET}\n            else:\n                {GET}\n                {GET}",
         ),
+        (
+            f"j = 0\n            while j < flag:\n                {PUT}\n                j = j + 1",
+            f"i = 1 - 1\n            while i < flag:\n                i = i + 1\n                {GET}",
+        ),
         (f"for i in 0, 1, 2: {PUT}", f"{GET}\n            for i in unroll(2): {GET}"),
     ],
 )
@@ -170,9 +174,9 @@ def test_conditions_and_bounds_disagree(put: str, get: str, told: str) -> None:
     [
         (f"if lane == 0: {PUT}", f"if lane == 0: {GET}", "load puts pipe p under a condition or bound that", "lane"),
         (
-            f"j = 0\n            while j < flag:\n                {PUT}\n                j = j + 1",
-            f"j = 0\n            while j < flag:\n                {GET}\n                j = j + 1",
-            "load puts pipe p in a loop whose turns", "j < flag",
+            f"j = 0\n            while j < flag:\n                {PUT}\n                j = j + lane",
+            f"j = 0\n            while j < flag:\n                {GET}\n                j = j + lane",
+            "load puts pipe p in a loop whose turns depend on `j`", "j < flag",
         ),
         (
             f"j = 0\n            for i in range(flag): j = j + i\n            if j > 3: {PUT}",

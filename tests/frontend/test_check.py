@@ -169,7 +169,6 @@ def test_notes_show_the_other_place() -> None:
 
 LATER = [
     ("launch persistent", "launch cooperative", "`launch cooperative`"),
-    ("launch persistent", "launch pair, cluster(4)", "pairs in a cluster of 4"),
     ("launch persistent", "maps A, C: edited * 2", "`maps`"),
     ("A: global[bf16, M, K]", "A: global[bf16, M, K, major = 0]", "`major = ...` in a"),
     ("A: global[bf16, M, K]", "A: list[G, global[bf16, M, K]]", "`list[...]`"),
@@ -179,12 +178,9 @@ LATER = [
     ("tile[f32, BM, BN] * 2", "tile[f32, BM, BN] * 2 in a", "in the place of another"),
     ("tile[bf16, BM, BK]", "tile[bf16, BM]", "a tile of 1 axis"),
     ("load -> math", "load -> load", "from role load to itself"),
-    ("group = 8", "order = longest_first", "`order = longest_first`"),
-    ("schedule work:", "schedule work(i):", "a schedule with arguments"),
     ("a <- A[m, k]", "a <- A[m, k]; a <- A[m, k]", "a second copy into `a`"),
     ("d = 0", "d = 1", "here the integer 1"),
     ("d = 0", "d = 0; keep d", "`keep`"),
-    ("d = 0", "d = 0; mask d where K", "`mask`"),
     ("d += a @ b.T", "d -= a @ b.T", "`-=` of an accumulator"),
     ("d += a @ b.T", "d += a @ b.T; break", "`break`"),
     ("d += a @ b.T", "if K > 1: d += a @ b.T", "accumulator d of a pipe under a condition"),

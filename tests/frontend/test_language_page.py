@@ -20,7 +20,8 @@ WORDS = {
     *commands.MEETINGS, *commands.SYNCS, *commands.HINTS, *(set(commands.COMBINED) - {"add"}), *commands.EACH,
     *elements.LOADS, *elements.STORES, *elements.UPDATES, *elements.SCOPES, *elements.ATOMICS,
     "bulk", "pair", "multicast", "at", "each", "bytes", "barrier", "count", "elect", "while", "range", "unroll", "part",
-    "print", "assert",
+    "print", "assert", "break", "continue", "mask", "where", "causal", "any", "longest_first", "first", "last",
+    "finite", "guard_div", "full",
 }  # fmt: skip
 
 

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 from programs import changed, compiled, mistakes
 
+from tkc.diagnostics import TkcError
+from tkc.frontend import compile_source
+from tkc.ir.locations import location_of
+from tkc.ir.tile import ops as t
+
 PROGRAM = (Path(__file__).parents[2] / "lit_tests" / "run" / "functions.tk").read_text()
 
 
@@ -50,12 +55,38 @@ def test_mistakes(changes: list[tuple[str, str]], code: str, message: str, text:
     assert (said[0].code, said[0].text) == (code, text)
 
 
-def test_a_function_of_another_file(tmp_path: Path) -> None:
-    from tkc.diagnostics import TkcError
-    from tkc.frontend import compile_source
-
+def apart(tmp_path: Path, *changes: tuple[str, str]) -> tuple[str, str]:
+    """The program with `multiply` in a file of its own, where it calls a function of that file."""
     define = PROGRAM[PROGRAM.index("def multiply") : PROGRAM.index("def below")]
-    (tmp_path / "parts.tk").write_text(define)
-    text = "from parts import multiply\n" + PROGRAM.replace(define, "")
-    with pytest.raises(TkcError, match="function `multiply` of another file"):
-        compile_source(text, str(tmp_path / "k.tk"))
+    define = changed(define, ("get ring: d += a @ b.T", "add(ring, d, a, b)"), *changes)
+    (tmp_path / "parts.tk").write_text(
+        "def add(ring, d, a, b):\n    get ring: d += a @ b.T\n" + define
+    )
+    return (
+        "from parts import multiply\n" + PROGRAM.replace(PROGRAM[PROGRAM.index("def multiply") : PROGRAM.index("def below")], ""),
+        str(tmp_path / "k.tk"),
+    )  # fmt: skip
+
+
+def test_a_function_of_another_file(tmp_path: Path) -> None:
+    """The same operations, with their places in that file."""
+    text, file = apart(tmp_path)
+    made = list(compile_source(text, file).walk())
+    wanted = list(compiled(PROGRAM).walk())
+    assert [(o.name, str(o.result_types)) for o in made] == [
+        (o.name, str(o.result_types)) for o in wanted
+    ]
+    (product,) = (o for o in made if isinstance(o, t.MmaOp))
+    place = location_of(product)
+    assert place is not None
+    assert (place.file, place.line) == (str(tmp_path / "parts.tk"), 2)
+
+
+def test_a_mistake_in_a_function_of_another_file_is_shown_there(tmp_path: Path) -> None:
+    text, file = apart(tmp_path, ("d = 0", "d = 1"))
+    with pytest.raises(TkcError) as caught:
+        compile_source(text, file)
+    (said,) = caught.value.diagnostics
+    assert said.location is not None
+    assert said.location.file == str(tmp_path / "parts.tk")
+    assert "d = 1" in str(caught.value)

@@ -99,10 +99,6 @@ def text(program: str) -> str:
     return (PROGRAMS / f"{program}.ptx").read_text(encoding="utf-8")
 
 
-UNSETTLED = ("mbarrier_states", "tensormap_edit")
-"""Programs of which nobody has said yet whether they or the record of what happens before what are wrong."""
-
-
 def emulated(r: Recorded, whole: bool = True, **how: Any) -> tuple[dict[str, Words], Any]:
     """The buffers after the launch in the emulator, and its report; not `whole`: only the CTAs that the launch says."""
     import tkc
@@ -132,7 +128,6 @@ def emulated(r: Recorded, whole: bool = True, **how: Any) -> tuple[dict[str, Wor
         cluster=tuple(r.launch["cluster"]),
         shared_bytes=r.launch["shared_bytes"],
         args=args,
-        races=r.program not in UNSETTLED,
         **how,
     )
     return {name: buffers[name] for name in r.launch["outputs"]}, report

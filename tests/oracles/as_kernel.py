@@ -10,6 +10,7 @@ import numpy as np
 from oracles.as_stage import COLUMNS, ROWS, NotInStage, as_stage
 from oracles.roles import Program
 
+from tkc.diagnostics import TkcError
 from tkc.driver import run
 from tkc.job import Job
 from tkc.kernel import Kernel
@@ -24,7 +25,12 @@ def as_kernel(program: Program, target: str) -> Kernel:
     if program.ctas() > 1:
         raise NotInStage("a launch of several CTAs")
     module, _ = as_stage(program, target)
-    return Kernel.of(run(Job("", "program", target, passes=PASSES), module=module))
+    try:
+        return Kernel.of(run(Job("", "program", target, passes=PASSES), module=module))
+    except TkcError as refused:
+        if refused.diagnostics[0].code != "TK110":
+            raise
+        raise NotInStage(str(refused)) from None
 
 
 def emulate(kernel: Kernel, program: Program, trips: Mapping[str, int], **options: Any) -> Any:

@@ -499,7 +499,17 @@ class _Said:
         self.act(op, s.MbarrierExpectOp, at, bytes=number(op.number * BYTES), **said)
 
     def say_fence(self, op: Op) -> None:
-        space = {"any": "all"}.get(op.space, op.space)
+        self._proxy_fence(op, {"any": "all"}.get(op.space, op.space))
+
+    def say_fence_release(self, op: Op) -> None:
+        if "read" in op.words:
+            raise NotInStage("a fence of reads alone")
+        self._proxy_fence(op, "release")
+
+    def say_fence_acquire(self, op: Op) -> None:
+        self._proxy_fence(op, "acquire")
+
+    def _proxy_fence(self, op: Op, space: str) -> None:
         self.act(
             op,
             s.ProxyFenceOp,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations, parse, run
 from passes.stage_machine import Event, Machine
 
+from tkc.driver import to_module
 from tkc.ir.stage import ops as s
+from tkc.job import Job
 from tkc.passes.elect_single_thread import Who, who
 
 
@@ -153,3 +156,18 @@ def test_every_copy_and_commit_of_the_gemm_is_one_thread_s(target: str) -> None:
                 assert event.under == ("one",)
             elif isinstance(event.op, s.MmaOp):
                 assert event.under == (("one",) if target == "sm_100a" else ())
+
+
+def test_a_role_that_reads_elements_for_itself_is_guarded_whole() -> None:
+    """Else its election stands in a loop that ptxas 13.0 takes for divergent: it moves the election there, two threads
+    of a warp are elected, and the copy engine is told twice of the same bytes (seen on an H200)."""
+    text = (Path(__file__).parents[2] / "examples" / "gemm_grouped.tk").read_text(encoding="utf-8")
+    for target, alone in (("sm_90a", ["load"]), ("sm_100a", ["load", "math"])):
+        module = to_module(Job(text, "grouped.tk", target), after="elect-single-thread")
+        roles = [r for r in module.walk() if isinstance(r, s.RoleOp) and r.warps.value.data == 1]
+        assert [r.sym_name.data for r in roles] == alone
+        for role in roles:
+            elected, guarded = role.body.block.ops
+            assert isinstance(elected, s.ElectedOp)
+            assert isinstance(guarded, s.IfOp)
+            assert guarded.condition is elected.value

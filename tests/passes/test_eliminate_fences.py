@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -17,6 +19,7 @@ from tkc.job import Job
 from tkc.passes import pipeline
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+BF16 = ml_dtypes.bfloat16
 LEVEL2 = (EXAMPLES / "gemm_bf16_level2.tk").read_text()
 
 
@@ -349,3 +352,39 @@ def test_a_kernel_that_is_too_large_keeps_its_fences_and_is_told_so(
         for m in (before, module)
     ]
     assert fences[0] == fences[1] != []
+
+
+def moving(target: str) -> str:
+    return pipeline(target).replace("eliminate-fences", "eliminate-fences{move=true}")
+
+
+@pytest.mark.parametrize(("name", "target"), [("silu_mul", "sm_90a"), ("transpose", "sm_100a")])
+def test_one_thread_fences_for_its_role_where_that_is_asked_for(name: str, target: str) -> None:
+    """A11: behind the role's barrier, so that one warp pays and not four."""
+    text = (EXAMPLES / f"{name}.tk").read_text()
+    module, certificate, failed = compiled(text, target, passes=moving(target))
+    assert failed == []
+    [site] = [x for x in certificate.sites if x.verdict != "removed"]
+    form = "fence.proxy.async.shared::cta"
+    assert (site.verdict, site.before, site.after) == ("moved", form, f"{form} by one thread")
+    [fence] = [op for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
+    assert isinstance(fence.prev_op, s.RoleBarrierOp)
+    assert fence.executed_by == "one"
+    kernel = tkc.compile(text, target=target, passes=moving(target))
+    x, y = (np.random.default_rng().uniform(-1, 1, (200, 264)).astype(BF16) for _ in range(2))
+    given = [x, y] if name == "silu_mul" else [x]
+    out = np.full((264, 200) if name == "transpose" else (200, 264), np.nan, BF16)
+    assert kernel.emulate(*given, out, sm_count=2, schedule="random").clean
+    whole = np.full(out.shape, np.nan, BF16)
+    assert tkc.compile(text, target=target).emulate(*given, whole, sm_count=2).clean
+    assert out.tobytes() == whole.tobytes()
+
+
+def test_a_fence_whose_readers_release_apart_is_not_moved() -> None:
+    """The checker does not follow all of it: the move is taken back, and what else is proved goes."""
+    text = (EXAMPLES / "row_softmax.tk").read_text()
+    _, moved, failed = compiled(text, "sm_90a", passes=moving("sm_90a"))
+    _, plain, _ = compiled(text, "sm_90a")
+    assert failed == []
+    assert [x.verdict for x in moved.sites] == [x.verdict for x in plain.sites]
+    assert "removed" in {x.verdict for x in moved.sites}

@@ -162,7 +162,9 @@ def test_a_proof_through_a_fence_at_a_branch_s_end_is_followed(way: str) -> None
     may take one."""
     body = "\n".join(" " * 12 + line for line in OWN[way].splitlines())
     text = STAGED.format(fences=body).replace("            w <- read(v[i]) * 2\n", "", 1)
-    text = text.replace("wait full[i], phase\n", "wait full[i], phase\n            fence proxy shared\n")
+    text = text.replace(
+        "wait full[i], phase\n", "wait full[i], phase\n            fence proxy shared\n"
+    )
     with listening() as heard:
         module = to_module(Job(text, "t.tk", "sm_90a"), after="eliminate-fences")
     assert [d.message for d in heard if d.code == "TK902"] == []

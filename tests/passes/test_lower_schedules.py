@@ -17,7 +17,7 @@ from tkc.ir.contract import from_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import ops as s
 from tkc.passes.lower_schedules import grid
-from tkc.passes.schedules.order import block_numbers
+from tkc.passes.schedules.order import block_numbers, ordered_numbers
 
 shapes = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
@@ -42,6 +42,26 @@ def blocks(shape: list[int], group: int, serpentine: bool = False) -> list[tuple
 def test_items_are_the_blocks_each_once(shape: list[int], group: int) -> None:
     found = blocks(shape, group)
     assert sorted(found) == sorted(itertools.product(*map(range, shape)))
+
+
+@settings(deadline=None)
+@given(shapes, st.integers(0, 3), st.booleans())
+def test_an_axis_may_be_outermost_and_go_down(
+    shape: list[int], axis: int, descending: bool
+) -> None:
+    """All items of one of its blocks stand together, the last blocks first; the other axes keep their order."""
+    axis %= len(shape)
+    block = Block(arg_types=[i32] * (len(shape) + 1))
+    item, *extents = block.args
+    numbers = ordered_numbers(Emitter(block), item, extents, axis, descending)
+    found: list[tuple[int, ...]] = []
+    for i in range(prod(shape)):
+        machine = Machine(values=dict(zip(block.args, [i, *shape], strict=True)))
+        list(machine.block(block, ()))
+        found.append(tuple(machine.values[n] for n in numbers))
+    sign = -1 if descending else 1
+    every = itertools.product(*map(range, shape))
+    assert found == sorted(every, key=lambda n: (sign * n[axis], *n))
 
 
 @settings(deadline=None)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from passes.programs import gemm, lowered, operations, parse, ptx, run
 
+import tkc.passes.lowering
 from tkc.backend.ptx_text import print_ptx
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import from_attribute
@@ -156,8 +159,12 @@ stage.tcgen05_fence {side = "before_thread_sync", id = "f"}
 
 
 def test_every_operation_that_may_reach_lowering_has_a_way() -> None:
-    import tkc.passes.lowering.explicit  # noqa: F401 - it is loaded when a program has explicit code
     from tkc.ir.stage import STAGE
+
+    for module in iter_modules(
+        tkc.passes.lowering.__path__
+    ):  # most are loaded when a program needs them
+        import_module(f"tkc.passes.lowering.{module.name}")
 
     gone = {
         "stage.work_loop",

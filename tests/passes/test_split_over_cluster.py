@@ -7,9 +7,12 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.ir import Block
 
 import tkc
 from tkc.diagnostics import TkcError
+from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.vectors import MaskOp
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BF16 = ml_dtypes.bfloat16
@@ -176,3 +179,15 @@ def test_copies_with_priorities(target: str) -> None:
     error, report = product(kernel, 300, 72, 136, sm_count=4)
     assert not report.findings  # type: ignore[attr-defined]
     assert error < 3e-3
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_mask_knows_the_rows_of_its_cta(target: str) -> None:
+    """Positions are those of the CTA's share of the pair's block."""
+    stored = "x = read(d)\n                mask x where n <= m\n                C[m, n] <- bf16(x)"
+    text = example("gemm_2cta", ("C[m, n] <- bf16(read(d))", stored))
+    module = tkc.compile(text, target=target).module("split-over-cluster")
+    (mask,) = (o for o in module.walk() if isinstance(o, MaskOp))
+    assert isinstance(mask.row.owner, ShareOp)
+    assert mask.row.type.size.data == 128
+    assert isinstance(mask.column.owner, Block)

@@ -239,13 +239,13 @@ class Run(Steps):
     def _through(
         self, there: Sequence[Link], read: End, back: Sequence[Link], x: Access, y: Access
     ) -> float:
-        """By a read of the first's value, through the same proxy, that comes before the second."""
+        """By a read that comes after the first, and before the second."""
         operand = self._operand_of(read, x)
         reads = [r for r in self._accesses(read, operand, x.home) if r.slot == x.slot]
         if not reads:
             return float("inf")
-        if reads[0].touch.kind is Kind.WRITE or reads[0].touch.proxy is not x.touch.proxy:
-            raise Broken("a read between that does not see the first")
+        if reads[0].touch.kind is Kind.WRITE:
+            raise Broken("what stands between is no read")
         from_there = self._follow(there, x, reads[0])
         first = next((r for r in reads if r.at >= from_there), None)
         return float("inf") if first is None else self._follow(back, first, y)

@@ -15,6 +15,7 @@ from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs
 from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.analysis.unseen import hidden_spaces
 from tkc.diagnostics import Location
 from tkc.ir.certificates import Certificate, Link, Order, label, origin
 from tkc.ir.effects import effects_of
@@ -248,13 +249,25 @@ class Reasons:
             return None
         away = frozenset(self.events.get(op, ()))
         judges = {m: Judge(self.proofs.graph, PROFILES[m], away) for m in PROFILES}
-        for hazard in self.proofs.hazards:
+        for hazard in sorted(self.proofs.hazards, key=_plainness):
             if not any(n.event in away for step in hazard.chain if step.nodes for n in step.nodes):
                 continue
             again = self.proofs.again(judges, hazard)
             if again.verdict is not Verdict.ORDERED:
                 return _witness(again)
-        return self._broken(op)
+        return self._broken(op) or self._unseen()
+
+    def _unseen(self) -> Witness | None:
+        """What is said where a kernel has accesses that nobody follows."""
+        if not hidden_spaces(self.kernel):
+            return None
+        return Witness(
+            "",
+            "",
+            None,
+            "",
+            "single elements or atomics, which are not followed, may not be in order",
+        )
 
     def _broken(self, op: Operation) -> Witness | None:
         """What the protocol of barriers or the kernel's end lacks without an operation that nothing else uses."""
@@ -270,6 +283,12 @@ class Reasons:
             else:
                 block.insert_op_before(op, following)
         return Witness("", "", None, "", found[0].message) if found else None
+
+
+def _plainness(hazard: Hazard) -> tuple[bool, bool]:
+    """What tells most first: a read and a write, of two roles."""
+    first, second = hazard.first, hazard.second
+    return first.access.write and second.access.write, first.node.role is second.node.role
 
 
 def _witness(hazard: Hazard) -> Witness:

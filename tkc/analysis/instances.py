@@ -180,8 +180,8 @@ class Machine:
             case LoadElementOp() if op.constant is not None:
                 self.values[op.value] = element([self.values.get(v) for v in op.indices])
             case s.UnitOp():
-                rank = self.at.cta
-                units = {"index": 0, "count": 1, "rank": rank, "cluster": rank, "items": STOLEN}
+                ranks = {name: of(self.at.cta) for name, of in s.RANKS.items()}
+                units = {"index": 0, "count": 1, "items": STOLEN, **ranks}
                 self.values[op.value] = units[op.which.data]
             case s.GroupOp():
                 self.values[op.value] = self.at.copy
@@ -290,7 +290,7 @@ def owners(event: Event, cta: int, cluster: int) -> list[int]:
     if "pair" in event.op.properties:
         return [cta & ~1, cta | 1]
     if {"multicast", "everywhere"} & set(event.op.properties):
-        return list(range(cluster))
+        return s.sharers(event.op, cta, cluster)
     mask = event.value("mask")
     if mask is None:
         return [cta]
@@ -382,7 +382,8 @@ class Barriers:
     def _signal(self, copy: Copy, event: Event, row: Signal, barriers: SSAValue) -> None:
         if row.bytes_of:
             size = getattr(event.op, row.bytes_of).type.copied_bytes
-            share = self.cluster if "multicast" in event.op.properties else 1
+            many = len(s.sharers(event.op, copy.cta, self.cluster))
+            share = many if "multicast" in event.op.properties else 1
             for owner in owners(event, copy.cta, self.cluster):
                 word = Word(barriers, entry(event), self._of(event, owner))
                 event.completions.append((word, self.phase.get(word, 0), owner))
@@ -398,6 +399,8 @@ class Barriers:
     def _told(self, copy: Copy, event: Event) -> list[int]:
         if _word(event.op, "to") == s.To.ALL:
             return list(range(self.cluster))
+        if _word(event.op, "to") == s.To.PAIR:
+            return [copy.cta & ~1, copy.cta | 1]
         if event.value("mask") is not None:
             return owners(event, copy.cta, self.cluster)
         return [self._of(event, copy.cta)]

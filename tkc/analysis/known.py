@@ -22,8 +22,9 @@ UNDER_WAY = {
     Done.MBARRIER_TX: "tx", Done.TCGEN05_COMMIT: "tracked", Done.BULK_GROUP: "group", Done.BULK_GROUP_READ: "group",
     Done.WGMMA_GROUP: "group", Done.CP_ASYNC_GROUP: "group",
 }  # fmt: skip
-GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
-"""Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`."""
+GENERIC, COMPLETE, JOINED, HALF = "generic", "complete", "joined", "half"
+"""Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`; released to
+it by the first half of a one-way pair."""
 BEFORE, AFTER, MET = "before", "after", "met"
 PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
 PENDING = frozenset({"tx", "tracked", "group", "ld", "st"})

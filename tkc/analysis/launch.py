@@ -10,7 +10,7 @@ from xdsl.ir import Block, SSAValue
 from tkc.ir.contract import from_attribute
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_BYTES, SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
-from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
 from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
@@ -126,7 +126,7 @@ def accesses(tensor: SSAValue) -> tuple[bool, bool]:
     reads = writes = False
     for use in tensor.uses:
         match use.operation:
-            case LoadElementOp():
+            case LoadElementOp() | CopyElementsOp():
                 reads = True
             case StoreElementOp():
                 writes = True

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 
     from tkc.analysis.happens_before.report import Finding
 
-AFTER = "insert-fences"
-"""The pass after which the stage level says all of it: barriers, phases and fences."""
-
 
 def diagnose(module: ModuleOp, profile: str = "practice") -> list[tuple[Diagnostic, Finding]]:
     """A diagnostic for each finding, in the order of the source."""

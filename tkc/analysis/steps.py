@@ -14,6 +14,7 @@ from tkc.analysis.known import (
     BEFORE,
     COMPLETE,
     GENERIC,
+    HALF,
     JOINED,
     MET,
     PENDING,
@@ -129,6 +130,23 @@ class Steps:
             return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
+    def one_way_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+        """The release half, of a thread's own accesses in its CTA; the acquire half, which joins them to this one's."""
+        op, x = event.op, known.source
+        half = op.space.data if isinstance(op, s.ProxyFenceOp) else ""
+        if f"half-{half}" != link.rule or x.touch.space is not Space.SHARED:
+            raise Broken(f"{link.start} is no {link.rule}")
+        threads = those(known, event)
+        if half == "release":
+            expect(known, GENERIC)
+            if known.copy != x.copy or x.touch.proxy is not Proxy.GENERIC:
+                raise Broken(f"{link.start} releases what its own thread accesses only")
+            threads = {t: own & {t} for t, own in threads.items()}
+            return known._replace(at=known.at + 1, state=HALF, threads=threads)
+        expect(known, HALF)
+        cta = known.copy.cta
+        return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads, fence=0)
+
     def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         op = event.op
         if not isinstance(op, s.Tcgen05FenceOp) or not known.source.tensor:
@@ -240,7 +258,7 @@ class Steps:
         ):
             raise Broken(f"{link.start} releases only what it tracks")
         relaxed = text(event, "sem") == Sem.RELAXED
-        if relaxed and known.fence != 1:
+        if relaxed and not x.tensor and known.fence != 1 and known.state != HALF:
             raise Broken("a relaxed arrival publishes nothing")
         found = self._wait(link, [(w, p) for w, p in event.arrivals], known)
         if found is None:
@@ -257,7 +275,7 @@ class Steps:
             ):
                 raise Broken("CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
-        fence = 2 if relaxed_wait and not x.tensor else 0
+        fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
         threads = dict.fromkeys(wait.threads, parts(known, event))
         return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
@@ -378,6 +396,8 @@ STEPS: Mapping[str, Step] = {
     "implicit-fence": Steps.implicit_fence,
     "proxy-fence": Steps.proxy_fence,
     "proxy-fence-others": Steps.proxy_fence,
+    "half-release": Steps.one_way_fence,
+    "half-acquire": Steps.one_way_fence,
     "tcgen05-before": Steps.tensor_fence,
     "tcgen05-after": Steps.tensor_fence,
     "thread-fence": Steps.thread_fence,

@@ -206,7 +206,7 @@ class Launcher:
         kernel = self.kernel
         cluster, flags = kernel["cluster"], kernel["attributes"]
         attributes: list[tuple[int, Sequence[int]]] = []
-        if cluster["size"] != [1, 1, 1]:
+        if cluster["size"] != [1, 1, 1] or cluster.get("preferred"):
             attributes.append((cuda.CLUSTER, cluster["size"]))
         if preferred := cluster.get("preferred"):
             if all(g % p == 0 for g, p in zip(grid, preferred, strict=True)):

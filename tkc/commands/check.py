@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from tkc.analysis.happens_before.report import Finding
 
 
+WRITTEN = "insert-fences"
+"""The pass after which the stage level says all that a program does: barriers, phases and fences."""
+LEFT = {"minimal": "eliminate-fences", "as-written": "eliminate-fences"}
+"""The pass after which what is left of its fences is judged, where `--fences` asks for that."""
+
+
 @click.command("check")
 @click.argument("source", metavar="KERNEL.tk", type=click.Path(), required=False)
 @click.option(
@@ -59,7 +65,9 @@ def command(
     """Report what is wrong with a program, and what it uses of its target.
 
     Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
-    output: text, JSON or SARIF on standard output, exit 1 if there is an error.
+    output: text, JSON or SARIF on standard output, exit 1 if there is an error. What is judged is the program as
+    written, with every fence that the compiler adds; with --fences minimal or as-written given, what is left once the
+    fences went that are not needed, which `tkc explain` shows.
     """
     if explain is not None:
         from tkc.commands.explanations import page
@@ -99,7 +107,7 @@ def ordered(
 ) -> tuple[Session, Order, Compiled]:
     """Compiles, looking at the order of accesses on the way."""
     made = session(source, reporter=reporter, model=model, **options)
-    order = Order(model)
+    order = Order(model, judged=LEFT.get(options.get("fences") or "", WRITTEN))
     made.observers.append(order)
     with order.beside_errors():
         return made, order, made.run()
@@ -120,11 +128,13 @@ class Order(Watcher):
     found: list[tuple[Diagnostic, Finding]] = field(
         default_factory=list["tuple[Diagnostic, Finding]"]
     )
+    judged: str = WRITTEN
+    """The pass after which it looks."""
 
     def after(self, module: ModuleOp, step: Step, seconds: float) -> None:
-        from tkc.analysis.order import AFTER, diagnose
+        from tkc.analysis.order import diagnose
 
-        if step.name == AFTER:
+        if step.name == self.judged:
             self.found = diagnose(module, self.model)
 
     @property

@@ -61,6 +61,12 @@ def _dims(ctx: click.Context, param: click.Parameter, value: str | None) -> tupl
     help="Dynamic shared memory of a CTA [0].",
 )
 @click.option(
+    "--dependent",
+    is_flag=True,
+    default=None,
+    help="The grid ahead may still run: what touches global memory has waited for it (griddepcontrol.wait).",
+)
+@click.option(
     "--schedule",
     default="eager",
     show_default=True,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMPILED = "<ptx>"
 """What messages call the PTX of a kernel that was compiled for this run; `tkc compile -o` writes the same text."""
 
-NUMBERS = ("entry", "grid", "block", "cluster", "shared_bytes")
+NUMBERS = ("entry", "grid", "block", "cluster", "shared_bytes", "dependent")
 """Options that say how a PTX text is launched."""
 
 
@@ -188,6 +188,7 @@ def _foreign(
         "block": block,
         "cluster": launch.cluster,
         "shared_bytes": launch.shared_bytes,
+        "dependent": launch.dependent,
         "args": made.args,
         "sm_count": sm_count,
     }

@@ -61,7 +61,8 @@ def command(
     """Say of every synchronisation of a kernel why it is there, and of every fence that is gone why it is not needed.
 
     What is gone has a chain that orders the accesses it guarded: who tells whom, by which rule of PTX, on which
-    assumptions. What stays has the nearest two accesses that would meet without it.
+    assumptions. What stays has the nearest two accesses that would meet without it. This judges what is left, where
+    `tkc check` judges the program as written.
     """
     reporter = Reporter("text" if format != "json" else format, werror, remarks)
     if format == "sarif":
@@ -202,7 +203,7 @@ def _site(site: Site, everything: bool) -> Any:
             if chain:
                 text.append(f"\n{'':23}{way}{_path(chain)}")
     if len(site.chains) > 1 and not everything:
-        text.append(f"\n{'':21}and {len(site.chains) - 1} more pairs (--all)", style="dim")
+        text.append(f"\n{'':21}and {_more(len(site.chains) - 1)} (--all)", style="dim")
     if site.verdict in ("removed", "weakened"):
         if not site.chains:
             text.append(f"\n{'':21}it guards no two accesses", style="dim")
@@ -220,15 +221,23 @@ def _site(site: Site, everything: bool) -> Any:
     return text
 
 
+def _more(pairs: int) -> str:
+    return f"{pairs} more {'pair' if pairs == 1 else 'pairs'}"
+
+
 def _path(chain: tuple[Step, ...]) -> str:
-    """A chain on one line: who does what, by which rule; where another role knows, at which of its waits."""
-    said = chain[0].start if len(chain) > 1 else ""
+    """A chain on one line: who does what, by which rules; where another role knows, at which of its waits."""
+    said, rules = chain[0].start, list[str]()
     for step, following in zip(chain, (*chain[1:], None), strict=True):
         section = f" §{step.section}" if step.section else ""
         assumed = f" {'+'.join(step.assumptions)}" if step.assumptions else ""
-        said += f" ─[{step.rule}{section}{assumed}]→ "
-        if following is None or step.crosses:
-            said += step.end
-        if following is not None and following is not chain[-1] and following.start != step.end:
-            said += f" … {following.start}" if step.crosses else following.start
-    return said.strip()
+        rules.append(f"{step.rule}{section}{assumed}")
+        last = following is not None and following is chain[-1]
+        if last and not step.crosses:
+            continue  # the access itself comes next
+        where = step.end if following is None or step.crosses else following.start
+        said += f" ─[{'; '.join(rules)}]→ {where}"
+        rules = []
+        if following is not None and step.crosses and not last and following.start != step.end:
+            said += f" … {following.start}"
+    return said

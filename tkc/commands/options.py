@@ -19,7 +19,7 @@ from tkc.commands.report import ALL, FORMATS, Reporter, remark_codes
 from tkc.diagnostics import REMARKS
 from tkc.driver import passes_of, read_source, run
 from tkc.job import DEFAULT_TARGET, FENCES, MODELS, Compiled, Job, Observer, no_such
-from tkc.passes import OPTIONAL
+from tkc.passes import OPTIONAL, REQUIRED
 
 if TYPE_CHECKING:
     from tkc.dump import Timing
@@ -40,6 +40,14 @@ def once(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) ->
             f"{param.opts[0]} is given twice, as {values[0]} and as {values[1]}", ctx
         )
     return values[0] if values else None
+
+
+def _needed(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    """Says that a pass cannot be left out, where somebody tries."""
+    if given:
+        name = param.opts[0].removeprefix("--no-")
+        told = f"{name} cannot be left out: the passes after it need its work"
+        raise click.UsageError(f"{told}; those that can are {', '.join(OPTIONAL)}", ctx)
 
 
 def data_options(command: F) -> F:
@@ -191,6 +199,12 @@ _OPTIONS = (
             help=f"Leave the pass {name} out.",
         )
         for name in OPTIONAL
+    ),
+    *(
+        click.option(
+            f"--no-{name}", is_flag=True, hidden=True, expose_value=False, callback=_needed
+        )
+        for name in sorted(REQUIRED)
     ),
     click.option(
         "--fences",

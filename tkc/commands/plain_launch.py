@@ -1,8 +1,9 @@
 """Plain launches: how anybody's PTX is run, with numbers and arguments said outright, in words or in a JSON file.
 
 A file is `{"schema": "tkc-plain-launch/1", "grid": [4, 2], "block": 128, "args": {"A": "f16:random(64,32)", …}}`, with
-`entry`, `cluster`, `shared_bytes` (dynamic shared memory) and `ptx` (a text beside it) where they are needed. Arguments
-stand in the order of the kernel's parameters; their names are free. One is, as a word after `NAME=` or as a text:
+`entry`, `cluster`, `shared_bytes` (dynamic shared memory), `dependent` (whether the grid ahead may still run) and `ptx`
+(a text beside it) where they are needed. Arguments stand in the order of the kernel's parameters; their names are free.
+One is, as a word after `NAME=` or as a text:
 
     f16:random(256,64,seed=1)     an array, its dtype named as in PTX or NumPy: random, empty (poisoned), zeros
     a.npy  bf16:a.npy             an array in a file; with a dtype where NumPy could only save bits
@@ -30,7 +31,17 @@ from pathlib import Path
 from typing import Any
 
 from tkc.arguments import FromFile, Number, Spec, dtype_named, parse_value
-from tkc.backend.schema import Check, integer, is_integer, is_object, list_of, record, refuse, text
+from tkc.backend.schema import (
+    Check,
+    boolean,
+    integer,
+    is_integer,
+    is_object,
+    list_of,
+    record,
+    refuse,
+    text,
+)
 from tkc.diagnostics import Collector, TkcError, nearest
 
 SCHEMA = "tkc-plain-launch/1"
@@ -80,6 +91,7 @@ class PlainLaunch:
     block: tuple[int, ...] | None = None
     cluster: tuple[int, ...] = (1, 1, 1)
     shared_bytes: int = 0
+    dependent: bool = False
     args: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
     arrays: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
     """Arrays that are no parameter by themselves."""
@@ -270,6 +282,7 @@ _FILE: Check = record(
         "block": _dims,
         "cluster": _dims,
         "shared_bytes": integer(0),
+        "dependent": boolean,
         "arrays": _any_args,
     },
 )
@@ -288,6 +301,7 @@ def read(path: Path) -> PlainLaunch:
         dims(value["block"]) if "block" in value else None,
         dims(value.get("cluster", 1)),
         value.get("shared_bytes", 0),
+        value.get("dependent", False),
         _named(path, "args", value["args"]),
         _named(path, "arrays", value.get("arrays", {})),
         path.parent / value["ptx"] if "ptx" in value else None,

@@ -58,7 +58,17 @@ class Part:
 class WarpClock:
     """What a warp knows. `time` is that of its accesses now; `base` the component of its first lane."""
 
-    __slots__ = ("base", "components", "copies", "inits", "issued", "moves", "parts", "time")
+    __slots__ = (
+        "base",
+        "components",
+        "copies",
+        "inits",
+        "issued",
+        "maps",
+        "moves",
+        "parts",
+        "time",
+    )
 
     def __init__(self, components: Components, warp: Warp) -> None:
         self.components = components
@@ -69,6 +79,7 @@ class WarpClock:
         self.issued: dict[int, int] = {}
         self.copies = 0
         self.inits = 0
+        self.maps = 0
 
     def lanes(self, mask: int) -> Any:
         """An index of the components of some lanes."""

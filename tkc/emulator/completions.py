@@ -85,11 +85,19 @@ class Completions(Fences):
             bar.wide.join(told)
 
     def copies_arrive(self, w: Warp, barrier: MBarrier, number: int, ins: Instruction) -> None:
-        """cp.async.mbarrier.arrive: releases the copies of the warp so far, and nothing else (PTX 8.9.1.1)."""
+        """cp.async.mbarrier.arrive: releases the copies of the warp so far, and nothing else (PTX 8.9.1.1).
+
+        That the warp has come so far is told, too: it must, for the phase to be over.
+        """
         bar: BarrierClock = barrier.clock
         at = self._copy_component(w)
         self._check_init(w, w.mask, barrier, ins)
+        self.came(w, w.mask, bar.current)
         bar.current.fit()[COMPLETED, at] = number
+
+    def relaxed_complete(self, w: Warp, barrier: MBarrier, mask: int) -> None:
+        """mbarrier.complete_tx of threads: a relaxed operation, after all that they have done (PTX 9.7.15.15.12)."""
+        self.publish(w, mask, barrier.clock.current, release=False)
 
     def complete(self, barrier: MBarrier, ins: Instruction) -> None:
         """The operation at work completes on an mbarrier: a release of its own accesses alone."""

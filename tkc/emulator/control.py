@@ -178,7 +178,16 @@ def _nanosleep(i: Instruction) -> Semantic:
     return Blocking(make)
 
 
+def _wait_for_grids(i: Instruction) -> Semantic:
+    def run(w: Any) -> None:
+        if w.machine.record is not None:
+            w.machine.record.grids_awaited(w)
+
+    return run
+
+
 SEMANTICS: dict[str, Builder] = {
+    "griddepcontrol.wait": _wait_for_grids,
     "bra": _bra,
     "brx.idx": _brx,
     "ret": lambda i: Leave(returns=True),
@@ -202,7 +211,6 @@ SEMANTICS: dict[str, Builder] = {
             "fence.proxy.alias",
             "membar.proxy.alias",
             "griddepcontrol.launch_dependents",
-            "griddepcontrol.wait",
             "prefetch",
             "prefetchu",
             "prefetch.tensormap",

@@ -29,7 +29,7 @@ class NamedBarrier:
     `votes` are (threads whose predicate holds, threads, warp, lanes) of a reduction; `results` its sums for each path.
     """
 
-    __slots__ = ("arrived", "clock", "expected", "results", "votes", "waiting")
+    __slots__ = ("arrived", "clock", "expected", "parts", "results", "votes", "waiting")
 
     def __init__(self) -> None:
         self.clock: Any = None
@@ -38,6 +38,8 @@ class NamedBarrier:
         self.arrived = 0
         self.expected: int | None = None
         self.waiting: list[tuple[Path, int]] = []
+        self.parts: dict[int, Instruction] = {}
+        """Warps of which only some threads have come, and at which instruction."""
 
 
 class Cta:
@@ -117,6 +119,7 @@ class Cta:
             if record is not None:
                 record.barrier_leave(path.warp, path.mask, barrier)
         barrier.waiting = []
+        barrier.parts.clear()
         barrier.arrived = 0
         barrier.expected = None
         self.machine.activity += 1
@@ -143,6 +146,8 @@ class Cta:
                 ins=ins,
                 warp=warp,
             )
+        if warp.mask != warp.alive and _is_aligned(ins):
+            self._part_comes(ins, warp, barrier)
         # A partial last warp counts as 32 threads where a count is given.
         lanes = warp.mask.bit_count()
         barrier.arrived += LANES if count is not None and warp.mask == warp.alive else lanes
@@ -157,6 +162,20 @@ class Cta:
         if self.machine.record is not None:
             self.machine.record.barrier_arrive(warp, barrier)
         return barrier
+
+    def _part_comes(self, ins: Instruction, warp: Warp, barrier: NamedBarrier) -> None:
+        """Part of a warp is at a barrier of whole warps: the other threads may end, or come here, but nowhere else."""
+        if any(b.arrived and b.parts.get(warp.index, ins) is not ins for b in self.named):
+            self.machine.found(
+                "TK316",
+                f"{ins.statement.mnemonic} by part of a warp, whose other threads have come to another one",
+                ins,
+                warp,
+                notes=(
+                    "all threads of a warp execute the same .aligned barrier together: let them meet before it",
+                ),
+            )
+        barrier.parts[warp.index] = ins
 
     def barrier_sync(
         self,
@@ -181,6 +200,12 @@ class Cta:
 
     def barrier_arrive(self, ins: Instruction, warp: Warp, number: int, count: int) -> None:
         self._release(self.come(ins, warp, number, count))
+
+
+def _is_aligned(ins: Instruction) -> bool:
+    """Whether a barrier is one of whole warps: `bar.sync` is `barrier.cta.sync.aligned` (PTX 9.7.15.1)."""
+    mnemonic = ins.statement.mnemonic
+    return mnemonic.startswith("bar.") or ".aligned" in mnemonic
 
 
 class Cluster:

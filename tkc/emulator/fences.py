@@ -63,6 +63,17 @@ class Fences(Ordering):
         del rank
         mine.time += 1
 
+    def map_component(self, w: Warp) -> int:
+        """The component that counts the tensor maps that a warp has put into global memory."""
+        return self.of(w).components.named(("maps", w.cta.rank, w.index), asynchronous=False)
+
+    def map_written(self, w: Warp) -> None:
+        """tensormap.cp_fenceproxy has copied: one operation of the warp, which all of its threads have awaited."""
+        mine, at = self.of(w), self.map_component(w)
+        for part in mine.split(w.mask, w.alive):
+            part.clock.fit()[list(COMPLETED), at] = mine.maps
+        self.fence_map(w, False)
+
     def fence_map(self, w: Warp, acquires: bool) -> None:
         """fence.proxy.tensormap: a release, then an acquire that has come to know of it."""
         mine = self.of(w)

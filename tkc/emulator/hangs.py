@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tkc.emulator.cta import Cta
     from tkc.emulator.machine import Machine
     from tkc.emulator.mbarrier import MBarrier
-    from tkc.emulator.warp import Path
+    from tkc.emulator.warp import Path, Warp
 
 MOST = 64
 """Agents and notes that are listed."""
@@ -95,42 +95,105 @@ def _agents(machine: Machine, waits: dict[Path, str]) -> list[str]:
     return found
 
 
-def _barriers(machine: Machine, waits: dict[Path, str]) -> list[str]:
+def _mbarriers(machine: Machine, waits: dict[Path, str]) -> Iterator[str]:
     """For each mbarrier that somebody waits for: what it lacks, and who has arrived on it and could again."""
-    awaited: dict[int, MBarrier] = {}
-    for path in waits:
-        if path.poll is not None:
-            awaited[id(path.poll)] = path.poll
-    found: list[str] = []
+    awaited = {id(path.poll) for path in waits if path.poll is not None}
+    lost: list[str] = []
     for cluster in machine.live_clusters:
         for cta in cluster.ctas:
             for offset, barrier in sorted(cta.barriers.items()):
+                where = f"{cta.name} mbarrier {_place(machine, cta, offset)}"
+                arrivers = _arrivers(barrier, waits)
                 if id(barrier) in awaited:
-                    where = f"{cta.name} mbarrier at {offset | cta.window:#x}"
-                    found.append(f"{where}: {barrier}; {_arrivers(barrier, waits)}")
-    return found
+                    yield f"{where}: {barrier}{_lack(barrier)}; {'; '.join(arrivers) or 'nobody has arrived on it yet'}"
+                elif arrivers and not barrier.awaited:
+                    lost.append(
+                        f"{where} has had arrivals, and nobody has waited for it: {'; '.join(arrivers)}"
+                    )
+    yield from lost
 
 
-def _arrivers(barrier: MBarrier, waits: dict[Path, str]) -> str:
+def _place(machine: Machine, cta: Cta, offset: int) -> str:
+    """An address of shared memory, with the variable that stands there."""
+    address = f"{offset | cta.window:#x}"
+    layout = machine.shared_layout
+    for variable in machine.program.variables:
+        start = layout.offsets.get(id(variable), -1)
+        if start >= 0 and start <= offset < start + max(variable.size, 1):
+            by = f"+{offset - start}" if offset > start else ""
+            return f"{variable.name}{by} at {address}"
+    if offset >= layout.size:
+        return f"at {address} (dynamic shared memory + {offset - layout.size})"
+    return f"at {address}"
+
+
+def _lack(barrier: MBarrier) -> str:
+    """What is odd about the phase under way."""
+    if barrier.bytes:
+        return f" ({barrier.promised} bytes were expected in this phase, {barrier.came} have come)"
+    if barrier.pending < barrier.expected:
+        return ""
+    if barrier.phase:
+        return (
+            f" (phase {barrier.phase - 1} is over and nothing of phase {barrier.phase} has come:"
+            f" parity {barrier.phase - 1 & 1} would let the wait pass)"
+        )
+    return " (nothing has come: parity 1 lets a first wait pass)"
+
+
+def _arrivers(barrier: MBarrier, waits: dict[Path, str]) -> list[str]:
+    """Who has arrived on an mbarrier last, and what keeps him from doing it again."""
     clock = barrier.clock
     known: dict[Any, int] = clock.arrivers if clock is not None else {}
-    if not known:
-        return "nobody has arrived on it yet"
-    parts: list[str] = []
-    for agent, line in list(known.items())[-4:]:
-        warp = getattr(agent, "warp", agent)
-        now = sorted({w for p, w in waits.items() if p.warp is warp})
-        state = (
-            f"which waits for {now[0]}"
-            if now
-            else "which has ended"
-            if not warp.alive
-            else "which goes on"
-        )
-        parts.append(
-            f"{agent.describe() if agent is not warp else warp.name} (line {line}), {state}"
-        )
-    return "could still arrive: " + "; ".join(parts)
+    return [
+        f"{agent.describe() if hasattr(agent, 'lane') else agent.name} has arrived at line {line}, and"
+        f" {_doing(getattr(agent, 'warp', agent), waits, barrier)}"
+        for agent, line in list(known.items())[-4:]
+    ]
+
+
+def _doing(warp: Warp, waits: dict[Path, str], here: object = None) -> str:
+    """What a warp does in a hang."""
+    mine = {path: why for path, why in waits.items() if path.warp is warp}
+    if not mine:
+        return "goes on" if warp.alive else "has ended"
+    if any(path.poll is here for path in mine if here is not None):
+        return "waits for it"
+    return f"waits for {sorted(mine.values())[0]}"
+
+
+def _meetings(machine: Machine, waits: dict[Path, str]) -> Iterator[str]:
+    """For each barrier of threads that somebody waits at: who is not there."""
+    for cluster in machine.live_clusters:
+        there = {path.warp for path, _, _ in cluster.waiting}
+        if there:
+            yield from _absent("the cluster barrier", cluster.ctas, there, waits)
+        for cta in cluster.ctas:
+            for number, barrier in enumerate(cta.named):
+                if not barrier.waiting:
+                    continue
+                name = f"{cta.name} barrier {number}"
+                if (barrier.expected or 0) > machine.threads:
+                    yield f"{name} waits for {barrier.expected} threads, and the CTA has {machine.threads}"
+                yield from _absent(name, [cta], {path.warp for path, _ in barrier.waiting}, waits)
+        for path in [p for cta in cluster.ctas if cta.tensor for p in cta.tensor.waiting]:
+            tensor = path.warp.cta.tensor
+            for start, (columns, line) in sorted(tensor.allocations.items()):
+                end = start + columns - 1
+                yield f"{path.warp.cta.name} columns {start} .. {end} are held since line {line}"
+
+
+def _absent(
+    name: str, ctas: Iterable[Cta], there: set[Warp], waits: dict[Path, str]
+) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for cta in ctas:
+        for warp in cta.warps:
+            if warp not in there:
+                groups.setdefault((cta.name, _doing(warp, waits)), []).append(warp.index)
+    for (cta_name, doing), numbers in groups.items():
+        several = "warps" if len(numbers) > 1 else "warp"
+        yield f"not at {name}: {cta_name} {several} {_ranges(numbers)}, which {doing}"
 
 
 def hang(machine: Machine) -> Finding:
@@ -138,7 +201,7 @@ def hang(machine: Machine) -> Finding:
     waits = _waits(machine)
     first = next((p for p in waits if p.poll is not None), next(iter(waits), None))
     ins = machine.program.segments[first.pc].last if first is not None else None
-    notes = _barriers(machine, waits)
+    notes = [*_mbarriers(machine, waits), *_meetings(machine, waits)]
     pending = [f"{o.name} of line {o.ins.line} is under way" for o in machine.operations]
     finding = machine.finding(
         "TK314",

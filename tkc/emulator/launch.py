@@ -134,6 +134,7 @@ def emulate(
     cluster: Dim = (1, 1, 1),
     preferred: Dim | None = None,
     shared_bytes: int = 0,
+    dependent: bool = False,
     args: Sequence[Any],
     schedule: str = "eager",
     seed: int = 0,
@@ -150,10 +151,11 @@ def emulate(
     `args` are the kernel's parameters in order: NumPy arrays (device buffers, changed in place), NumPy scalars (by
     their width), Python numbers (as wide as the parameter), None (a null pointer), `TensorMap`s, bytes, or `Struct`s.
     `preferred` is a larger cluster that the hardware may make of several: all of them eagerly, none lazily, some by
-    chance. `shared_bytes` is dynamic shared memory; `sm_count` is what the kernel reads as `%nsmid`; a `watch` looks on
-    and turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches with as many
-    seeds, from `seed` on, each on the arguments as they were given, and reports what any of them found. Raises TkcError
-    where the text, the launch or an argument is wrong; what the kernel does wrong is in the report.
+    chance. `shared_bytes` is dynamic shared memory; of a `dependent` launch the grid ahead may still run, and whoever
+    touches global memory must know of a griddepcontrol.wait; `sm_count` is what the kernel reads as `%nsmid`; a
+    `watch` looks on and turns Ctrl-C into a finding. Without `races` no happens-before record is kept. `runs` launches
+    with as many seeds, from `seed` on, each on the arguments as they were given, and reports what any of them found.
+    Raises TkcError where the text, the launch or an argument is wrong; what the kernel does wrong is in the report.
     """
     if schedule not in SCHEDULES:
         raise TkcError.at("TK120", f"no schedule {schedule}: one of {', '.join(SCHEDULES)}")
@@ -188,6 +190,7 @@ def emulate(
         machine.watch = watch
         if races:
             machine.record = machine.memory.observer = Record(machine, model)
+            machine.record.dependent = dependent
         if sm_count is not None:
             machine.sm_count = sm_count
         machine.run()
@@ -257,6 +260,7 @@ def _place_variables(program: Program, memory: Memory, params: Mapping[int, int]
                 data[: len(variable.data)] = np.frombuffer(variable.data, U8)
             base = memory.place(len(data), max(variable.align, 16))
             region = memory.add(Region(variable.name, "global", base, data))
+            region.constant = variable.space == "const"
             addresses[id(variable)] = base
             made.append((variable, region))
     names = {v.name: addresses[id(v)] for v, _ in made}

@@ -33,13 +33,16 @@ class MBarrier:
 
     __slots__ = (
         "address",
+        "awaited",
         "bytes",
+        "came",
         "clock",
         "conditional",
         "cta",
         "expected",
         "pending",
         "phase",
+        "promised",
         "waiting",
     )
 
@@ -49,7 +52,10 @@ class MBarrier:
         self.expected = expected
         self.pending = expected
         self.bytes = 0
+        self.promised = self.came = 0
+        """Bytes that were expected in the phase under way, and that have come: for a hang."""
         self.phase = 0
+        self.awaited = False
         self.waiting: list[Any] = []
         self.clock: Any = None
         """For the happens-before record: what its arrivals released."""
@@ -79,12 +85,14 @@ class MBarrier:
     def expect(self, count: int, ins: Instruction, agent: Any) -> None:
         """`count` more bytes must come before the phase is over."""
         self.bytes += count
+        self.promised += count
         self._check(ins, agent)
         self._settle()
 
     def complete(self, count: int, ins: Instruction, agent: Any) -> None:
         """`count` bytes have come."""
         self.bytes -= count
+        self.came += count
         self._check(ins, agent)
         if self.clock is not None:
             self.cta.machine.record.complete(self, ins)
@@ -108,6 +116,7 @@ class MBarrier:
         if self.clock is not None:
             machine.record.phase_over(self)
         self.phase += 1
+        self.promised = self.came = 0
         self.pending = self.expected
         waiting, self.waiting = self.waiting, []
         for path in waiting:
@@ -310,7 +319,11 @@ def _tx(complete: bool) -> Builder:
 
         def run(w: Any) -> None:
             sizes = view(w.R[size], U32)[SELECT[w.mask]].tolist()
-            for address, number in zip(read(w), sizes, strict=True):
+            addresses = read(w)
+            if complete and w.machine.record is not None:
+                for bar, mask in _by_barrier(w, i, addresses):
+                    w.machine.record.relaxed_complete(w, bar, mask)
+            for address, number in zip(addresses, sizes, strict=True):
                 bar = barrier_at(w, address, i)
                 if complete:
                     bar.complete(number, i, w)
@@ -340,6 +353,7 @@ def _wait(i: Instruction) -> Semantic:
             if bar.cta is not w.cta:
                 raise Stop("TK305", "a wait on the mbarrier of another CTA", ins=i, warp=w)
             value = int(tokens[lane])
+            bar.awaited = True
             over = (bar.phase & 1) != (value & 1) if parity else bar.phase != value & _PHASE_BITS
             if over:
                 done |= 1 << lane

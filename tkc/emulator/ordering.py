@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tkc.emulator.agents import OWN, Op, WarpClock
-from tkc.emulator.clocks import HALF, RUN, TENSOR, Clock, Components
+from tkc.emulator.clocks import HALF, ORDER, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import Events, Who
 from tkc.ir.isa.assumptions import STRICT, granted
 from tkc.ir.isa.memory import Kind
@@ -31,8 +31,41 @@ class Ordering:
         self.mapped: tuple[Any, int] | None = None
         """(region, offset) of the tensor map that the operation to be issued next reads."""
         self.map_reads: set[int] = set()
+        self.dependent = False
+        """Whether the grid ahead may still run (a programmatic dependent launch)."""
+        self._ahead: dict[int, int] = {}
+        """The component that stands for it, by cluster."""
         self._who: dict[tuple[int, int, int, str], Who] = {}
         self._clusters = 0
+
+    # The grids ahead
+
+    def grids_awaited(self, w: Warp) -> None:
+        """griddepcontrol.wait: the active lanes know that the grids ahead are over."""
+        if not self.dependent:
+            return
+        mine = self.of(w)
+        at = mine.components.lanes
+        for part in mine.split(w.mask, w.alive):
+            part.clock.fit()[: len(OWN), at] = 1
+
+    def check_grids(self, clock: Clock, ins: Instruction, agent: Any) -> None:
+        """An access of global memory: whoever makes it knows that the grids ahead are over."""
+        at = clock.components.lanes
+        far = clock.far or {}
+        if clock.fit()[ORDER, at] or any(t[ORDER, self._ahead[n]] for n, t in far.items()):
+            return
+        self.machine.found(
+            "TK318",
+            f"{ins.statement.mnemonic.split('.')[0]} touches global memory, and nothing orders this after a"
+            " griddepcontrol.wait: the grid ahead may still write there, or read what this one writes",
+            ins,
+            agent if not isinstance(agent, Op) else agent.describe(),
+            notes=(
+                "cheapest order: griddepcontrol.wait in the same thread before it, or in one whose arrival or barrier"
+                " it awaits (the bytes of a copy tell nobody of it)",
+            ),
+        )
 
     # Who is who
 
@@ -42,6 +75,10 @@ class Ordering:
             warps = len(cluster.ctas[0].warps)
             found = cluster.components = Components(self._clusters, cluster.size, warps)
             self._clusters += 1
+            if self.dependent:
+                # The first name stands right behind the threads.
+                found.named("grids ahead", asynchronous=False)
+                self._ahead[found.number] = found.lanes
         return found
 
     def of(self, w: Warp) -> WarpClock:
@@ -77,6 +114,15 @@ class Ordering:
             to.times[RUN, own] = mine.time
             if part.ready is not None:
                 to.join(part.ready)
+        mine.time += 1
+
+    def came(self, w: Warp, mask: int, to: Clock) -> None:
+        """Some lanes tell a clock that they came so far, and nothing that they know."""
+        mine = self.of(w)
+        for part in mine.parts:
+            if here := part.mask & mask:
+                to.join_row(RUN, part.clock.times[RUN])
+                to.fit()[RUN, mine.lanes(here)] = mine.time
         mine.time += 1
 
     def snapshot(self, w: Warp, mask: int) -> Clock:

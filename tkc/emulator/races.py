@@ -83,7 +83,8 @@ def describe(record: Record, pair: Pair) -> tuple[str, str, tuple[str, ...]]:
     pending = record.events.time[pair.number] == PENDING
     from_async = record.events.kind[pair.number] != GENERIC
     crosses = from_async != pair.view.is_async
-    if ordered and crosses:
+    if ordered and (crosses or (record.strict and from_async)):
+        # Or two of the async proxies of two CTAs, which strict does not take for one.
         fence = f"fence.proxy.async{_space(pair)}"
         return (
             "TK302",
@@ -161,6 +162,10 @@ def _space(pair: Pair) -> str:
 def _where_fence(pair: Pair, from_async: bool) -> str:
     if from_async:
         return "by the thread that has waited, before its access"
+    rank = getattr(getattr(pair.old.agent, "cta", None), "rank", pair.view.home)
+    if pair.view.home is not None and rank != pair.view.home:
+        issuer = f"by the thread that issues line {pair.new.ins.line}, after its wait"
+        return f"{issuer}: a fence is for its own CTA's memory"
     return (
         f"by {name_of(pair.old)} between its access and its next arrival or barrier, or by the thread that issues"
         f" line {pair.new.ins.line}, after its wait"

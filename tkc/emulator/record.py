@@ -86,6 +86,8 @@ class Record(Findings):
             in_tensor_core=tensor,
         )
         view.place = region
+        if self.dependent and home is None and not region.constant:
+            self.check_grids(op.clock, origin.ins, op)
         if home is not None and home != op.rank:
             self._remote_event(region.owner, event, op)
         several = self.strict and origin.done is Done.WGMMA_GROUP
@@ -143,9 +145,12 @@ class Record(Findings):
         strong, acquires, releases, changes = self.semantics(ins)
         if strong and kind is Kind.READ and self.words:
             self.see(w, region, offsets, where, acquires)
+        joint = kind is Kind.WRITE and ins.row.name == "tensormap.cp_fenceproxy"
+        if joint:
+            mine.maps += 1
         event = self.events.add(
-            mine.base,
-            mine.time,
+            self.map_component(w) if joint else mine.base,
+            mine.maps if joint else mine.time,
             GENERIC,
             strong,
             mine.components.number,
@@ -163,14 +168,17 @@ class Record(Findings):
             if home != w.cta.rank:
                 self.remote(region.owner, mine.base + int(SELECT[mask][0]), mine.time, ins, w)
         parts = [p for p in mine.parts if p.mask & mask]
+        if self.dependent and home is None and not region.constant:
+            for part in parts:
+                self.check_grids(part.clock, ins, w)
         need = min(strong, 3) if home is None or home != w.cta.rank else min(strong, 1)
         if lanes is None:
             clock = parts[0].clock if len(parts) == 1 else self.common(parts)
             view = View(self, clock, event, False, home, w.cta.rank, need)
             view.place = region
             single = mask & (mask - 1) == 0
-            lane = mask.bit_length() - 1 if single else SEVERAL
-            own = np.full(len(offsets), mine.base + lane) if single else None
+            lane = 0 if joint else mask.bit_length() - 1 if single else SEVERAL
+            own = np.full(len(offsets), mine.base + lane) if single and not joint else None
             cells.touch(view, kind, offsets, size, event << LANE_BITS | lane, own)
         else:
             for part in parts:

@@ -82,6 +82,7 @@ class Region:
         "base",
         "base_vec",
         "cells",
+        "constant",
         "data",
         "name",
         "owner",
@@ -107,6 +108,7 @@ class Region:
         self.size = len(data)
         self.shadow = shadow
         self.owner = owner
+        self.constant = False
         self.cells: Any = None
         """What the happens-before record keeps of it."""
         self._views: dict[int, Vec] = {}

@@ -20,7 +20,7 @@ from tkc.emulator.mbarrier import MBarrier, find
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import Origin
 from tkc.emulator.tensor_memory import split_address, tensor_of
-from tkc.emulator.tensor_moves import group_size, pair_of
+from tkc.emulator.tensor_moves import group_size, pair_of, use_group
 from tkc.emulator.tiles import CHUNK, decode_values, fetch, matrix
 from tkc.ir.isa.fragments import AccumulatorLayout, accumulator_layout
 from tkc.ir.isa.layouts import DescriptorFormat, Major, descriptor_format
@@ -46,6 +46,8 @@ def pipe_of(w: Any, ctas: list[Any]) -> Any:
 
 
 def ctas_of(w: Any, i: Instruction, size: int) -> list[Any]:
+    if w.cta.tensor is not None:
+        use_group(w.cta.tensor, size, i, w)
     return [w.cta] if size == 1 else pair_of(w, i)
 
 

@@ -43,7 +43,7 @@ def group_size(i: Instruction) -> int:
     return int(i.mod("cta_group")[-1])
 
 
-def _use_group(tensor: TensorMemory, size: int, i: Instruction, w: Any) -> None:
+def use_group(tensor: TensorMemory, size: int, i: Instruction, w: Any) -> None:
     if tensor.group and tensor.group != size:
         raise Stop(
             "TK310",
@@ -82,7 +82,7 @@ def _alloc(i: Instruction) -> Semantic:
             count = w.uniform(columns)
             ctas = [w.cta] if size == 1 else pair_of(w, i)
             tensor = tensor_of(w.cta)
-            _use_group(tensor, size, i, w)
+            use_group(tensor, size, i, w)
             if size == 2:
                 # Both CTAs of a pair allocate together, and get the same columns.
                 started: dict[Any, int] = ctas[0].cluster.pair_allocations.setdefault(
@@ -134,7 +134,7 @@ def _dealloc(i: Instruction) -> Semantic:
 
     def run(w: Any) -> None:
         tensor = tensor_of(w.cta)
-        _use_group(tensor, size, i, w)
+        use_group(tensor, size, i, w)
         _, start = split_address(w.uniform(taddr))
         if w.machine.record is not None:
             pair = [] if size == 1 else [tensor_of(c) for c in pair_of(w, i)]

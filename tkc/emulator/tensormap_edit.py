@@ -64,7 +64,7 @@ def _publish(i: Instruction) -> Semantic:
         raw, _ = memory.read_box(w, origin, cta.shared, offset, (MAP_BYTES,), (1,))
         memory.write_box(w, origin, region, at, (1,), raw)
         if w.machine.record is not None:
-            w.machine.record.fence_map(w, False)
+            w.machine.record.map_written(w)
 
     return Collective(run)
 

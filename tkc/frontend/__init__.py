@@ -61,7 +61,7 @@ def compile_source(
 
 
 def _spliced(
-    source: Source, kernels: tuple[Kernel, ...], functions: Mapping[str, Function | None]
+    source: Source, kernels: tuple[Kernel, ...], functions: dict[str, Function | None]
 ) -> tuple[Kernel, ...]:
     """The kernels with the statements of the functions that they call; a wrong one is left out."""
     if not functions:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+from tkc.frontend.exits import STOP
 from tkc.frontend.explicit_program import I32
 from tkc.frontend.scope import Scope, listed, plural
 from tkc.frontend.syntax import Span
@@ -43,6 +44,8 @@ class _Trips:
         self.pipe = pipe
         self.role = role
         self.failed = False
+        self.breaks: list[Any] = []
+        self.whiles = 0
 
     def found(self) -> tuple[_Trip, ...]:
         return self._body(self.role.body, (), {})
@@ -65,41 +68,105 @@ class _Trips:
                     trips += inner
                 case P.Each() | P.Blocks() | X.Range() | X.While():
                     trips += self._loop(s, outer, known)
+                case X.If() if _stops(s.condition):
+                    trips += self._running(s, outer, known)
                 case X.If():
+                    self._breaks(s, outer, known)
                     arms = {"if": s.then, "else": s.otherwise}
+                    before = dict(known)
+                    on = self._goes_on(s)
                     for word, arm in arms.items():
-                        inner = self._body(arm, outer, dict(known))
+                        inner = self._body(arm, outer, known if arm is on else dict(before))
                         at = s.condition.span
-                        trips += self._trip((s.condition,), word, inner, outer, known, at)
-                    _forget(known, (*s.then, *s.otherwise))
+                        trips += self._trip((s.condition,), word, inner, outer, before, at)
+                    if on is None:
+                        _forget(known, (*s.then, *s.otherwise))
                 case X.Elect():
                     _forget(known, s.body)
                 case _:
                     continue
         return tuple(trips)
 
+    def _breaks(self, s: X.If, outer: tuple[str, ...], known: Known) -> None:
+        """Remembers on what a `break` depends; what holds items reports where the others cannot know that."""
+        if any(map(_is_stop, (*s.then, *s.otherwise))):
+            try:
+                self.breaks.append((self.form(s.condition, outer, known), s.condition.span))
+            except _Impure as impure:
+                self.breaks.append((impure, impure.span))
+
+    def _goes_on(self, s: X.If) -> P.Body | None:
+        """The way that is gone in every turn but the last, where the other leaves the loop."""
+        leaves = [any(map(_is_stop, arm)) for arm in (s.then, s.otherwise)]
+        if leaves[0] == leaves[1]:
+            return None
+        return s.otherwise if leaves[0] else s.then
+
+    def _running(self, s: X.If, outer: tuple[str, ...], known: Known) -> list[_Trip]:
+        """A loop's body before a `break`: its turns are those that no condition of one has held ahead of."""
+        before, self.breaks = self.breaks, []
+        inner = self._body(s.then, outer, known)
+        made, self.breaks = self.breaks, before
+        if not inner:
+            return []
+        for form, span in made:
+            if isinstance(form, _Impure):
+                self._report(span, "in a loop that is left under a condition that")
+                return []
+        at = made[0][1] if made else s.span
+        return [_Trip(("running", *(form for form, _ in made)), inner, at)]
+
+    def _while(self, s: X.While, outer: tuple[str, ...], known: Known) -> list[_Trip]:
+        """A loop whose turns follow from variables that only pure expressions change (R6)."""
+        changes = {n for n in P.set_in((s.body,)) if known.get(n) is not None}
+        state = {**known, **{n: ("state", self.whiles, n) for n in changes}}
+        after = dict(state)
+        self.whiles += 1
+        try:
+            condition = self.form(s.condition, outer, state)
+            inner = self._body(s.body, outer, after)
+        except _Impure as impure:
+            self.whiles -= 1
+            _forget(known, s.body)
+            if self._body(s.body, outer, dict(known)):
+                self._report(impure.span, "in a loop whose condition")
+            return []
+        self.whiles -= 1
+        order: list[str] = []
+        key: list[Any] = [_numbered(condition, self.whiles, order)]
+        for name in order:  # grows as the forms name others
+            if name.startswith(STOP):  # its conditions are compared where they stand
+                key.append("stop")
+                continue
+            if after.get(name) is None and inner:
+                self._report(s.condition.span, f"in a loop whose turns depend on `{name}`, which")
+                return []
+            key.append((known[name], _numbered(after[name], self.whiles, order)))
+        inner = tuple(_renamed(t, self.whiles, order) for t in inner)
+        _forget(known, s.body)
+        return [_Trip(("while", *key), inner, s.span)] if inner else []
+
     def _loop(
         self, s: P.Each | P.Blocks | X.Range | X.While, outer: tuple[str, ...], known: Known
     ) -> list[_Trip]:
+        if isinstance(s, X.While):
+            return self._while(s, outer, known)
         _forget(known, s.body)
         match s:
             case P.Each():
                 names = s.variables
             case P.Blocks() | X.Range():
                 names = (s.variable,)
-            case X.While():
-                names = ()
         inner = self._body(s.body, (*outer, *names), dict(known))
         match s:
+            case P.Blocks() if s.bounds is not None:
+                ends = (s.bounds.first, s.bounds.last)
+                return self._trip(ends, f"blocks of {s.axis.size}", inner, outer, known, s.span)
             case P.Each() | P.Blocks():
                 return [_Trip(_key(s, outer), inner, s.span)] if inner else []
             case X.Range():
                 bounds = (s.lower, s.upper, s.step)
                 return self._trip(bounds, "range", inner, outer, known, s.span)
-            case X.While():
-                if inner:
-                    self._report(s.condition.span, "in a loop whose turns")
-                return []
 
     def _trip(
         self,
@@ -186,6 +253,32 @@ def _forget(known: Known, body: P.Body) -> None:
             known[s.name] = None
         for inner in P.bodies(s):
             _forget(known, inner)
+
+
+def _is_stop(s: Any) -> bool:
+    return isinstance(s, P.Set) and s.name.startswith(STOP)
+
+
+def _stops(condition: P.Value) -> bool:
+    """Whether a condition is that a loop has not been left."""
+    first = condition.operands[0] if isinstance(condition, P.Apply) else None
+    return isinstance(first, P.Variable) and first.name.startswith(STOP)
+
+
+def _numbered(form: Any, depth: int, order: list[str]) -> Any:
+    """A form with the variables of a `while` by their place in `order`, to which new ones are added."""
+    if not isinstance(form, tuple):
+        return form
+    if form[:2] == ("state", depth) and isinstance(form[2], str):
+        if form[2] not in order:
+            order.append(form[2])
+        return ("state", depth, order.index(form[2]))
+    return tuple(_numbered(x, depth, order) for x in form)
+
+
+def _renamed(trip: _Trip, depth: int, order: list[str]) -> _Trip:
+    inner = tuple(_renamed(t, depth, order) for t in trip.inner)
+    return trip._replace(key=_numbered(trip.key, depth, order), inner=inner)
 
 
 def _pipes(body: P.Body, direction: str) -> Iterator[P.Pipe]:

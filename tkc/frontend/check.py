@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -17,16 +17,16 @@ from tkc.frontend.carry import leave, settle
 from tkc.frontend.conditions import Condition
 from tkc.frontend.declare import Declarations
 from tkc.frontend.describe import describe
+from tkc.frontend.exits import Exits
 from tkc.frontend.inline import Function
+from tkc.frontend.loops import Loops
 from tkc.frontend.program import Tile
-from tkc.frontend.ragged import mask_reductions
+from tkc.frontend.ragged import mask_values
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
-    Block,
     Entry,
     Failed,
-    Index,
     Owned,
     Scope,
     Unknown,
@@ -64,7 +64,7 @@ STATEMENTS = (
     "while",
     *E.COMMANDS,
 )
-WORDS_LATER = ("mask", "keep")
+WORDS_LATER = ("keep",)
 _DECLARATIONS = (
     S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion, E.Barrier,
 )  # fmt: skip
@@ -107,12 +107,22 @@ def check_kernel(
         scope.error(
             "TK113", f"kernel {kernel.name.text} has no role: nothing would run", kernel.name.span
         )
+    if "dependent" in declared.clauses.said and whole:
+        from tkc.frontend.dependent import check_dependent
+
+        check_dependent(scope, roles, declared.clauses.said["dependent"])
     if whole and declared.whole:
         check_writers(scope, [d for d in declared.made if isinstance(d, P.Pipe)])
         check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:
         return None
-    roles = mask_reductions(roles)
+    roles = mask_values(scope, roles)
+    if declared.ordered:
+        from tkc.frontend.spans import longest_first
+
+        longest_first(scope, declared, roles)
+    if len(source.found.diagnostics) > before:
+        return None
     return P.Kernel(
         kernel.name.text,
         tuple(declared.arguments),
@@ -125,11 +135,6 @@ def check_kernel(
         declared.clauses.ctas,
         declared.clauses.preferred,
     )
-
-
-def _variable(word: S.Word, axis: P.Axis) -> Block | Index:
-    """What a loop's variable means."""
-    return (Index if axis.single else Block)(word.text, axis, word.span)
 
 
 def _statement(s: Any) -> str:
@@ -145,7 +150,7 @@ def _statement(s: Any) -> str:
 
 def _misspelt(scope: Scope, s: S.Words) -> None:
     """Two names in a row where the first is no word that begins a statement."""
-    near = nearest(s.first.text, [*STATEMENTS, *WORDS_LATER])
+    near = nearest(s.first.text, [*STATEMENTS, "mask", *WORDS_LATER])
     hint = f"; did you mean `{near}`" if near else ""
     scope.error("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
 
@@ -170,9 +175,10 @@ class _Role:
         writes = Writes(scope, self.values)
         self.name = ""
         self.whole = True
-        self.within: dict[Span, str] = {}
+        self.loops = Loops(scope, declared, self.values, self)
+        self.exits = Exits(scope)
         self.by_kind: dict[type, Callable[[Any], Any]] = {
-            S.For: self._for,
+            S.For: self.loops.check,
             S.Transfer: self._transfer,
             S.Copy: writes.copy,
             S.Assign: writes.assign,
@@ -180,8 +186,9 @@ class _Role:
             S.Evaluate: self._evaluate,
             S.Branch: self._branch,
             S.Words: self._words,
+            S.Return: self._return,
             S.Assertion: lambda s: self.explicit.assertion(s),
-            E.Command: lambda s: self.explicit.command(s),
+            E.Command: self._command,
             E.Elect: lambda s: self.explicit.elect(s),
             E.While: lambda s: self.explicit.repeat(s),
         }
@@ -191,7 +198,7 @@ class _Role:
         """Loaded when a program first says something of it."""
         from tkc.frontend.explicit_check import Explicit
 
-        return Explicit(self.scope, self.values, self._body)
+        return Explicit(self.scope, self.values, self.body)
 
     def check(self, role: S.Role) -> P.Role:
         self.name = role.name.text
@@ -200,7 +207,7 @@ class _Role:
             self._setting(setting, settings)
         outer = dict(self.scope.names)
         self.scope.inside = True
-        body = self._body(role.body)
+        body = self.body(role.body)
         self.scope.names, self.scope.unset = outer, {}
         self.scope.inside = False
         return P.Role(self.name, settings.get("warps"), settings.get("registers"), body, role.span)
@@ -220,9 +227,9 @@ class _Role:
             except Failed:
                 return
 
-    def _body(self, block: S.Block) -> P.Body:
+    def body(self, block: S.Block) -> P.Body:
         body: list[P.Statement] = []
-        for statement in block:
+        for statement in self._whole(block):
             check = self.by_kind.get(type(statement))
             if check is None:
                 where = "the kernel's body, not in a role"
@@ -244,119 +251,24 @@ class _Role:
                 body.append(checked)
         return tuple(body)
 
+    def _whole(self, block: S.Block) -> Iterator[Any]:
+        """The statements of a block; loops without `break` and `continue`."""
+        for s in block:
+            if not isinstance(s, S.For | E.While):
+                yield s
+                continue
+            try:
+                yield from self.exits.without(s)
+            except Failed:
+                self.scope.failed += 1
+                self.whole = False
+
     def _give_up(self, statement: Any) -> None:
         """A variable whose value was wrong exists, so that its uses are not reported as well."""
         if isinstance(statement, S.Assign) and isinstance(statement.target, S.Name):
             name, span = statement.target.text, statement.target.span
             if name not in self.scope.names and name not in RESERVED:
                 self.scope.names[name] = Entry(REGISTER, Unknown(span), span)
-
-    # loops
-
-    def _for(self, s: S.For) -> Any:
-        if self._counts(s):
-            return self.explicit.loop(s)
-        try:
-            over = self._range(s)
-            axes = over.axes if isinstance(over, P.Schedule) else (over,)
-            if len(s.variables) != len(axes):
-                named, there = (
-                    plural(len(s.variables), "variable"),
-                    plural(len(axes), "axis", "axes"),
-                )
-                self._fail("TK116", f"`for` names {named} for {there}", s.variables[0].span)
-        except Failed:
-            self.whole = False
-            self._loop(s, [Unknown(w.span) for w in s.variables])
-            return None
-        if isinstance(over, P.Schedule) and (self.scope.loops or self.scope.owned):
-            around = "another loop" if self.scope.loops else "a put or get"
-            self.scope.later(f"the loop over a schedule inside {around}", s.span)
-        before, body = self._loop(
-            s, [_variable(w, axis) for w, axis in zip(s.variables, axes, strict=True)]
-        )
-        if isinstance(over, P.Schedule):
-            return [*before, P.Each(over, tuple(w.text for w in s.variables), body, s.span)]
-        within = self.within.get(s.span)
-        return [*before, P.Blocks(over, s.variables[0].text, body, s.span, within)]
-
-    def _counts(self, s: S.For) -> bool:
-        """Whether a loop is over integers: `range(n)`, `unroll(n)`, or listed ones."""
-        first = s.over[0].value
-        if any(a.name is not None for a in s.over):
-            return False
-        if len(s.over) > 1 or isinstance(first, S.Integer):
-            return True
-        called = isinstance(first, S.Call) and isinstance(first.function, S.Name)
-        name = first.function.text if called else ""  # type: ignore[union-attr]
-        return name in ("range", "unroll") and name not in self.scope.names
-
-    def _range(self, s: S.For) -> P.Schedule | P.Axis:
-        """What the loop runs over."""
-        named = next((a.name for a in s.over if a.name is not None), None)
-        if named is not None:
-            self._later(f"`{named.text} = ...` in a `for`", named.span)
-        first = s.over[0].value
-        if len(s.over) > 1 or isinstance(first, S.Integer):
-            self._later("a loop over listed values", first.span)
-        if isinstance(first, S.Call) and isinstance(first.function, S.Name):
-            name = first.function.text
-            if name not in self.scope.names:
-                return self._part(s, first) or self.declared.axis(first)
-            if isinstance(self.scope.names[name].meaning, Unknown):
-                raise Failed
-            if isinstance(self.scope.names[name].meaning, P.Schedule):
-                self._fail(
-                    "TK116", f"schedule {name} takes no arguments: `for ... in {name}:`", first.span
-                )
-        if isinstance(first, S.Name):
-            meaning = self.scope.find(first.text, first.span, ("schedule",))
-            if isinstance(meaning, P.Schedule):
-                return meaning
-            if isinstance(meaning, Unknown):
-                raise Failed
-        found = describe(self.values.evaluate(first))
-        self._fail(
-            "TK106",
-            f"a loop runs over a schedule or over `blocks(extent, size)`, not over {found}",
-            first.span,
-        )
-
-    def _part(self, s: S.For, e: S.Call) -> P.Axis | None:
-        """`blocks(s, BK)`, where s is a block: the blocks of its axis that lie in it."""
-        if len(e.arguments) != 2 or not isinstance(e.arguments[0].value, S.Name):
-            return None
-        entry = self.scope.names.get(e.arguments[0].value.text)
-        if entry is None or not isinstance(entry.meaning, Block):
-            return None
-        block = entry.meaning
-        size = self.values.number(e.arguments[1].value, "the size of a block")
-        if block.axis.size % size:
-            self._fail(
-                "TK117",
-                f"blocks of {size} do not fill block {block.name} of {block.axis.size}: "
-                "it is no multiple",
-                e.arguments[1].value.span,
-            )
-        self.within[s.span] = block.name
-        return P.Axis(block.axis.extent, size)
-
-    def _loop(self, s: S.For, meanings: list[Any]) -> tuple[list[P.Statement], P.Body]:
-        """What stands before the loop, and its body, in which the loop's variables are defined."""
-        return settle(self.scope, s.span, lambda: self._round(s, meanings))
-
-    def _round(self, s: S.For, meanings: list[Any]) -> P.Body:
-        scope = self.scope
-        outer, cleared = dict(scope.names), set(scope.cleared)
-        for word, meaning in zip(s.variables, meanings, strict=True):
-            scope.define(word, "loop variable", meaning)
-        scope.loops.append(s.span)
-        body = self._body(s.body)
-        scope.loops.pop()
-        scope.cleared = cleared
-        inner, scope.names = scope.names, outer
-        leave(scope, outer, inner)
-        return body
 
     # puts and gets
 
@@ -392,7 +304,7 @@ class _Role:
                 scope.later("a get of several pipes of which one goes by turns", s.span)
             before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
         else:
-            body = self._body(s.body)
+            body = self.body(s.body)
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
@@ -418,7 +330,7 @@ class _Role:
         scope = self.scope
         outer = dict(scope.names)
         scope.conditional += 1
-        body = self._body(block)
+        body = self.body(block)
         scope.conditional -= 1
         inner, scope.names = scope.names, dict(outer)
         leave(scope, outer, inner, "condition")
@@ -540,10 +452,15 @@ class _Role:
         e = s.value
         if (
             isinstance(e, S.Name)
-            and e.text in ("break", "continue", "return", "pass")
+            and e.text in ("break", "continue", "pass")
             and e.text not in self.scope.names
         ):
-            self._later(f"`{e.text}`", s.span)
+            told = (
+                f"`{e.text}` stands in a loop"
+                if e.text != "pass"
+                else "no statement `pass`: leave it out"
+            )
+            self._fail("TK101", told, s.span)
         if isinstance(e, S.Binary) and e.operator in ("<", "<=", "=="):
             meant = "=" if e.operator == "==" else "<-"
             self._fail("TK101", f"a comparison alone does nothing; did you mean `{meant}`", s.span)
@@ -554,6 +471,10 @@ class _Role:
             return X.Do(found, s.span)
         told = f"{describe(found)} is used for nothing: expected a copy `<-` or an assignment `=`"
         self._fail("TK106", told, s.span)
+
+    def _return(self, s: S.Return) -> NoReturn:
+        told = "`return` stands in a function: a role runs to its end, where the kernel's last barriers wait for it"
+        self._fail("TK101", told, s.span)
 
     def _branch(self, s: S.Branch) -> Any:
         """The statements of the arm that is taken where that is known at compile time: others are not looked at."""
@@ -571,13 +492,20 @@ class _Role:
         except Failed:
             self.whole = False
             for block in (*(body for _, body in s.arms), s.otherwise or ()):
-                self._body(block)
+                self.body(block)
             raise
         if not arms:
-            return list(self._body(otherwise))
+            return list(self.body(otherwise))
         return self.explicit.branch(arms, otherwise, s.span)
 
-    def _words(self, s: S.Words) -> None:
+    def _command(self, s: E.Command) -> Any:
+        if s.word.text == "mask":
+            self._fail("TK101", "a mask is written `mask x where j <= m`", s.span)
+        return self.explicit.command(s)
+
+    def _words(self, s: S.Words) -> list[P.Statement] | None:
+        if s.first.text == "mask":
+            return self.values.positions.mask(self.values, s)
         if s.first.text in WORDS_LATER:
             self._later(f"`{s.first.text}`", s.span)
         _misspelt(self.scope, s)

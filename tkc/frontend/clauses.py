@@ -9,6 +9,7 @@ from tkc.diagnostics import nearest
 from tkc.frontend.program import Schedule
 from tkc.frontend.scope import Scope, listed, plural
 from tkc.frontend.syntax import Span
+from tkc.ir.stage.structure import PAIR
 
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
@@ -17,8 +18,6 @@ LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
 COMPILED = ("persistent", "clc", "pair", "cluster", "dependent")
 MOST_CTAS = 16
 """CTAs of a cluster that some GPU takes; what a target takes is a question of the passes."""
-
-PAIR = 2
 
 
 class Clauses:
@@ -61,13 +60,10 @@ class Clauses:
                 before,
             )
         if "pair" in self.said and "cluster" in self.said:
-            if self.ctas != PAIR:
-                self.scope.later(
-                    f"pairs in a cluster of {self.ctas} that share copies: `cluster({PAIR}, preferred = n)` lets the "
-                    "hardware put several pairs side by side",
-                    self.said["cluster"],
-                )
-            self.ctas = 1
+            if self.ctas % PAIR or self.ctas & (self.ctas - 1):
+                told = f"pairs in a cluster of {plural(self.ctas, 'CTA')}: it has 2, 4, 8 or 16"
+                self.scope.error("TK120", told, self.said["cluster"])
+            self.ctas = 1 if self.ctas == PAIR else self.ctas
 
     def _alternatives(self, s: S.Launch) -> list[S.Expression]:
         """The clauses; `clc or persistent` is both, of which the target takes one."""
@@ -156,7 +152,7 @@ class Clauses:
 
     def multicast(self, span: Span) -> bool:
         """Whether a copy that says `multicast` is one of a cluster."""
-        if "cluster" not in self.said or "pair" in self.said:
+        if "cluster" not in self.said or ("pair" in self.said and self.ctas == 1):
             told = (
                 "a pair shares its operands by itself: `multicast` is for `launch cluster(n)`"
                 if "pair" in self.said

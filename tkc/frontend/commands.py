@@ -11,7 +11,7 @@ import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import places, scaling
+from tkc.frontend import elements, places, scaling
 from tkc.frontend.describe import describe
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
@@ -32,7 +32,7 @@ FENCES: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Fences and what each takes, with how PTX spells that."""
 
-GROUPS = ("stores", "products")
+GROUPS = ("stores", "products", "copies")
 """What a thread gathers in groups."""
 
 MEETINGS = ("cluster", "pdl")
@@ -101,7 +101,8 @@ class Commands:
         if s.subject.operator or not s.options or s.options[0].name is not None:
             self._form(
                 s,
-                "`wait full[slot], phase`, `wait stores <= 1, read`, `wait products`, `wait cluster` or `wait pdl`",
+                "`wait full[slot], phase`, `wait stores <= 1, read`, `wait products`, `wait copies`, `wait cluster` or "
+                "`wait pdl`",
             )
         entry = self._entry(s.subject.place)
         parity = self._integer(s.options[0].value, "a phase, 0 or 1")
@@ -134,6 +135,10 @@ class Commands:
                 self.values.number(options[0].value, "a number of arrivals"),
                 options[1:],
             )
+        if any(isinstance(o.value, S.Name) and o.value.text == "copies" for o in options):
+            found = self._options(s, options, ("copies", "uncounted"))
+            entry = self._entry(s.subject.place)
+            return X.ArriveCopies(entry, "uncounted" in found.flags, s.span)
         found = self._options(s, options, ("relaxed", "cluster"), ("each", "at"))
         by = "one"
         if "each" in found.named:
@@ -160,7 +165,9 @@ class Commands:
     def _commit(self, s: E.Command) -> Any:
         group = self._word(s, GROUPS)
         if s.subject.operator or (s.subject.place is None and not group):
-            self._form(s, "`commit full[slot]`, `commit stores` or `commit products`")
+            self._form(
+                s, "`commit full[slot]`, `commit stores`, `commit products` or `commit copies`"
+            )
         if group:
             self._options(s, s.options)
             return X.Group(f"commit {group}", 0, False, s.span)
@@ -211,7 +218,7 @@ class Commands:
 
     def _fence(self, s: E.Command) -> Any:
         words = [w.text for w in s.subject.words]
-        if self._word(s, GROUPS) == "products" and not s.options:
+        if self._word(s, ("products",)) and not s.options:
             return X.Group("fence products", 0, False, s.span)
         kind = words[0] if words else ""
         of = FENCES.get(kind, {}).get(words[1] if len(words) > 1 else "")
@@ -226,6 +233,10 @@ class Commands:
     # copies
 
     def _load(self, s: E.Command) -> Any:
+        if s.subject.operator == "<-" and (
+            isinstance(at := s.subject.place, S.Index) and isinstance(at.base, S.Index)
+        ):
+            return elements.copy(self.values, s, at)
         if s.subject.operator != "<-" or not s.options or s.options[0].name is not None:
             self._form(s, "`load a[slot] <- A[m, k], full[slot]`, with the barrier that it signals")
         place = self._place(s.subject.place, "a copy goes to")

@@ -47,6 +47,8 @@ class Declarations:
         self.arguments: list[Tensor | Given] = []
         self.made: list[Schedule | Tile | Pipe | Barrier] = []
         self.requires: list[Require] = []
+        self.ordered: dict[str, Span] = {}
+        """Where schedules say `order = longest_first`."""
         self.whole = True
         for s in kernel.body:
             match s:
@@ -295,10 +297,9 @@ class Declarations:
         self.scope.later("`maps`", s.span)
 
     def _schedule(self, s: S.Schedule) -> None:
-        if s.given:
-            self._later("a schedule with arguments", s.span)
-        if s.where is not None:
-            self._later("`where` in a schedule", s.where.span)
+        if s.given or s.where is not None:
+            self._keys(s)
+            return
         group, across, serpentine = 1, None, False
         value = s.value
         name = (
@@ -317,7 +318,7 @@ class Declarations:
                 elif option == "across":
                     across = self._across(s, argument.value)
                 elif option == "order":
-                    serpentine = self._order(argument.value)
+                    serpentine = self._order(s, argument.value)
                 else:
                     near = nearest(option, TILES)
                     hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
@@ -344,6 +345,12 @@ class Declarations:
                 f"schedule {s.name.text} names {plural(len(s.axes), 'axis', 'axes')} of {len(axes)}",
                 s.name.span,
             )
+        if s.name.text in self.ordered and group != 1:
+            self._fail(
+                "TK106",
+                "`group` and `order` both say which item comes next",
+                self.ordered[s.name.text],
+            )
         if across is not None and across < len(axes) and axes[across].single:
             self._later(
                 "a cluster across single elements: `across` is an axis of `blocks`", value.span
@@ -352,16 +359,33 @@ class Declarations:
         if self.scope.define(s.name, "schedule", made):
             self.made.append(made)
 
-    def _order(self, e: S.Expression) -> bool:
-        """`order = serpentine`: every second band of rows backwards."""
+    def _order(self, s: S.Schedule, e: S.Expression) -> bool:
+        """`order = serpentine`: every second band of rows backwards; `order = longest_first`, where which items are
+        long is known once the roles are."""
         name = e.text if isinstance(e, S.Name) else ""
-        if name == "longest_first":
-            self._later("`order = longest_first`", e.span)
-        if name != "serpentine":
-            near = nearest(name, ["serpentine"]) if name else None
-            hint = f"; did you mean `{near}`" if near else "; there is `serpentine`"
+        orders = ("serpentine", "longest_first")
+        if name not in orders:
+            near = nearest(name, orders) if name else None
+            hint = f"; did you mean `{near}`" if near else f"; there are {listed(orders)}"
             self._fail("TK102", f"no order `{name or 'of this form'}` of a schedule{hint}", e.span)
-        return True
+        if name == "longest_first":
+            self.ordered[s.name.text] = e.span
+        return name == "serpentine"
+
+    def _keys(self, s: S.Schedule) -> None:
+        """`schedule keys(m): j in blocks(N, BN) where ...`; the condition is read where a `for` gives the arguments."""
+        from tkc.frontend.spans import Keys
+
+        called = s.value.function if isinstance(s.value, S.Call) else None
+        if not (isinstance(called, S.Name) and called.text == "blocks") or len(s.axes) != 1:
+            self._fail(
+                "TK106",
+                "a schedule with arguments or a `where` runs over the blocks of one axis: "
+                "`schedule keys(m): j in blocks(N, BN) where ...`",
+                s.value.span,
+            )
+        keys = Keys(s.name.text, s.given, s.axes[0], self.axis(s.value), s.where, s.name.span)
+        self.scope.define(s.name, "schedule with arguments", keys)
 
     def _across(self, s: S.Schedule, e: S.Expression) -> int:
         """`across = m`: the axis of that variable."""

@@ -78,5 +78,7 @@ def describe(x: Any) -> str:
             return f"the {type(x).__name__.lower()} {x.name}"
         case S.Role():
             return f"the role {x.name.text}"
+        case _ if hasattr(x, "told"):
+            return x.told
         case _:
             return f"a register value, {x.type}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import tkc.frontend.explicit_program as X
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
@@ -13,6 +14,7 @@ from tkc.frontend.explicit_program import I32
 from tkc.frontend.program import Scalar, Slice, Tile
 from tkc.frontend.scope import Int, listed, plural
 from tkc.frontend.syntax import Span
+from tkc.ir.tile.types import DTYPES
 
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
@@ -81,6 +83,39 @@ def store(values: Values, s: S.Copy, target: X.Spot | Slice) -> X.StoreElement:
     options = tuple(S.Argument(None, hint) for hint in s.hints)
     sem, scope = _order(values, target, options, STORES)
     return X.StoreElement(target, given, sem, scope, s.span)
+
+
+COPIED = (4, 8, 16)
+"""Bytes that a thread copies at once (PTX: cp.async)."""
+
+
+def copy(values: Values, s: E.Command, to: S.Expression) -> X.CopyElements:
+    """`load x[slot][i, j] <- X[m, n], 16`."""
+    assert s.subject.value is not None, "an arrow has two sides"
+    target, source = values.evaluate(to), values.evaluate(s.subject.value)
+    form = (
+        "`load v[slot][i] <- X[m, j], 16`: an element of a shared tile, one of a tensor, and bytes"
+    )
+    if not isinstance(target, X.Spot) or not isinstance(source, Slice) or source.shape:
+        values.fail(
+            "TK106",
+            f"expected {form}, not {describe(target)} and {describe(source)}",
+            s.subject.span,
+        )
+    if len(s.options) != 1 or s.options[0].name is not None:
+        values.fail("TK116", form, s.span)
+    if target.dtype != source.dtype:
+        told = f"{describe(target)} is {target.dtype}, and {describe(source)}"
+        values.fail("TK105", told, s.subject.span)
+    at = s.options[0].value
+    bytes = values.number(at, "the bytes that a thread copies")
+    if bytes not in COPIED or bytes * 8 % DTYPES[target.dtype].bits:
+        values.fail(
+            "TK117",
+            f"a thread copies {listed(map(str, COPIED))} bytes at once, not {bytes}",
+            at.span,
+        )
+    return X.CopyElements(target, source, bytes, s.span)
 
 
 def atomic(values: Values, name: str, e: S.Call) -> X.Atomic:

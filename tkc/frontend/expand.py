@@ -7,7 +7,7 @@ has no family in it, so nothing after this knows of any.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tkc.frontend.syntax as S
@@ -21,7 +21,7 @@ MOST = 64
 KINDS = {"shared": "shared tile", "accum": "accumulator"}
 """What a declaration's word declares, where that is no pipe or role."""
 
-ARITHMETIC = {
+ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,

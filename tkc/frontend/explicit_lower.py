@@ -14,7 +14,15 @@ from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.debugging import AssertOp, PrintOp
-from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import (
+    AtomicOp,
+    CopiesArriveOp,
+    CopiesCommitOp,
+    CopiesWaitOp,
+    CopyElementsOp,
+    LoadElementOp,
+    StoreElementOp,
+)
 from tkc.ir.stage.explicit import (
     ClusterBarrierOp,
     FenceOp,
@@ -271,6 +279,8 @@ _GROUPS: dict[str, type[Any]] = {
     "commit products": MmaCommitOp,
     "wait products": T.ProductsWaitOp,
     "fence products": MmaFenceOp,
+    "commit copies": CopiesCommitOp,
+    "wait copies": CopiesWaitOp,
 }
 
 
@@ -453,10 +463,24 @@ def turn(k: Kernel, x: P.Transfer, names: Sequence[str], make: Any) -> Operation
     return k.emit(s.IfOp, x.span, [mine], types, region=regions)
 
 
+def _copy_elements(k: Kernel, x: X.CopyElements) -> None:
+    tensor, *start = _element(k, x.source)
+    tile, *indices = _element(k, x.of)
+    properties = {"bytes": integer(x.bytes), **segments(1, len(start), 1, len(indices))}
+    k.emit(CopyElementsOp, x.span, [tensor, *start, tile, *indices], properties=properties)
+
+
+def _arrive_copies(k: Kernel, x: X.ArriveCopies) -> None:
+    properties: dict[str, Attribute] = {"id": k.site(f"arrive.{x.entry.barrier.name}")}
+    if x.uncounted:
+        properties["uncounted"] = UnitAttr()
+    k.emit(CopiesArriveOp, x.span, _entry(k, x.entry), properties=properties)
+
+
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
-    X.CopyPlaces: _copy_scales,
+    X.CopyPlaces: _copy_scales, X.CopyElements: _copy_elements, X.ArriveCopies: _arrive_copies,
     X.ClusterBarrier: _cluster, X.Grid: _grid, X.Prefetch: _prefetch,
     X.StoreElement: _store_element, X.Do: _do, X.Print: _print, X.Assert: _assert,
     X.Registers: _registers, X.Elect: _elect, X.If: _if, X.While: _while, X.Range: _range,

@@ -161,6 +161,23 @@ class StoreElement(NamedTuple):
     span: Span
 
 
+class CopyElements(NamedTuple):
+    """`load v[slot][i] <- X[m, j], 16`: so many bytes from an element on, by each thread that comes to it."""
+
+    of: Spot
+    source: Slice
+    bytes: int
+    span: Span
+
+
+class ArriveCopies(NamedTuple):
+    """`arrive full[slot], copies`: when the thread's copies so far are done; `uncounted` by the barrier's count."""
+
+    entry: Entry
+    uncounted: bool
+    span: Span
+
+
 class Do(NamedTuple):
     """A value for what it does alone."""
 

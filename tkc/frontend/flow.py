@@ -52,6 +52,8 @@ class Flow:
                         inner = inner._replace(sure=frozenset())
                     self._uses[id(s)] = inner
                     exposed.update(inner.exposed - sure)
+                    if isinstance(s, P.Blocks) and s.bounds:
+                        exposed.update(set(reads(s.bounds)) - sure)
                     may |= dict.fromkeys(inner.may)
                     if isinstance(s, P.Transfer):
                         sure |= inner.sure
@@ -94,7 +96,7 @@ class Flow:
                     round_ = live | uses.exposed
                     self._names[id(s)] = _kept(uses.may, round_)
                     self._walk(s.body, round_)
-                    live = round_
+                    live = round_.union(reads(s.bounds) if isinstance(s, P.Blocks) else ())
                 case P.Transfer():
                     uses = self._uses[id(s)]
                     self._names[id(s)] = _kept(uses.may, live)
@@ -133,6 +135,9 @@ def _reads(value: P.Value) -> Iterator[str]:
             yield from _reads(value.operand)
         case P.Fill():
             yield from _reads(value.scalar)
+        case P.Where():
+            yield from _reads(value.operand)
+            yield from _reads(value.limit)
         case P.Apply():
             for operand in value.operands:
                 yield from _reads(operand)

@@ -121,7 +121,9 @@ def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P
     """`i < n`."""
     if isinstance(left, Int) and isinstance(right, Int):
         return Condition(C.compare(e.operator, left.size, right.size), e.span)
-    if is_integer(left) or is_integer(right):
+    if (is_integer(left) or is_integer(right)) and not (
+        _literal(left, right) or _literal(right, left)
+    ):
         both = (as_integer(values, left, e.left.span), as_integer(values, right, e.right.span))
     else:
         both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
@@ -132,9 +134,20 @@ def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P
     return P.Apply(COMPARISONS[e.operator], both, I1, e.span)
 
 
+def _literal(number: Any, other: Any) -> bool:
+    """Whether an integer that is known at compile time stands beside an f32 number, and so is one."""
+    return (
+        isinstance(number, Int)
+        and isinstance(number.size, int)
+        and getattr(other, "type", None) == F32
+    )
+
+
 def join(values: Values, e: S.Binary) -> Condition | P.Value:
     """`p and q`, `p or q`."""
     left, right = values.both(e.left, e.right)
+    if values.tests(left) or values.tests(right):
+        return values.positions.join(values, e, left, right)
     if isinstance(left, Condition) and isinstance(right, Condition):
         return Condition(C.join(e.operator, left.test, right.test), e.span)
     sides = (as_condition(values, left, e.left.span), as_condition(values, right, e.right.span))
@@ -148,6 +161,8 @@ def join(values: Values, e: S.Binary) -> Condition | P.Value:
 def negate(values: Values, e: S.Unary) -> Condition | P.Value:
     """`not p`."""
     x = values.evaluate(e.operand)
+    if values.tests(x):
+        return values.positions.negate(values, x, e.span)
     if isinstance(x, Condition):
         return Condition(C.negate(x.test), e.span)
     return _not(as_condition(values, x, e.operand.span), e.span)
@@ -158,6 +173,8 @@ def choose(values: Values, e: S.Choice) -> Any:
     known = values.evaluate(e.condition)
     if isinstance(known, Condition) and isinstance(known.test, bool):
         return values.evaluate(e.then if known.test else e.otherwise)
+    if values.tests(known):
+        return values.positions.choose(values, known, e)
     condition = as_condition(values, known, e.condition.span)
     then, otherwise = values.both(e.then, e.otherwise)
     if isinstance(then, X.ReadPlace) and isinstance(otherwise, Int) and otherwise.size == 0:
@@ -186,7 +203,11 @@ def of_block(values: Values, block: Block, name: str, span: Span) -> P.Value | N
     if name == "index":
         return number
     if name == "first":
-        return P.Apply("eq", (number, Number(0, span)), I1, span)
+        first = block.bounds.first if block.bounds else Number(0, span)
+        return P.Apply("eq", (number, first), I1, span)
+    if name == "last" and block.bounds:
+        after = P.Apply("add", (number, Number(1, span)), I32, span)
+        return P.Apply("eq", (after, block.bounds.last), I1, span)
     if name == "last":
         try:
             last = combine("sub", combine("cdiv", block.axis.extent, block.axis.size), 1)

@@ -32,7 +32,7 @@ import tkc.frontend.program as P
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
-from tkc.frontend.syntax import Span
+from tkc.frontend.syntax import Elsewhere, Span
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import as_hint
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -85,7 +85,7 @@ class _Kernel:
 
     def __init__(self, filename: StringAttr) -> None:
         self.filename = filename
-        self.locations: dict[tuple[int, int], FileLineColLoc] = {}
+        self.locations: dict[tuple[str, int, int], FileLineColLoc] = {}
         self.top: list[Operation] = []
         self.block: list[Operation] = []
         self.values: dict[str, SSAValue] = {}
@@ -101,10 +101,11 @@ class _Kernel:
     # operations
 
     def at(self, span: Span) -> FileLineColLoc:
-        place = span[:2]
+        file = StringAttr(span.source.file) if isinstance(span, Elsewhere) else self.filename
+        place = (file.data, *span[:2])
         found = self.locations.get(place)
         if found is None:
-            found = FileLineColLoc(self.filename, IntAttr(place[0]), IntAttr(place[1]))
+            found = FileLineColLoc(file, IntAttr(span.line), IntAttr(span.column))
             self.locations[place] = found
         return found
 
@@ -218,6 +219,10 @@ class _Kernel:
                 }
                 if d.across is not None:
                     properties["across"] = _integer(d.across)
+                if d.order is not None:
+                    properties["outermost"] = _integer(d.order.axis)
+                    if d.order.descending:
+                        properties["descending"] = UnitAttr()
                 if d.serpentine:
                     properties["serpentine"] = UnitAttr()
                 extents = [self.size(axis.extent, d.span) for axis in d.axes]
@@ -309,6 +314,9 @@ class _Kernel:
                     size: dict[str, Attribute] = {"size": _integer(s.axis.size)}
                     kind = T.ForBlocksOp if s.within is None else L.ForPartsOp
                     over = [extent] if s.within is None else [self.values[s.within], extent]
+                    if s.bounds is not None:
+                        kind, over = L.ForSpanOp, [extent, *map(self.expression, s.bounds[:2])]
+                        size |= {"some": UnitAttr()} if s.bounds.some else {}
                     self.loop(kind, s, over, (s.variable,), (s.axis,), size)
                 case P.Transfer():
                     self.transfer(s)
@@ -456,6 +464,8 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case P.Where():
+                return self.where(x)
             case _:
                 return _explicit().value(self, x)
 
@@ -478,6 +488,17 @@ class _Kernel:
         operands = [self.expression(x.operand), *mask]
         properties = {"kind": StringAttr(x.kind), **segments(1, len(mask) // 2, len(mask) // 2)}
         return self.value(V.ReduceOp, x.span, operands, _type(x.type), properties)
+
+    def where(self, x: P.Where) -> SSAValue:
+        blocks = [[] if b is None else [self.index(b, x.span)] for b in x.blocks]
+        operands = [self.expression(x.operand), *blocks[0], *blocks[1], self.expression(x.limit)]
+        properties = {
+            "rows": _integer(x.factors[0]),
+            "columns": _integer(x.factors[1]),
+            "fill": FloatAttr(x.fill, f32),
+            **segments(1, len(blocks[0]), len(blocks[1]), 1),
+        }
+        return self.value(V.MaskOp, x.span, operands, _type(x.type), properties)
 
     def constant(self, value: float, span: Span) -> SSAValue:
         return self.value(ConstOp, span, (), f32, {"constant": FloatAttr(value, f32)})

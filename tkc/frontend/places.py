@@ -94,6 +94,17 @@ def place(
     return X.Place(ring, given, False, span)
 
 
+def inside(values: Values, tensor: P.Tensor, axis: int, x: Int) -> None:
+    """An index that is known at compile time lies in its axis, as far as that is."""
+    dim = tensor.dims[axis]
+    if isinstance(x.size, int) and not (0 <= x.size and (isinstance(dim, str) or x.size < dim)):
+        values.fail(
+            "TK104",
+            f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
+            x.span,
+        )
+
+
 def part(values: Values, e: S.Call, of: S.Attribute) -> Block | X.Part:
     """`m.part(i, n)`: the i-th n-th of a block, whose number may be known only as the kernel runs."""
     block = values.evaluate(of.base)

@@ -6,7 +6,9 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
-    Reshaped: TypeAlias = "Reduce | Fill | Reshape | Transpose"
+    from collections.abc import Iterable
+
+    Reshaped: TypeAlias = "Reduce | Fill | Reshape | Transpose | Keep | Where"
     Value: TypeAlias = "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reshaped"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
@@ -75,6 +77,21 @@ class Axis(NamedTuple):
     single: bool = False
 
 
+class Bounds(NamedTuple):
+    """The first block of a loop and the one past its last; `some`: there is one wherever the axis has one."""
+
+    first: Value
+    last: Value
+    some: bool
+
+
+class Order(NamedTuple):
+    """`order = longest_first`: all items of one block of an axis before those of the next, or of the one before it."""
+
+    axis: int
+    descending: bool
+
+
 class Schedule(NamedTuple):
     name: str
     axes: tuple[Axis, ...]
@@ -82,6 +99,7 @@ class Schedule(NamedTuple):
     span: Span
     across: int | None = None
     serpentine: bool = False
+    order: Order | None = None
 
 
 class Tile(NamedTuple):
@@ -170,6 +188,37 @@ class Reduce(NamedTuple):
     extent: Size | None = None
 
 
+class Test(NamedTuple):
+    """A condition on where an element stands: the sum of position times factor, over blocks of the given sizes, is less
+    than `limit`."""
+
+    terms: tuple[tuple[str | Part, int, int], ...]
+    limit: Value
+    span: Span
+
+
+class Keep(NamedTuple):
+    """`x if n <= m else 0` of a tile: a number where a test does not hold, before the blocks are known as axes."""
+
+    operand: Value
+    tests: tuple[Test, ...]
+    fill: float
+    type: Regs
+    span: Span
+
+
+class Where(NamedTuple):
+    """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
+
+    operand: Value
+    blocks: tuple[str | Part | None, str | Part | None]
+    factors: tuple[int, int]
+    limit: Value
+    fill: float
+    type: Regs
+    span: Span
+
+
 class Fill(NamedTuple):
     """A scalar in every element."""
 
@@ -211,6 +260,14 @@ class Slice(NamedTuple):
 class Set(NamedTuple):
     name: str
     value: Value
+    span: Span
+
+
+class Mask(NamedTuple):
+    """`mask x where j <= m`: elements of a variable that fail a test count as nothing (R24)."""
+
+    name: str
+    tests: tuple[Test, ...]
     span: Span
 
 
@@ -264,13 +321,15 @@ class Each(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """`for k in blocks(K, BK):`; `within` is the block in whose place the extent stands."""
+    """`for k in blocks(K, BK):`; `within` is the block in whose place the extent stands, `bounds` those of a schedule
+    with arguments."""
 
     axis: Axis
     variable: str
     body: Body
     span: Span
     within: str | None = None
+    bounds: Bounds | None = None
 
 
 class Transfer(NamedTuple):
@@ -353,3 +412,14 @@ def bodies(s: Any) -> "tuple[Body, ...]":
     if hasattr(s, "body"):
         return (s.body,)
     return (s.then, s.otherwise) if hasattr(s, "otherwise") else ()
+
+
+def set_in(inside: "Iterable[Body]") -> set[str]:
+    """The variables that bodies set."""
+    found: set[str] = set()
+    for body in inside:
+        for s in body:
+            if isinstance(s, Set):
+                found.add(s.name)
+            found |= set_in(bodies(s))
+    return found

@@ -1,4 +1,4 @@
-"""R24: reductions learn which block their columns are of, so that columns beyond the axis count as the neutral element.
+"""R24: what is beyond an axis counts as nothing: reductions and products learn which blocks their tiles are of.
 
 A role that gets a tile finds the block in its own loops: the roles at the ends of a pipe have the same items in the
 same loops (R6), so the k-th get is of what the k-th put wrote, and the n-th loop round the one is the n-th round the
@@ -8,10 +8,14 @@ other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+from tkc.frontend.scope import Scope
+
+if TYPE_CHECKING:
+    from tkc.frontend.masks import Masks
 
 Loop = P.Each | P.Blocks | X.Range
 
@@ -26,6 +30,12 @@ class _Place(NamedTuple):
 
 _Columns = tuple[str | P.Part, P.Axis]
 """The block that columns are, and its axis."""
+
+_Known = tuple[_Columns | None, ...]
+"""Of a value in registers: which blocks its axes are; nothing where that is not known."""
+
+_Parted = P.Each | P.Blocks | X.Range | X.While | P.Transfer | X.If
+"""Statements that may run their bodies any number of times."""
 
 Axes = tuple[_Place | None, ...]
 """What each axis of a tile is a block of."""
@@ -58,6 +68,19 @@ def _items(
             here = (*loops, s) if isinstance(s, Loop) else loops
             for inner in P.bodies(s):
                 yield from _items(inner, here, outer)
+
+
+def _sets(
+    body: P.Body, loops: tuple[Loop, ...] = (), around: tuple[P.Transfer, ...] = ()
+) -> Iterator[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]]:
+    """Each assignment, with the loops and the puts and gets round it."""
+    for s in body:
+        if isinstance(s, P.Set):
+            yield s, loops, around
+        here = (*loops, s) if isinstance(s, Loop) else loops
+        blocks = (*around, s) if isinstance(s, P.Transfer) else around
+        for inner in P.bodies(s):
+            yield from _sets(inner, here, blocks)
 
 
 def _inside(body: P.Body) -> Iterator[P.Statement]:
@@ -108,10 +131,15 @@ class _Blocks:
         """What the names of a put or get are, by its identity."""
         self.puts: dict[tuple[str, str], list[tuple[_Item, int]]] = {}
         """By role and pipe: each put or get of it, and where in its names the pipe's tiles begin."""
+        self.sets: dict[int, list[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]]] = {}
+        """The assignments of the role that a put or get stands in, by its identity."""
         for role in roles:
+            sets = list(_sets(role.body))
             for item in _items(role.body):
                 self._number(role, item)
+                self.sets[id(item.block)] = sets
         self.known: dict[_Slot, Axes] = {}
+        self.following: set[str] = set()
 
     def _number(self, role: P.Role, item: _Item) -> None:
         slots: list[_Slot] = []
@@ -142,81 +170,184 @@ class _Blocks:
                     places = [p for one in found for p in one]
                     yield tuple(p for p in places if p is None or not _single(p, item.loops))
                 else:
-                    yield self._computed(item, s.source)
+                    around = (*item.outer, item.block)
+                    yield self._computed(s.source, around, self.sets[id(item.block)], item.loops)
             elif isinstance(s, P.Multiply) and s.d == tile:
                 yield self._product(item, s)
 
-    def _computed(self, item: _Item, x: object) -> Axes:
-        """Of a tile that is made of others, element by element, what those are whose gets stand round the put."""
+    def _computed(
+        self,
+        x: object,
+        around: tuple[P.Transfer, ...],
+        sets: list[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]],
+        loops: tuple[Loop, ...],
+    ) -> Axes:
+        """Of a tile that is made of others, element by element, what those are whose gets stand round it."""
         match x:
             case P.Read():
-                for block in reversed((*item.outer, item.block)):
+                for block in reversed(around):
                     slots = zip(block.tiles, self.slots[id(block)], strict=True)
                     found = next((slot for tile, slot in slots if tile == x.tile), None)
                     if found is not None:
                         return self.axes(found)
                 return ()
             case P.Cast():
-                return self._computed(item, x.operand)
+                return self._computed(x.operand, around, sets, loops)
+            case P.Transpose():
+                return self._computed(x.operand, around, sets, loops)[::-1]
             case P.Apply():
                 whole = [o for o in x.operands if o.type == x.type or _shape(o) == _shape(x)]
-                return next((axes for o in whole if (axes := self._computed(item, o))), ())
+                every = (self._computed(o, around, sets, loops) for o in whole)
+                return next((axes for axes in every if axes), ())
+            case P.Variable():
+                return self._assigned(x.name, sets, loops)
             case _:
                 return ()
+
+    def _assigned(
+        self,
+        name: str,
+        sets: list[tuple[P.Set, tuple[Loop, ...], tuple[P.Transfer, ...]]],
+        loops: tuple[Loop, ...],
+    ) -> Axes:
+        """Of a variable, where all that is assigned to it is of the same blocks; a number fits all."""
+        if name in self.following:
+            return ()
+        self.following.add(name)
+        found: list[Axes] = []
+        for s, inside, around in sets:
+            if s.name == name and not isinstance(s.value, P.Fill | P.Constant):
+                axes = self._computed(s.value, around, sets, inside)
+                same = [p is not None and loops[: p.loop + 1] == inside[: p.loop + 1] for p in axes]
+                found.append(tuple(p if ok else None for p, ok in zip(axes, same, strict=True)))
+        self.following.discard(name)
+        return found[0] if found and all(a == found[0] for a in found) else ()
 
     def _product(self, item: _Item, s: P.Multiply) -> Axes:
         """Rows of a, columns of b, in the loops round the put of the accumulator."""
         made: list[_Place | None] = []
         for name, transposed, axis in ((s.a, s.transpose_a, 0), (s.b, s.transpose_b, 1)):
             place: _Place | None = None
-            for inner in _items(item.block.body, item.loops):
-                slots = zip(inner.block.tiles, self.slots[id(inner.block)], strict=True)
+            around = (*item.outer, item.block)
+            inside = (inner.block for inner in _items(item.block.body, item.loops))
+            for block in (*around, *inside):
+                slots = zip(block.tiles, self.slots[id(block)], strict=True)
                 axes = next((self.axes(slot) for tile, slot in slots if tile == name), ())
-                if axes:
+                if len(axes) == 2:
                     place = axes[1 - axis if transposed else axis]
             made.append(place if place is not None and place.loop < len(item.loops) else None)
         return tuple(made)
 
+    def products(self) -> Iterator[tuple[P.Multiply, dict[str, str]]]:
+        """Each product in a put or get, and what the tiles that it names are declared as."""
+        for items in self.puts.values():
+            for item, _ in items:
+                names: dict[str, str] = {}
+                for block in (*item.outer, item.block):
+                    slots = zip(block.tiles, self.slots[id(block)], strict=True)
+                    names |= {tile: slot.pipe.tiles[slot.tile].name for tile, slot in slots}
+                yield from (
+                    (s, names) for s in _inside(item.block.body) if isinstance(s, P.Multiply)
+                )
+
 
 class _Role:
-    """Rebuilds a role's body with the blocks of its reductions; `columns` is what each variable's columns are of."""
+    """Rebuilds a role's body: reductions know the blocks of their columns, and masks are where they count.
 
-    def __init__(self, blocks: _Blocks) -> None:
+    `axes` is what the rows and the columns of each variable are of.
+    """
+
+    def __init__(self, blocks: _Blocks, masks: Masks, summed: set[tuple[str, int]]) -> None:
         self.blocks = blocks
-        self.tiles: dict[str, _Columns | None] = {}
-        self.columns: dict[str, _Columns | None] = {}
+        self.masks = masks
+        self.summed = summed
+        self.tiles: dict[str, _Known] = {}
+        self.declared: dict[str, str] = {}
+        self.axes: dict[str, _Known] = {}
+        self.plain: set[str] = set()
+        """Variables whose elements are as they were read."""
 
     def body(self, body: P.Body, loops: tuple[Loop, ...] = ()) -> P.Body:
-        return tuple(self._statement(s, loops) for s in body)
+        made: list[P.Statement] = []
+        for s in body:
+            if isinstance(s, P.Mask):
+                self.masks.add(s)
+            else:
+                made.append(self._statement(s, loops))
+        return tuple(made)
 
     def _statement(self, s: P.Statement, loops: tuple[Loop, ...]) -> P.Statement:
         match s:
             case P.Set():
                 value = self._value(s.value)
-                self.columns[s.name] = self._columns(value)
+                self.axes[s.name] = self._axes(value)
+                (self.plain.discard if self._computes(value) else self.plain.add)(s.name)
+                self.masks.of[s.name] = self.masks.tests(value)
                 return s._replace(value=value)
             case P.Move() if not isinstance(s.source, P.Slice | str):
-                return s._replace(source=self._value(s.source))
-            case P.Each() | P.Blocks() | X.Range():
-                return s._replace(body=self.body(s.body, (*loops, s)))
-            case X.If():
-                then, otherwise = (self.body(b, loops) for b in (s.then, s.otherwise))
-                return s._replace(then=then, otherwise=otherwise)
-            case X.While() | X.Elect():
-                return s._replace(body=self.body(s.body, loops))
+                target = s.destination
+                return s._replace(source=self._written(s.source, target))
             case X.Fill():
-                return s._replace(source=self._value(s.source))
-            case P.Transfer():
-                for tile, slot in zip(s.tiles, self.blocks.slots[id(s)], strict=True):
-                    self.tiles[tile] = self._last(slot, loops)
+                return s._replace(source=self._written(s.source, s.destination.tile.name))
+            case P.Each() | P.Blocks() | X.Range():
+                return s._replace(body=self._way(s, s.body, (*loops, s), "loop"))
+            case X.If():
+                then, otherwise = (
+                    self._way(s, b, loops, "condition") for b in (s.then, s.otherwise)
+                )
+                return s._replace(then=then, otherwise=otherwise)
+            case X.While():
+                return s._replace(body=self._way(s, s.body, loops, "loop"))
+            case X.Elect():
                 return s._replace(body=self.body(s.body, loops))
+            case P.Transfer():
+                slots = self.blocks.slots[id(s)]
+                for tile, slot in zip(s.tiles, slots, strict=True):
+                    self.tiles[tile] = self._of_slot(slot, loops)
+                    self.declared[tile] = slot.pipe.tiles[slot.tile].name
+                if s.turn is None:
+                    return s._replace(body=self.body(s.body, loops))
+                return s._replace(body=self._way(s, s.body, loops, "get"))
             case _:
                 return s
 
-    def _last(self, slot: _Slot, loops: tuple[Loop, ...]) -> _Columns | None:
-        """The loop variable here that the tile's last axis is a block of."""
-        axes = self.blocks.axes(slot)
-        place = axes[-1] if axes else None
+    def _way(self, s: _Parted, body: P.Body, loops: tuple[Loop, ...], what: str) -> P.Body:
+        before = dict(self.masks.of)
+        made = self.body(body, loops)
+        self.masks.keep(s, before, what)
+        return made
+
+    def _written(self, x: P.Value, target: P.Slice | str) -> P.Value:
+        """A value that goes to a tile or a tensor: 0 where it is masked, and where a product sums beyond an axis."""
+        value = self._value(x)
+        tests = self.masks.tests(value)
+        if isinstance(target, str) and self._computes(value):
+            for axis, known in enumerate(self._axes(value)):
+                if known is not None and (self.declared.get(target, target), axis) in self.summed:
+                    index, of = known
+                    if _ragged(of):
+                        limit = X.Number(of.extent, value.span)
+                        tests = (*tests, P.Test(((index, of.size, 1),), limit, value.span))
+        return self.masks.filled(value, 0.0, self._named, tests)
+
+    def _computes(self, x: P.Value) -> bool:
+        """Whether elements may be other than what was read, so that a 0 need not stay one."""
+        match x:
+            case P.Read() | X.ReadPlace():
+                return False
+            case P.Cast() | P.Reshape() | P.Transpose():
+                return self._computes(x.operand)
+            case P.Variable():
+                return x.name not in self.plain
+            case _:
+                return True
+
+    def _of_slot(self, slot: _Slot, loops: tuple[Loop, ...]) -> _Known:
+        """The loop variables here that the tile's axes are blocks of."""
+        places = self.blocks.axes(slot)
+        return tuple(self._variable(place, loops) for place in places)
+
+    def _variable(self, place: _Place | None, loops: tuple[Loop, ...]) -> _Columns | None:
         if place is None or place.loop >= len(loops):
             return None
         variables = _variables(loops[place.loop])
@@ -227,18 +358,29 @@ class _Role:
             return name, axis
         return P.Part(name, *place.part), axis._replace(size=axis.size // place.part[1])
 
-    def _columns(self, x: P.Value) -> _Columns | None:
+    def _axes(self, x: P.Value) -> _Known:
         match x:
             case P.Read():
-                return self.tiles.get(x.tile)
+                return self.tiles.get(x.tile, ())
             case P.Variable():
-                return self.columns.get(x.name)
-            case P.Cast():
-                return self._columns(x.operand)
+                return self.axes.get(x.name, ())
+            case P.Cast() | P.Where() | P.Keep():
+                return self._axes(x.operand)
+            case P.Transpose():
+                return self._axes(x.operand)[::-1]
+            case P.Reduce():
+                return (*self._axes(x.operand)[:1], None)
             case P.Apply():
-                return next((c for o in x.operands if (c := self._columns(o)) is not None), None)
+                every = [self._axes(o) for o in x.operands if _shape(o)]
+                whole = [a for a in every if len(a) == 2]
+                return tuple(
+                    next((a[i] for a in whole if a[i]), None) for i in range(2 if whole else 0)
+                )
             case _:
-                return None
+                return ()
+
+    def _named(self, x: P.Value) -> tuple[str | P.Part | None, ...]:
+        return tuple(a[0] if a is not None else None for a in self._axes(x))
 
     def _value(self, x: P.Value) -> P.Value:
         match x:
@@ -246,9 +388,13 @@ class _Role:
                 return x._replace(operand=self._value(x.operand))
             case P.Apply():
                 return x._replace(operands=tuple(self._value(o) for o in x.operands))
+            case P.Keep():
+                return self.masks.filled(self._value(x.operand), x.fill, self._named, x.tests)
             case P.Reduce():
                 operand = self._value(x.operand)
-                block = self._columns(operand)
+                axes, tests = self._axes(operand), self.masks.tests(operand)
+                block = axes[1] if len(axes) == 2 else None
+                operand = self.masks.neutral(operand, x.kind, self._named, tests)
                 if block is None or not _ragged(block[1]):
                     return x._replace(operand=operand)
                 return x._replace(operand=operand, block=block[0], extent=block[1].extent)
@@ -265,29 +411,45 @@ def _ragged(axis: P.Axis) -> bool:
     return not isinstance(axis.extent, int) or axis.extent % axis.size != 0
 
 
-def mask_reductions(roles: Sequence[P.Role]) -> list[P.Role]:
-    """The roles, with a block at each reduction whose columns may go beyond their axis."""
-    if not any(_reduces(role.body) for role in roles):
+def mask_values(scope: Scope, roles: Sequence[P.Role]) -> list[P.Role]:
+    """The roles, with a block at each reduction whose columns may go beyond their axis, and masks where they count."""
+    if not any(_needs(role.body) for role in roles):
         return list(roles)
+    from tkc.frontend.masks import Masks, contracted
+
     blocks = _Blocks(roles)
-    return [role._replace(body=_Role(blocks).body(role.body)) for role in roles]
+    summed = contracted(blocks.products())
+    return [
+        role._replace(body=_Role(blocks, Masks(scope, role), summed).body(role.body))
+        for role in roles
+    ]
 
 
-def _reduces(body: P.Body) -> bool:
+def _needs(body: P.Body) -> bool:
+    """Whether a body has a mask, a reduction, or registers that it writes to a tile."""
     return any(
-        _has_reduce(s.value if isinstance(s, P.Set) else s.source)
+        isinstance(s, P.Mask)
+        or (
+            isinstance(s, P.Move)
+            and isinstance(s.destination, str)
+            and not isinstance(s.source, P.Slice | str)
+        )
+        or (
+            isinstance(s, P.Set | P.Move | X.Fill)
+            and _counts(s.value if isinstance(s, P.Set) else s.source)
+        )
         for s in _inside(body)
-        if isinstance(s, P.Set | P.Move | X.Fill)
     )
 
 
-def _has_reduce(x: object) -> bool:
+def _counts(x: object) -> bool:
+    """Whether it matters which blocks the axes of a value are."""
     match x:
-        case P.Reduce():
+        case P.Reduce() | P.Keep():
             return True
         case P.Cast() | P.Reshape() | P.Transpose():
-            return _has_reduce(x.operand)
+            return _counts(x.operand)
         case P.Apply():
-            return any(_has_reduce(o) for o in x.operands)
+            return any(_counts(o) for o in x.operands)
         case _:
             return False

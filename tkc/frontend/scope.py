@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tkc.diagnostics import Location, Note, nearest
-from tkc.frontend.program import Axis, Pipe
+from tkc.frontend.program import Axis, Bounds, Pipe
 from tkc.frontend.sizes import Size
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span, Word
@@ -14,14 +14,14 @@ from tkc.ir.tile.types import DTYPES
 
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "exp2": 1, "log": 1, "log2": 1, "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "abs": 1, "min": 2, "max": 2,
-    "finite": 1, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
+    "finite": 1, "guard_div": 2, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
     "row_max": 1, "row_min": 1, "row_sum": 1, "row": 1, "column": 1, "full": 1,
 }  # fmt: skip
 """Functions and how many arguments each takes; dtypes are functions of one, too."""
 
 LATER = (
-    "col_max", "col_sum", "guard_div", "causal", "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "keys", "list", "reduce", "wait", "arrive",
+    "col_max", "col_sum", "copy", "transpose", "iota",
+    "sin", "cos", "erf", "where", "range", "chain", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
@@ -61,12 +61,14 @@ class Int(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A loop's variable over blocks, or a part of one: its number, and how many there are."""
+    """A loop's variable over blocks, or a part of one: its number, and how many there are. `bounds` of the loop, where
+    they are not those of the axis."""
 
     name: str
     axis: Axis
     span: Span
     part: tuple[int, int] | None = None
+    bounds: Bounds | None = None
 
 
 class Index(NamedTuple):
@@ -131,7 +133,7 @@ class Scope:
     several producers and a tile of it, `writers` are the roles with a put that writes it, `silent` those with one that
     does not; `multicast` asks whether a copy may serve
     a whole cluster of `ctas`; `alone` says which threads of those that reach a statement an election lets run it: one,
-    or a lane of each warp; `awaits_grids`: a role waits for the grids before.
+    or a lane of each warp.
     """
 
     def __init__(self, source: Source) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from lark import Token
 
 from tkc.diagnostics import Collector, Location, Note
-from tkc.frontend.syntax import Span
+from tkc.frontend.syntax import Elsewhere, Span
 
 MAX_ERRORS = 20
 """After so many a run stops: what follows is mostly consequence."""
@@ -35,8 +35,12 @@ class Source:
         self.spoilt: set[int] = set()
         self.abandoned = False
 
+    def of(self, span: Span) -> Source:
+        """The file that a place is in."""
+        return span.source if isinstance(span, Elsewhere) else self
+
     def place(self, span: Span) -> Location:
-        return Location(self.file, span[0], span[1], span[3] if span[0] == span[2] else 0)
+        return Location(self.of(span).file, span[0], span[1], span[3] if span[0] == span[2] else 0)
 
     def at(self, token: Token) -> Location:
         one_line = token.type != "_NEWLINE" and token.line == token.end_line
@@ -47,7 +51,7 @@ class Source:
     def excerpt(self, span: Span) -> str:
         """The text at a place, of its first line only, and not more than a message can quote."""
         end = span.end_column - 1 if span.line == span.end_line else None
-        return clipped(self.lines[span.line - 1][span.column - 1 : end].rstrip())
+        return clipped(self.of(span).lines[span.line - 1][span.column - 1 : end].rstrip())
 
     def whole(self, span: Span) -> bool:
         """Whether an excerpt is all that stands there."""

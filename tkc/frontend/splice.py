@@ -1,19 +1,21 @@
 """Functions that hold statements: a call becomes the statements, before names are checked.
 
 A parameter stands for what is passed, as it is written there; what the function sets itself has a name of its own. It
-sees no other name of the kernel that calls it.
+sees no other name of the kernel that calls it. Statements of another file keep their places there, and the functions
+that they call get names of their own among those of the kernel's file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import tkc.frontend.syntax as S
 from tkc.frontend.inline import MAX_CALLS, Function
 from tkc.frontend.scope import FUNCTIONS, LATER, RESERVED, plural
 from tkc.frontend.source import Source
-from tkc.frontend.syntax import Span, Word
+from tkc.frontend.syntax import Elsewhere, Span, Word
 from tkc.ir.tile.types import DTYPES
 
 PLAIN = {
@@ -30,7 +32,7 @@ PLAIN = {
 }
 """Names that mean the same everywhere."""
 
-Functions = Mapping[str, Function | None]
+Functions = dict[str, Function | None]
 
 
 def has_statements(function: Function | None) -> bool:
@@ -79,12 +81,6 @@ class _Splicer:
         function = self.functions[name]
         assert function is not None
         define = function.define
-        if function.source is not self.source:
-            return self._fail(
-                "TK110",
-                f"not supported yet: function `{name}` of another file, which holds statements",
-                call.span,
-            )
         if len(call.arguments) != len(define.parameters) or any(a.name for a in call.arguments):
             takes = plural(len(define.parameters), "value")
             told = f"`{name}` takes {takes}, not {len(call.arguments)}"
@@ -98,13 +94,20 @@ class _Splicer:
         self.calls += 1
         own = {n: f"{name}.{n}.{self.calls}" for n in _binds(define.body)}
         given = {w.text: a.value for w, a in zip(define.parameters, call.arguments, strict=True)}
-        known = _Names(self, given, {n: o for n, o in own.items() if n not in given}, define)
+        known = _Names(self, given, {n: o for n, o in own.items() if n not in given}, function)
         body = known.rename(tuple(statements) if gives else define.body)
         self.within.append(name)
         made = list(self.body(body))
         self.within.pop()
         if isinstance(last, S.Return) and isinstance(s, S.Assign):
             made.append(s._replace(value=known.rename(last.value)))
+        return made
+
+    def named(self, name: str, function: Function | None, file: str) -> str:
+        """What a function that another file knows by a name is called here."""
+        made = f"{Path(file).stem}.{name}"
+        while self.functions.setdefault(made, function) is not function:
+            made += "_"
         return made
 
     def _fail(self, code: str, message: str, span: Span) -> list[Any]:
@@ -120,36 +123,52 @@ class _Names:
         splicer: _Splicer,
         given: Mapping[str, S.Expression],
         own: Mapping[str, str],
-        define: S.Define,
+        function: Function,
     ) -> None:
         self.splicer = splicer
         self.given = given
         self.own = own
-        self.define = define
+        self.function = function
+        self.elsewhere = function.source is not splicer.source
+
+    def place(self, span: Span) -> Span:
+        """A place in the function's text."""
+        if not self.elsewhere:
+            return span
+        made = Elsewhere(*span)
+        made.source = self.function.source
+        return made
 
     def rename(self, x: Any) -> Any:
         match x:
-            case Span() | str() | int() | float() | None:
+            case Span():
+                return self.place(x)
+            case str() | int() | float() | None:
                 return x
             case Word():
-                return x
+                return x._replace(span=self.place(x.span))
             case S.Name():
                 return self._name(x)
             case S.Call() if isinstance(x.function, S.Name):
-                function = x.function
-                if function.text in self.given:
-                    function = self.rename(function)
-                return x._replace(function=function, arguments=self.rename(x.arguments))
+                return x._replace(
+                    function=self._called(x.function),
+                    arguments=self.rename(x.arguments),
+                    span=self.place(x.span),
+                )
             case S.Reference():
-                return x._replace(name=self._word(x.name), part=self.rename(x.part))
+                name, part = self._word(x.name), self.rename(x.part)
+                return x._replace(name=name, part=part, span=self.place(x.span))
             case S.For():
                 variables = tuple(self._own(w) for w in x.variables)
                 return x._replace(
-                    variables=variables, over=self.rename(x.over), body=self.rename(x.body)
+                    variables=variables,
+                    over=self.rename(x.over),
+                    body=self.rename(x.body),
+                    span=self.place(x.span),
                 )
             case S.Item():
                 alias = None if x.alias is None else self._own(x.alias)
-                return x._replace(pipe=self.rename(x.pipe), alias=alias)
+                return x._replace(pipe=self.rename(x.pipe), alias=alias, span=self.place(x.span))
             case tuple() if hasattr(x, "_fields"):
                 fields = x._fields  # type: ignore[attr-defined]
                 return x._replace(**{f: self.rename(getattr(x, f)) for f in fields})  # type: ignore[attr-defined]
@@ -158,34 +177,45 @@ class _Names:
             case _:
                 return x
 
+    def _called(self, x: S.Name) -> S.Expression:
+        """A function by name: what has been passed, one of the function's own file, or one of the language."""
+        if x.text in self.given:
+            return self.given[x.text]
+        known = self.function.known
+        if self.elsewhere and x.text in known:
+            file = self.function.source.file
+            return S.Name(self.splicer.named(x.text, known[x.text], file), self.place(x.span))
+        return x._replace(span=self.place(x.span))
+
     def _name(self, x: S.Name) -> S.Expression:
         if x.text in self.given:
             return self.given[x.text]
         if x.text in self.own:
-            return S.Name(self.own[x.text], x.span)
-        if x.text not in PLAIN and x.text not in self.splicer.functions:
-            self._unknown(x.text, x.span)
-        return x
+            return S.Name(self.own[x.text], self.place(x.span))
+        if x.text not in PLAIN and x.text not in self.function.known:
+            self._unknown(x.text, self.place(x.span))
+        return x._replace(span=self.place(x.span))
 
     def _own(self, word: Word) -> Word:
-        return Word(self.own.get(word.text, word.text), word.span)
+        return Word(self.own.get(word.text, word.text), self.place(word.span))
 
     def _word(self, word: Word) -> Word:
         """A pipe's name, which has been passed."""
-        passed = self.given.get(word.text)
+        passed, span = self.given.get(word.text), self.place(word.span)
         if isinstance(passed, S.Name):
-            return Word(passed.text, word.span)
+            return Word(passed.text, span)
         if passed is not None:
             told = f"`{word.text}` names a pipe here, and something else is passed for it"
-            self.splicer._fail("TK106", told, word.span)
+            self.splicer._fail("TK106", told, span)
         else:
-            self._unknown(word.text, word.span)
-        return word
+            self._unknown(word.text, span)
+        return Word(word.text, span)
 
     def _unknown(self, name: str, span: Span) -> None:
         self.splicer._fail(
             "TK102",
-            f"unknown name `{name}` in function `{self.define.name.text}`: it sees its parameters and what it sets",
+            f"unknown name `{name}` in function `{self.function.define.name.text}`: it sees its parameters and what it "
+            "sets",
             span,
         )
 

@@ -31,6 +31,12 @@ class Span(NamedTuple):
     end_column: int
 
 
+class Elsewhere(Span):
+    """A place in another file than the kernel's: `source` is that file."""
+
+    source: Any
+
+
 class Word(NamedTuple):
     """A name where it stands as one: declared, or named by a statement."""
 

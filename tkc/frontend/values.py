@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NoReturn
 
 import tkc.frontend.elements as elements
@@ -18,6 +18,7 @@ from tkc.frontend import scaling
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
+from tkc.frontend.numbers import MAX_F32, NUMBERS
 from tkc.frontend.products import product
 from tkc.frontend.program import (
     Apply,
@@ -51,12 +52,9 @@ from tkc.frontend.vectors import VECTOR_FUNCTIONS, spread, vector
 from tkc.ir.tile.types import DTYPES
 
 F32 = Scalar("f32")
-MAX_F32 = 3.4028235677973366e38
-"""Halfway from the largest float to the next power of two: from here on a number rounds to infinity."""
-
 _RUNTIME = (
     P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 
@@ -64,20 +62,6 @@ CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
-def _rsqrt(a: float) -> float:
-    return 1 / math.sqrt(a)
-
-
-def _div(a: float, b: float) -> float:
-    return a / b
-
-
-_NUMBERS: dict[str, Any] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": _div, "min": min, "max": max,
-    "neg": operator.neg, "abs": abs, "exp": math.exp, "exp2": math.exp2, "log": math.log, "log2": math.log2,
-    "sqrt": math.sqrt, "rsqrt": _rsqrt, "rcp": lambda a: 1 / a, "tanh": math.tanh,
-    "finite": lambda a: 0.0 if a == -math.inf else a,
-}  # fmt: skip
 _SCALARS = ("add", "sub", "mul", "min", "max")
 """What a scalar that the launch gives can be combined by."""
 
@@ -101,6 +85,21 @@ class Values:
         }
 
     # what callers ask for
+
+    @cached_property
+    def positions(self) -> Any:
+        """Loaded when a program first computes with positions in blocks."""
+        import tkc.frontend.positions as positions
+
+        return positions
+
+    def tests(self, x: Any) -> bool:
+        """Whether it is a condition on positions."""
+        return "positions" in self.__dict__ and isinstance(x, self.positions.Tests)
+
+    def _placed(self, x: Any) -> bool:
+        known = "positions" in self.__dict__
+        return isinstance(x, Block) or (known and self.positions.is_position(x))
 
     def in_registers(self, x: Any) -> bool:
         """Whether it is a value that the kernel holds in registers."""
@@ -200,6 +199,8 @@ class Values:
             return x if isinstance(x, Int) else self.as_value(x, e.span)
         if isinstance(x, Int):
             return Int(self._combine("sub", 0, x.size, e.span), e.span)
+        if self._placed(x):
+            return self.positions.negative(self, x, e.span)
         if N.of_type(x, X.I32):
             return Apply("sub", (X.Number(0, e.span), x), X.I32, e.span)
         return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
@@ -209,6 +210,8 @@ class Values:
             return N.join(self, e)
         left, right = self.both(e.left, e.right)
         if e.operator in N.COMPARISONS:
+            if self._placed(left) or self._placed(right):
+                return self.positions.compare(self, e.operator, left, right, e.span)
             return N.compare(self, e, left, right)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
 
@@ -233,6 +236,8 @@ class Values:
     ) -> Any:
         if sign == "@":
             return product(self, left, right, span)
+        if self._placed(left) or self._placed(right):
+            return self.positions.operate(self, sign, left, right, span)
         integer = N.operate(self, sign, left, at_left, right, at_right, span)
         if integer is not None:
             return integer
@@ -288,9 +293,9 @@ class Values:
 
     def _scalar(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         numbers = [x.value for x in operands if isinstance(x, Constant)]
-        if len(numbers) == len(operands) and kind in _NUMBERS:
+        if len(numbers) == len(operands) and kind in NUMBERS:
             try:
-                return self._number(_NUMBERS[kind](*numbers), span)
+                return self._number(NUMBERS[kind](*numbers), span)
             except (ValueError, ZeroDivisionError, OverflowError):
                 shown = ", ".join(f"{n:g}" for n in numbers)
                 self.fail("TK117", f"{kind} of {shown} has no value", span)
@@ -372,7 +377,7 @@ class Values:
                 indices.append(x)
                 shape.append(x.size)
             elif isinstance(x, Int):
-                self._inside(tensor, axis, x)
+                places.inside(self, tensor, axis, x)
                 indices.append((x.size,))
             elif N.of_type(x, X.I32):
                 indices.append(x)
@@ -399,15 +404,6 @@ class Values:
             raise Failed
         self.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
 
-    def _inside(self, tensor: Tensor, axis: int, x: Int) -> None:
-        dim = tensor.dims[axis]
-        if isinstance(x.size, int) and not (0 <= x.size and (isinstance(dim, str) or x.size < dim)):
-            self.fail(
-                "TK104",
-                f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
-                x.span,
-            )
-
     def _call(self, e: S.Call) -> Any:
         if not isinstance(e.function, S.Name):
             if isinstance(e.function, S.Attribute):
@@ -415,6 +411,13 @@ class Values:
                     return places.part(self, e, e.function)
                 if e.function.name.text == "scaled":
                     return scaling.scaled(self, e, e.function)
+                base = e.function.base
+                if (
+                    e.function.name.text == "any"
+                    and isinstance(base, S.Name)
+                    and base.text == "causal"
+                ):
+                    return self._some(e)
                 self._attribute(e.function)
             self.fail("TK106", "only a function is called", e.span)
         name = e.function.text
@@ -432,6 +435,8 @@ class Values:
             if function is None:
                 raise Failed
             return call(self, function, e.arguments, e.span)
+        if name in ("causal", "any"):
+            return self.positions.causal(self, e) if name == "causal" else self._some(e)
         if name == "bytes":
             return places.slot_bytes(self, e)
         if name == "try_wait":
@@ -443,6 +448,8 @@ class Values:
         if name not in FUNCTIONS and name not in DTYPES:
             if name in LATER:
                 self.later(f"`{name}(...)`", e.span)
+            if name == "mask":
+                self.fail("TK101", "a mask is a statement: `mask x where j <= m`", e.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
             self.fail("TK102", f"no function `{name}`{hint}", e.function.span)
@@ -467,6 +474,11 @@ class Values:
             self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
         operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
+
+    def _some(self, e: S.Call) -> Any:
+        from tkc.frontend.spans import some
+
+        return some(self, e)
 
     def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
         of = x.type

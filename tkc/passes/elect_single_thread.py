@@ -19,7 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
+from xdsl.traits import MemoryEffectKind, Pure, only_has_effect
 
 from tkc.analysis.guards import Guard, Varies, guard_of, varies
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
@@ -52,18 +52,27 @@ class ElectSingleThreadPass(ModulePass):
             RoleElection(role).run()
 
 
-def who(op: Operation) -> Who:
-    """Who executes an operation with all that is in it; under a test of threads, some."""
+def who(op: Operation, *, alone: bool = False) -> Who:
+    """Who executes an operation with all that is in it; under a test of threads, some.
+
+    `alone`: no other thread does anything, so that what it reads for itself need not be read by others.
+    """
     if isinstance(op, s.IfOp):
         guard = guard_of(op.condition)
         if guard is None or guard.narrows:
             return Who.MIXED
     if op.regions:
-        return _join(
-            [who(inner) for region in op.regions for block in region.blocks for inner in block.ops]
-        )
+        inner = [o for region in op.regions for block in region.blocks for o in block.ops]
+        return _join([who(o, alone=alone) for o in inner])
     by = op.executed_by if isinstance(op, s.StageOp) else None
-    return Who(by.value) if by is not None else Who.NEUTRAL
+    if by is None or (alone and _only_reads(op)):
+        return Who.NEUTRAL
+    return Who(by.value)
+
+
+def _only_reads(op: Operation) -> bool:
+    """Whether each thread reads for itself, and nobody else notices."""
+    return isinstance(op, s.StageOp) and op.EACH and only_has_effect(op, MemoryEffectKind.READ)
 
 
 def _join(parts: list[Who]) -> Who:
@@ -113,7 +122,7 @@ class RoleElection:
 
     def run(self) -> None:
         block = self.role.body.block
-        if _join([who(op) for op in block.ops]) is Who.ONE:
+        if _join([who(op, alone=True) for op in block.ops]) is Who.ONE:
             inner = Block()
             for op in list(block.ops):
                 op.detach()

@@ -16,83 +16,41 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.items import role_of
+from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
-from tkc.ir.effects import effects_of
 from tkc.ir.isa.fences import PROXY_FENCES, form
-from tkc.ir.isa.memory import Proxy, Scope, Space, Touch
+from tkc.ir.isa.memory import Scope, Space
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.ops import By
-from tkc.ir.stage.types import BufferType
+from tkc.passes.fencing.sites import cost, fences_of, spelled
 
 
 @dataclass(frozen=True)
 class EliminateFencesPass(ModulePass):
     """`eliminate-fences`. `fences`: `minimal`, or `as-written`, which leaves a program's own as they are; `model`: what
-    proofs may rest on."""
+    proofs may rest on; `move`: whether one thread fences for a role behind its barrier where that is proved (A11)."""
 
     name = "eliminate-fences"
     fences: str = "minimal"
     model: str = "practice"
+    move: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         made: list[c.Certificate] = []
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             if any(fences_of(kernel)):
-                made.append(Elimination(kernel, self.fences == "as-written", self.model).run())
+                made.append(
+                    Elimination(kernel, self.fences == "as-written", self.model, self.move).run()
+                )
         c.write(op, made)
-
-
-def fences_of(kernel: s.KernelOp) -> Iterator[Operation]:
-    """The operations whose only work is to order: every fence but those of wgmma's registers."""
-    for op in kernel.walk():
-        if isinstance(op, s.ProxyFenceOp | s.Tcgen05FenceOp | FenceOp):
-            yield op
-
-
-def cost(fence: Operation) -> int:
-    """What a fence costs the role: its row's cost, for each warp that executes it, and tenfold in each loop."""
-    role, depth = role_of(fence), 0
-    assert role is not None
-    at = fence.parent_op()
-    while at is not None and at is not role:
-        depth += isinstance(at, s.ForOp)
-        at = at.parent_op()
-    row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
-    each = row.cost if row is not None else 0
-    warps = (
-        1 if isinstance(fence, s.StageOp) and fence.executed_by is By.ONE else role.warps.value.data
-    )
-    return each * warps * 10**depth
-
-
-def spelled(op: Operation) -> str:
-    """A synchronisation in the words of PTX, without operands."""
-    match op:
-        case s.ProxyFenceOp():
-            space = op.space.data
-            if space in ("acquire", "release"):
-                return f"fence.proxy.async::generic.{space}"
-            return "fence.proxy.async" + (f".{space}" if space else "")
-        case s.Tcgen05FenceOp():
-            return f"tcgen05.fence::{op.side.data}"
-        case FenceOp():
-            return f"fence.{op.sem.data}.{op.scope.data}"
-        case _:
-            words = [op.name.removeprefix("stage.")]
-            for name in ("sem", "scope"):
-                word = op.properties.get(name)
-                words += [word.data] if isinstance(word, StringAttr) else []
-            return ".".join(words)
 
 
 Change = Callable[[], Callable[[], None]]
@@ -106,6 +64,7 @@ class Elimination:
     kernel: s.KernelOp
     as_written: bool
     model: str
+    move: bool
     before: dict[Operation, str] = field(default_factory=dict[Operation, str])
     weakened: dict[Operation, Callable[[], None]] = field(
         default_factory=dict[Operation, Callable[[], None]]
@@ -113,6 +72,7 @@ class Elimination:
     followed: dict[Operation, Operation | None] = field(
         default_factory=dict[Operation, Operation | None]
     )
+    moved: list[Operation] = field(default_factory=list[Operation])
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
 
@@ -135,22 +95,24 @@ class Elimination:
         _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
         self.weakened = self._weaken(proofs, gone)
+        if self.move:
+            ways = self._behind_barriers(proofs, gone)
+            self.moved = list(ways)
+            self.weakened |= ways
         return self._certified(proofs, gone)
 
     def _left(self) -> c.Certificate:
         """Every fence stays."""
         name = self.kernel.sym_name.data
-        _kept(
-            self.kernel,
-            f"kernel {name} has more accesses to be ordered than are followed, so every fence stays",
+        told = (
+            f"kernel {name} has more accesses to be ordered than are followed, so every fence stays"
         )
+        report(_kept(self.kernel, told))
         return c.Certificate(name, self.model, (), ())
 
     def _may_go(self, fence: Operation, proofs: Proofs) -> bool:
         if self.as_written and c.origin(c.label(fence)) == "user":
             return False
-        if isinstance(fence, s.ProxyFenceOp) and form(fence.space.data) is None:
-            return False  # one-way fences work in pairs
         if ordered_by(fence) & self.hidden:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
@@ -195,7 +157,8 @@ class Elimination:
 
     def _still_proved(self, gone: list[Operation]) -> bool:
         again = Proofs(self.kernel, self.model)
-        return not again.broken and not again.unproved and _in_order(again, gone)
+        settled = not (again.broken or again.unproved or again.unjudged)
+        return settled and _in_order(again, gone)
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
@@ -211,6 +174,52 @@ class Elimination:
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield _setting(op, "scope", None)
 
+    # Other places ----------------------------------------------------------------------------------------------------
+
+    def _behind_barriers(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> dict[Operation, Callable[[], None]]:
+        """Lets one thread, behind the role's next barrier, fence for all that did so before it; gives the ways back."""
+        found: dict[Operation, Callable[[], None]] = {}
+        if proofs.broken or proofs.unproved or proofs.unjudged:
+            return found
+        for fence in [f for f in proofs.events if f not in gone and self._may_move(f)]:
+            barrier = _next_barrier(fence)
+            if barrier is None:
+                continue
+            self.before.setdefault(fence, spelled(fence))
+            undo = self._behind(fence, barrier)
+            if self._still_proved(gone):
+                found[fence] = undo
+            else:
+                undo()
+        return found
+
+    def _may_move(self, fence: Operation) -> bool:
+        role = role_of(fence)
+        if not isinstance(fence, s.ProxyFenceOp) or form(fence.space.data) is None or role is None:
+            return False
+        if self.as_written and c.origin(c.label(fence)) == "user":
+            return False
+        everyone = fence.executed_by is not By.ONE and role.warps.value.data > 1
+        return everyone and not ordered_by(fence) & self.hidden
+
+    def _behind(self, fence: Operation, barrier: Operation) -> Callable[[], None]:
+        block, following = fence.parent_block(), fence.next_op
+        assert block is not None
+        role = barrier.parent_block()
+        assert role is not None
+        by = _setting(fence, "by", StringAttr(By.ONE))()
+        fence.detach()
+        role.insert_op_after(fence, barrier)
+
+        def back() -> None:
+            by()
+            fence.detach()
+            self._put_back([(fence, block, following)])
+
+        return back
+
     # Certificates ----------------------------------------------------------------------------------------------------
 
     def _certified(self, proofs: Proofs, gone: list[Operation]) -> c.Certificate:
@@ -220,7 +229,11 @@ class Elimination:
             proofs = Proofs(self.kernel, self.model)
         final = list(proofs.finally_without(gone))
         if lost := _lost(proofs.hazards, [hazard for hazard, _ in final]):
-            _own_fault(gone[0], f"without it {lost} would not be in order, so every fence stays")
+            report(
+                _own_fault(
+                    gone[0], f"without it {lost} would not be in order, so every fence stays"
+                )
+            )
             return self._certified(proofs, [])
         certificate = self._certificate(proofs, gone, rested, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
@@ -228,6 +241,16 @@ class Elimination:
         for fence in gone:
             fence.detach()
         doubtful = self._doubtful(certificate)
+        if moved := [
+            op for op in doubtful if op in self.moved
+        ]:  # what is left in place may be proved
+            self._put_back(places)
+            for op in moved:
+                self.moved.remove(op)
+                self.weakened.pop(op)()
+            return self._certified(Proofs(self.kernel, self.model), gone)
+        for diagnostic in dict.fromkeys(doubtful.values()):
+            report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
         for op in doubtful:
             if op in self.weakened:
@@ -242,8 +265,8 @@ class Elimination:
         )
         return certificate._replace(sites=sites)
 
-    def _doubtful(self, certificate: c.Certificate) -> list[Operation]:
-        """The changed operations with a pair that the checker does not accept; it says why."""
+    def _doubtful(self, certificate: c.Certificate) -> dict[Operation, Diagnostic]:
+        """The changed operations with a pair that the checker does not accept, and what is to be said of it."""
         from tkc.analysis.certificates import wrong
         from tkc.analysis.instances import Unknown
 
@@ -252,16 +275,14 @@ class Elimination:
         try:
             bad = wrong(certificate, self.kernel)
         except Unknown as error:
-            if changed:
-                _kept(self.kernel, f"proofs cannot be checked on small numbers: {error}")
-            return [by_id[site.id] for site in changed]
-        doubtful: list[Operation] = []
+            told = _kept(self.kernel, f"proofs cannot be checked on small numbers: {error}")
+            return {by_id[site.id]: told for site in changed}
+        doubtful: dict[Operation, Diagnostic] = {}
         for site in changed:
             if found := set(site.orders) & set(bad):
                 op = by_id[site.id]
                 why = f"the certificate of {site.id} does not hold, so it stays: {bad[min(found)]}"
-                _own_fault(op, why)
-                doubtful.append(op)
+                doubtful[op] = _own_fault(op, why)
         return doubtful
 
     def _put_back(self, places: list[tuple[Operation, Block | None, Operation | None]]) -> None:
@@ -313,8 +334,10 @@ class Elimination:
     def _site(
         self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]
     ) -> c.Site:
-        verdict = "removed" if op in gone else "weakened" if op in self.weakened else "kept"
-        after = "" if op in gone else spelled(op)
+        moved = op in self.moved
+        changed = "moved" if moved else "weakened" if op in self.weakened else "kept"
+        verdict = "removed" if op in gone else changed
+        after = "" if op in gone else spelled(op) + " by one thread" * moved
         place = location_of(op)
         id = c.label(op)
         return c.Site(
@@ -353,6 +376,14 @@ def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
     return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone))
 
 
+def _next_barrier(fence: Operation) -> Operation | None:
+    """The role's next barrier, in the same block."""
+    at = fence.next_op
+    while at is not None and not isinstance(at, s.RoleBarrierOp):
+        at = at.next_op
+    return at
+
+
 def _setting(
     op: Operation, name: str, value: StringAttr | None
 ) -> Callable[[], Callable[[], None]]:
@@ -372,63 +403,26 @@ def _setting(
     return change
 
 
-EVERYTHING = frozenset({Space.SHARED, Space.GLOBAL, Space.TENSOR})
-
-
-def ordered_by(fence: Operation) -> frozenset[Space]:
-    """The spaces whose accesses a fence may order."""
-    if isinstance(fence, s.Tcgen05FenceOp):
-        return frozenset({Space.TENSOR})
-    row = form(fence.space.data) if isinstance(fence, s.ProxyFenceOp) else None
-    return row.covers if row is not None else EVERYTHING - {Space.TENSOR}
-
-
-def hidden_spaces(kernel: s.KernelOp) -> frozenset[Space]:
-    """Spaces with accesses that the analysis does not follow: of single elements, and of operations without rows."""
-    found: set[Space] = set()
-    for op in kernel.walk():
-        rows = effects_of(op)
-        if rows is None and not op.regions and not op.has_trait(Pure):
-            return EVERYTHING
-        for row in rows or ():
-            if isinstance(row, Touch) and row.space is Space.GENERIC:
-                shared = isinstance(getattr(op, row.operand).type, BufferType)
-                found.add(Space.SHARED if shared else Space.GLOBAL)
-    return frozenset(found)
-
-
-def tensors_cross(kernel: s.KernelOp) -> bool:
-    """Whether threads and the copy engine both touch tensors, in this CTA or another that the analysis does not see."""
-    rows = [
-        r
-        for op in kernel.walk()
-        for r in effects_of(op) or ()
-        if isinstance(r, Touch) and r.space is Space.GLOBAL
-    ]
-    return {Proxy.GENERIC, Proxy.ASYNC} <= {r.proxy for r in rows}
-
-
 def _say_unjudged(kernel: s.KernelOp, proofs: Proofs) -> None:
     for space, buffer, accesses in proofs.unjudged:
         name = getattr(buffer, "name_hint", None) or "a buffer"
-        _kept(
-            kernel,
-            f"{name} has {accesses} accesses, too many to compare: fences of {space} memory stay",
-        )
+        told = f"{name} has {accesses} accesses, too many to compare: fences of {space} memory stay"
+        report(_kept(kernel, told))
 
 
 def _say_untried(proofs: Proofs) -> None:
     for fence in proofs.untried:
-        message = f"{c.label(fence)} stays: no time is left to prove that it is not needed"
-        report(Diagnostic("TK223", message, location_of(fence), Severity.REMARK))
+        report(
+            _kept(fence, f"{c.label(fence)} stays: no time is left to prove that it is not needed")
+        )
 
 
-def _kept(kernel: s.KernelOp, message: str) -> None:
-    report(Diagnostic("TK223", message, location_of(kernel), Severity.REMARK))
+def _kept(op: Operation, message: str) -> Diagnostic:
+    return Diagnostic("TK223", message, location_of(op), Severity.REMARK)
 
 
-def _own_fault(op: Operation, message: str) -> None:
-    report(Diagnostic("TK902", message, location_of(op), Severity.WARNING))
+def _own_fault(op: Operation, message: str) -> Diagnostic:
+    return Diagnostic("TK902", message, location_of(op), Severity.WARNING)
 
 
 def _of_several_units(barriers: SSAValue) -> bool:

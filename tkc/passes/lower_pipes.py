@@ -17,13 +17,12 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr, i
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from tkc.diagnostics import TkcError
 from tkc.ir.emit import Emitter, as_hint
-from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.stealing import TryCancelOp
+from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
@@ -117,6 +116,11 @@ class RoleLowering:
         if self.role.leads is not None:
             self._lead()
 
+    @property
+    def half(self) -> str:
+        """Which number says whether a CTA leads its pair: in a cluster of one pair that in the cluster."""
+        return "half" if self.ctas > PAIR else "rank"
+
     def _takes_turns(self, ring: SSAValue) -> bool:
         turns = [u.operation for u in ring.uses if isinstance(u.operation, s.TurnOp)]
         return any(role_of(op) is self.role for op in turns)
@@ -129,7 +133,7 @@ class RoleLowering:
             inner.add_op(op)
         inner.add_op(s.YieldOp.create(operands=[]))
         emit = Emitter(block, self.role.location)
-        emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
+        emit.add(s.IfOp.create(operands=[_leading(emit, self.half)], regions=[Region(inner)]))
 
     def _used(self, block: Block) -> list[End]:
         """Ends of rings at which this block or a loop in it moves on, in order."""
@@ -161,12 +165,8 @@ class RoleLowering:
                     self._loop(op, states)
                 case s.IfOp():
                     self._condition(op, states)
-                case WhileOp() if any(self._used(b) for r in op.regions for b in r.blocks):
-                    raise TkcError.at(
-                        "TK110",
-                        "an item in a loop on a condition is not supported yet",
-                        location_of(op),
-                    )
+                case WhileOp():
+                    self._while(op, states)
                 case s.TmaLoadOp():
                     self._load(op)
                 case TryCancelOp():
@@ -198,8 +198,8 @@ class RoleLowering:
 
     def _replace(
         self,
-        old: s.IfOp | s.ForOp,
-        new: s.IfOp | s.ForOp,
+        old: s.IfOp | s.ForOp | WhileOp,
+        new: s.IfOp | s.ForOp | WhileOp,
         states: dict[End, State],
         used: list[End],
     ) -> None:
@@ -222,23 +222,9 @@ class RoleLowering:
         used = self._used(loop.body.block)
         if not used:
             return
-        body = loop.body.block
-        inner: dict[End, State] = {}
-        inits: list[SSAValue] = []
-        for ring in used:
-            before = states[ring]
-            inits += before.values
-            name = as_hint(self.rings[ring[0]].name).replace(".", "_")
-            args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
-            inner[ring] = before.of(args)
-            named = (inner[ring].slot, inner[ring].phase, inner[ring].turn)
-            for arg, what in zip(named, ("slot", "phase", "turn"), strict=True):
-                if arg is not None:
-                    arg.name_hint = f"{name}_{what}"
-        self._block(body, inner)
-        last = body.last_op
-        assert isinstance(last, s.YieldOp)
-        last.operands = [*last.operands, *(v for r in used for v in inner[r].values)]
+        inits = [v for ring in used for v in states[ring].values]
+        inner = self._take(loop.body.block, used, states)
+        self._turns(loop.body.block, used, inner)
         region = loop.detach_region(loop.body)
         new = s.ForOp.create(
             operands=[*loop.operands, *inits],
@@ -247,6 +233,42 @@ class RoleLowering:
             result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
         )
         self._replace(loop, new, states, used)
+
+    def _while(self, loop: WhileOp, states: dict[End, State]) -> None:
+        """As a counted loop; the test takes the states, too, and has no items."""
+        used = self._used(loop.body.block)
+        if not used:
+            return
+        inits = [v for ring in used for v in states[ring].values]
+        self._take(loop.test.block, used, states)
+        self._turns(loop.body.block, used, self._take(loop.body.block, used, states))
+        new = WhileOp.create(
+            operands=[*loop.operands, *inits],
+            regions=[loop.detach_region(region) for region in list(loop.regions)],
+            result_types=[*(r.type for r in loop.results), *(v.type for v in inits)],
+        )
+        self._replace(loop, new, states, used)
+
+    def _turns(self, body: Block, used: list[End], inner: dict[End, State]) -> None:
+        """Lowers a loop's body, which hands on where the rings stand."""
+        self._block(body, inner)
+        last = body.last_op
+        assert isinstance(last, s.YieldOp)
+        last.operands = [*last.operands, *(v for r in used for v in inner[r].values)]
+
+    def _take(self, body: Block, used: list[End], states: dict[End, State]) -> dict[End, State]:
+        """Arguments of a loop's region for where the rings stand."""
+        inner: dict[End, State] = {}
+        for ring in used:
+            before = states[ring]
+            name = as_hint(self.rings[ring[0]].name).replace(".", "_")
+            args = [body.insert_arg(i32, len(body.args)) for _ in before.values]
+            inner[ring] = before.of(args)
+            named = (inner[ring].slot, inner[ring].phase, inner[ring].turn)
+            for arg, what in zip(named, ("slot", "phase", "turn"), strict=True):
+                if arg is not None:
+                    arg.name_hint = f"{name}_{what}"
+        return inner
 
     def _emit(self, op: Operation) -> Iterator[Emitter]:
         emit = Emitter(Block(), op.location)
@@ -340,7 +362,7 @@ class RoleLowering:
         for use in op.slot.uses:
             commit = use.operation
             if isinstance(commit, s.CommitOp) and How.TMA in how_of(commit):
-                bytes = commit.bytes.value.data * (self.ctas if gathers else 1)
+                bytes = commit.bytes.value.data * (PAIR if gathers else 1)
                 expect = s.MbarrierExpectOp.create(
                     operands=[ring.full, state.slot],
                     properties={
@@ -354,7 +376,9 @@ class RoleLowering:
                     continue
                 expect.location = emit.location
                 inner = Block([expect, s.YieldOp.create(operands=[])])
-                emit.add(s.IfOp.create(operands=[_leading(emit)], regions=[Region(inner)]))
+                emit.add(
+                    s.IfOp.create(operands=[_leading(emit, self.half)], regions=[Region(inner)])
+                )
 
     def _load(self, op: s.TmaLoadOp) -> None:
         ring = self.full_of[op.slot]
@@ -447,7 +471,7 @@ def _end(op: s.AcquireOp | s.WaitOp | s.SkipOp | s.TurnOp) -> End:
     return op.ring, isinstance(op, s.AcquireOp)
 
 
-def _leading(emit: Emitter, of: str = "rank") -> SSAValue:
+def _leading(emit: Emitter, of: str) -> SSAValue:
     """Whether this CTA is the first of its pair, or of its cluster."""
     rank = emit.value(
         s.UnitOp.create(properties={"which": StringAttr(of)}, result_types=[i32]), "rank"

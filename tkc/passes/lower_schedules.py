@@ -24,7 +24,7 @@ from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import ops as s
 from tkc.ir.target import target_of
-from tkc.passes.schedules.order import block_numbers
+from tkc.passes.schedules.order import block_numbers, ordered_numbers
 
 if TYPE_CHECKING:
     from tkc.passes.schedules.stealing import Answers
@@ -110,8 +110,12 @@ def lower(loop: s.WorkLoopOp, answers: Answers | None = None) -> None:
     emit = Emitter(body, loop.location)
     item = body.args[len(stolen)]
     item.name_hint = "item"
-    serpentine = loop.serpentine is not None
-    numbers = block_numbers(emit, item, list(loop.extents), loop.group.value.data, serpentine)
+    extents, down = list(loop.extents), loop.descending is not None
+    if loop.outermost is not None:
+        numbers = ordered_numbers(emit, item, extents, loop.outermost.value.data, down)
+    else:
+        serpentine = loop.serpentine is not None
+        numbers = block_numbers(emit, item, extents, loop.group.value.data, serpentine)
     old = loop.body.block
     for arg, new in zip(old.args, [*numbers, *body.args[1 + len(stolen) :]], strict=True):
         if new.name_hint is None or new.name_hint.startswith("c"):

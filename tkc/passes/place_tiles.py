@@ -178,8 +178,6 @@ def _across(p: Placement, op: t.PipeOp) -> Across | None:
             "not supported yet; a pipe of its own fits",
             location_of(op),
         )
-    if first != last:
-        return Across.SPREAD if True in first else Across.GATHER
     multicast = [
         use.operation
         for tile in op.tiles
@@ -187,6 +185,10 @@ def _across(p: Placement, op: t.PipeOp) -> Across | None:
         for use in slot.uses
         if isinstance(use.operation, t.CopyOp) and use.operation.multicast is not None
     ]
+    if first != last:
+        if True in first:
+            return Across.SPREAD
+        return Across.SHARED if multicast else Across.GATHER
     return Across.MULTICAST if multicast else None
 
 

@@ -23,7 +23,7 @@ from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.mma import select
 from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
-from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
 from tkc.ir.target import target_of
 from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
@@ -61,7 +61,7 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                     found.add(Use.COPY)
                 case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)
-                case LoadElementOp() | StoreElementOp() | AtomicOp():
+                case LoadElementOp() | StoreElementOp() | AtomicOp() | CopyElementsOp():
                     found.add(Use.ELEMENTS)
                 case _:
                     pass

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     ModuleOp,
     NoneAttr,
+    StringAttr,
     UnitAttr,
     i1,
     i32,
@@ -28,21 +29,18 @@ from xdsl.rewriter import Rewriter
 
 from tkc.analysis.roles import accumulator_home, slot_owner, slots_of
 from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, report
-from tkc.ir.isa.targets import Feature, Target
+from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.structure import ForOp, IfOp, YieldOp
+from tkc.ir.stage.structure import PAIR, ForOp, IfOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.explicit import SlotOp
-from tkc.ir.tile.loops import ForPartsOp, ShareOp
+from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
-from tkc.ir.tile.vectors import LoadOp, ReduceOp, ReshapeOp, TransposeOp
-
-PAIR = 2
-"""CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
+from tkc.ir.tile.vectors import LoadOp, MaskOp, ReduceOp, ReshapeOp, TransposeOp
 
 PAIR_ROWS = 256
 """Rows of a pair's product of which each CTA holds one in each lane of its tensor memory (PTX 9.7.18.10.5.1)."""
@@ -57,10 +55,12 @@ class SplitOverClusterPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, t.KernelOp)]:
             check_sizes(kernel, target_of(op))
-            if "pair" in kernel.launch.data:
+            if {"pair", "cluster"} <= {*kernel.launch.data}:
+                split_pairs(kernel, target_of(op))
+            elif "pair" in kernel.launch.data:
                 split_pair(kernel, target_of(op))
             elif "cluster" in kernel.launch.data:
-                split_schedules(kernel, target_of(op))
+                split_schedules(kernel, target_of(op), ctas_of(kernel))
 
 
 def check_sizes(kernel: t.KernelOp, target: Target) -> None:
@@ -121,14 +121,19 @@ def _require_clusters(kernel: t.KernelOp, target: Target) -> None:
 # A cluster: each CTA has an item of its own --------------------------------------------------------------------------
 
 
-def split_schedules(kernel: t.KernelOp, target: Target) -> None:
-    """Items of a schedule become the cluster's: as many blocks of one axis as it has CTAs."""
-    _require_clusters(kernel, target)
+def ctas_of(kernel: t.KernelOp) -> int:
+    """CTAs of a cluster, as the launch says."""
     count = kernel.launch.data["cluster"]
     assert isinstance(count, IntegerAttr)
-    ctas = count.value.data
+    return count.value.data
+
+
+def split_schedules(kernel: t.KernelOp, target: Target, ctas: int, of: str | None = None) -> None:
+    """Items of a schedule become the cluster's: as many blocks of one axis as it has CTAs, or pairs where they are
+    `of` such."""
+    _require_clusters(kernel, target)
     for schedule in [o for o in kernel.body.block.ops if isinstance(o, t.ScheduleOp)]:
-        _widen(schedule, ctas)
+        _widen(schedule, ctas, of)
     for copy in [o for o in kernel.walk() if isinstance(o, t.CopyOp) and o.multicast is not None]:
         _check_equal(copy)
     for loop in [o for o in kernel.walk() if isinstance(o, ForPartsOp)]:
@@ -140,7 +145,7 @@ def split_schedules(kernel: t.KernelOp, target: Target) -> None:
             )
 
 
-def _widen(schedule: t.ScheduleOp, ctas: int) -> None:
+def _widen(schedule: t.ScheduleOp, ctas: int, of: str | None) -> None:
     """`ctas` blocks of the axis that the CTAs lie across make one item; in a loop each CTA takes its share of them."""
     assert schedule.across is not None
     axis = schedule.across.value.data
@@ -157,7 +162,7 @@ def _widen(schedule: t.ScheduleOp, ctas: int) -> None:
         assert isinstance(block.type, BlockType)
         small, extent = block.type, block.type.extent.data
         whole = Rewriter.replace_value_with_new_type(block, BlockType.of(size * ctas, extent))
-        share = ShareOp.create(operands=[whole], result_types=[small])
+        share = ShareOp.create(operands=[whole], properties=_share_of(of), result_types=[small])
         share.location = loop.location
         share.part.name_hint, whole.name_hint = whole.name_hint, None
         whole.replace_uses_with_if(share.part, lambda use, new=share: use.operation is not new)
@@ -166,12 +171,18 @@ def _widen(schedule: t.ScheduleOp, ctas: int) -> None:
         loop.body.block.insert_op_before(share, first)
 
 
+def _share_of(of: str | None) -> dict[str, Attribute]:
+    return {} if of is None else {"of": StringAttr(of)}
+
+
 def _by_rank(value: SSAValue) -> bool:
     """Whether a value may differ between the CTAs of a cluster."""
     if isinstance(value.owner, ShareOp):
         return True
     if isinstance(value.owner, Block):
         loop = value.owner.parent_op()
+        if isinstance(loop, ForSpanOp):
+            return _by_rank(loop.first) or _by_rank(loop.last)
         return isinstance(loop, ForPartsOp) and _by_rank(loop.within)
     return any(_by_rank(operand) for operand in value.owner.operands)
 
@@ -192,7 +203,7 @@ def _check_equal(copy: t.CopyOp) -> None:
     around = copy.parent_op()
     while around is not None and not isinstance(around, t.RoleOp):
         tests = [v for v in around.operands if v.type in (i1, i32)]
-        if isinstance(around, IfOp | ForOp | ForPartsOp) and any(map(_by_rank, tests)):
+        if isinstance(around, IfOp | ForOp | ForPartsOp | ForSpanOp) and any(map(_by_rank, tests)):
             raise TkcError.at(
                 "TK109",
                 "this copy is for the whole cluster, and not all of its CTAs come to it",
@@ -205,7 +216,20 @@ def _check_equal(copy: t.CopyOp) -> None:
 # A pair: both CTAs work on one item ----------------------------------------------------------------------------------
 
 
-def split_pair(kernel: t.KernelOp, target: Target) -> None:
+def split_pairs(kernel: t.KernelOp, target: Target) -> None:
+    """A cluster of pairs: items become the cluster's, and each pair's share of one the two CTAs' of the pair."""
+    if accumulator_home(target) is not Home.TENSOR:
+        raise TargetError.at(
+            "TK202",
+            f"a cluster of pairs needs {Feature.TCGEN05}; {target.name} has none",
+            location_of(kernel),
+            fix=targets_with({Feature.TCGEN05}),
+        )
+    split_schedules(kernel, target, ctas_of(kernel) // PAIR, "pair")
+    split_pair(kernel, target, "half")
+
+
+def split_pair(kernel: t.KernelOp, target: Target, of: str | None = None) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
     for op in kernel.walk():
@@ -216,13 +240,14 @@ def split_pair(kernel: t.KernelOp, target: Target) -> None:
                 "`launch cluster(2)` with tiles of one CTA, and `mma ..., pair`, fit",
                 location_of(op),
             )
-    split = Split(kernel, accumulator_home(target) is Home.TENSOR)
+    split = Split(kernel, accumulator_home(target) is Home.TENSOR, of)
     for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp | ScaledMmaOp)]:
         split.product(mma)
     split.spread()
     split.check()
     split.apply()
-    launch = {**kernel.launch.data, "cluster": IntegerAttr(PAIR, i32)}
+    launch = dict(kernel.launch.data)
+    launch.setdefault("cluster", IntegerAttr(PAIR, i32))
     if not split.joint:
         del launch["pair"]
     kernel.launch = DictionaryAttr(launch)
@@ -242,6 +267,7 @@ class Split:
 
     kernel: t.KernelOp
     joint: bool
+    of: str | None = None
     axes: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     whole: list[SSAValue] = field(default_factory=list[SSAValue])
     scaled_whole: list[SSAValue] = field(default_factory=list[SSAValue])
@@ -309,7 +335,7 @@ class Split:
                 self.mark(op.value if value is op.tile else op.tile, axis, op)
             case LoadOp():
                 self.mark(op.value if value is op.slice else op.slice, axis, op)
-            case t.CastOp():
+            case t.CastOp() | MaskOp():
                 self.mark(op.value if value is op.source else op.source, axis, op)
             case TransposeOp():
                 self.mark(op.value if value is op.source else op.source, 1 - axis, op)
@@ -388,7 +414,9 @@ class Split:
     def apply(self) -> None:
         for value, axis in self.axes.items():
             if isinstance(value.owner, t.SliceOp):
-                _take_share(value.owner, axis)
+                _take_share(value.owner, axis, self.of)
+            if isinstance(value.owner, MaskOp):
+                _mask_share(value.owner, axis, self.of)
             half = _halved(value.type, axis, value in self.scaled_whole)
             Rewriter.replace_value_with_new_type(value, half)
         for slot in self.whole:
@@ -433,19 +461,31 @@ def _carried_with(value: SSAValue) -> list[SSAValue]:
     return found
 
 
-def _take_share(slice: t.SliceOp, axis: int) -> None:
+def _take_share(slice: t.SliceOp, axis: int, of: str | None) -> None:
     """The CTA's share of the block that indexes a slice's axis."""
     blocks = [i for i, index in enumerate(slice.indices) if isinstance(index.type, BlockType)]
-    index = slice.indices[blocks[axis]]
+    slice.operands[1 + blocks[axis]] = _own_block(slice.indices[blocks[axis]], slice, of)
+
+
+def _mask_share(mask: MaskOp, axis: int, of: str | None) -> None:
+    """The CTA's share of the block that an axis of a masked tile is."""
+    block = (mask.row, mask.column)[axis]
+    if block is not None:
+        place = 1 if axis == 0 or mask.row is None else 2
+        mask.operands[place] = _own_block(block, mask, of)
+
+
+def _own_block(index: SSAValue, op: Operation, of: str | None) -> SSAValue:
+    """The CTA's share of a block, made before an operation."""
     assert isinstance(index.type, BlockType)
     half = BlockType.of(index.type.size.data // PAIR, index.type.extent.data)
-    share = ShareOp.create(operands=[index], result_types=[half])
-    share.location = slice.location
+    share = ShareOp.create(operands=[index], properties=_share_of(of), result_types=[half])
+    share.location = op.location
     share.part.name_hint = index.name_hint
-    block = slice.parent_block()
+    block = op.parent_block()
     assert block is not None
-    block.insert_op_before(share, slice)
-    slice.operands[1 + blocks[axis]] = share.part
+    block.insert_op_before(share, op)
+    return share.part
 
 
 def _halved(type: Attribute, axis: int, all_scales: bool) -> Attribute:

@@ -32,6 +32,7 @@ class Kernel:
     name: str
     text: Callable[[], str]
     run: Callable[..., tuple[Report, bool]]
+    foreign: bool = False
 
 
 def near(found: Array, wanted: Array, bound: float = 2.0**-7) -> bool:
@@ -159,9 +160,12 @@ def _reference(
 
 
 def _foreign(name: str, path: str, facts: Any, make: Any) -> Kernel:
+    dependent = facts["entry"] == "dependent"
+
     def run(text: str, schedule: str, seed: int) -> tuple[Report, bool]:
         problem = make(np.random.default_rng(seed))
-        report = run_foreign(text, facts, problem, schedule=schedule, seed=seed, max_steps=STEPS)
+        how = {"schedule": schedule, "seed": seed, "max_steps": STEPS, "dependent": dependent}
+        report = run_foreign(text, facts, problem, **how)
         try:
             for key, expected in problem.expected.items():
                 expected.check(key, problem.outputs.get(key, problem.args[key]))
@@ -169,7 +173,7 @@ def _foreign(name: str, path: str, facts: Any, make: Any) -> Kernel:
             return report, False
         return report, True
 
-    return Kernel(name, (FOLDER / "ptx" / f"{path}.ptx").read_text, run)
+    return Kernel(name, (FOLDER / "ptx" / f"{path}.ptx").read_text, run, foreign=True)
 
 
 def ours() -> Iterator[Kernel]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,8 @@ class Mutant:
     text: str
     before: str = ""
     after: str = ""
+    lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Those of the text without the change."""
 
     @property
     def name(self) -> str:
@@ -37,7 +39,7 @@ _SITE = re.compile(r"^(\s*(?:\$?\w+:\s*)?(?:@!?%?\w+\s+)?)([a-z][\w.:]*)\b(.*;)\
 DELETED = re.compile(
     r"(fence\.|membar|tcgen05\.(fence|wait|commit)|wgmma\.(fence|wait_group|commit_group)|bar\.(warp\.)?sync|"
     r"barrier\.cta\.(sync|arrive)|bar\.arrive|cp\.async\.(wait|commit)|cp\.async\.mbarrier|"
-    r"cp\.async\.bulk\.(commit_group|wait_group)|mbarrier\.arrive|mbarrier\.init|griddepcontrol)"
+    r"cp\.async\.bulk\.(commit_group|wait_group)|mbarrier\.arrive|mbarrier\.init|griddepcontrol\.wait)"
 )
 COUNTED = re.compile(r"(wgmma\.wait_group|cp\.async\.wait_group|cp\.async\.bulk\.wait_group)")
 
@@ -123,9 +125,20 @@ CHANGES: dict[str, Change] = {
     "unacquired": _unacquired,
 }
 EFFECT = re.compile(
-    r"(st|ld|red|atom|cp|mbarrier|bar|barrier|fence|tcgen05|wgmma|stmatrix|ldmatrix|tensormap)[.\b]"
+    r"(st|ld(?!\.param)|red|atom|cp|mbarrier|bar|barrier|fence|tcgen05|wgmma|stmatrix|ldmatrix|tensormap)[.\b]"
 )
 """Statements that a moved one must pass to have moved at all."""
+
+
+def _clusterless(lines: list[str], at: int) -> list[str] | None:
+    """The lines with neither this arrival at the cluster barrier nor the wait that follows it."""
+    if "barrier.cluster.arrive" not in lines[at]:
+        return None
+    for place in range(at + 1, min(at + 40, len(lines))):
+        if "barrier.cluster.wait" in lines[place]:
+            gone = {n: f"// {lines[n].strip()}" for n in (at, place)}
+            return [gone.get(n, line) for n, line in enumerate(lines)]
+    return None
 
 
 def _statement(line: str) -> tuple[str, str] | None:
@@ -135,24 +148,34 @@ def _statement(line: str) -> tuple[str, str] | None:
     return found.group(1), found.group(2) + found.group(3)
 
 
-def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, "move")) -> Iterator[Mutant]:
+WHOLE: dict[str, Callable[[list[str], int, str], list[str] | None]] = {
+    "move": lambda lines, at, statement: _moved(lines, at, statement),
+    "cluster": lambda lines, at, _: _clusterless(lines, at),
+}
+"""Changes of more than one line."""
+
+
+def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, *WHOLE)) -> Iterator[Mutant]:
     """Every mutant of a text, in the order of its lines."""
     lines = text.split("\n")
+    original = tuple(lines)
     for at, line in enumerate(lines):
         found = _statement(line)
         if found is None:
             continue
         statement = found[1]
         for kind in kinds:
-            if kind == "move":
-                changed = _moved(lines, at, statement)
+            if kind in WHOLE:
+                changed = WHOLE[kind](lines, at, statement)
                 if changed is not None:
-                    yield Mutant(kind, at + 1, statement, "\n".join(changed), *_around(lines, at))
+                    yield Mutant(
+                        kind, at + 1, statement, "\n".join(changed), *_around(lines, at), original
+                    )
                 continue
             new = CHANGES[kind](line, statement)
             if new is not None and new != line:
                 whole = "\n".join([*lines[:at], new, *lines[at + 1 :]])
-                yield Mutant(kind, at + 1, statement, whole, *_around(lines, at))
+                yield Mutant(kind, at + 1, statement, whole, *_around(lines, at), original)
 
 
 def _around(lines: list[str], at: int, count: int = 10) -> tuple[str, str]:

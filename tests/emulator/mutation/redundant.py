@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from emulator.mutation import windows
 from emulator.mutation.mutants import Mutant
 
 
@@ -44,6 +45,8 @@ REDUNDANT: tuple[Redundant, ...] = (
     Redundant("delete", r"^wgmma\.fence", "nothing but wgmma touches the registers", kernel=r"^gemm_bf16_sm90"),
     Redundant("relaxed", r"57640\]", "arrivals on the ring of inputs, which come later, order the same reads",
               kernel=r"^gemm_bias_act-sm_90a"),
+    Redundant("relaxed", r"57664\]", "arrivals on the ring of inputs, which come later, order the same reads",
+              kernel=r"^gemm_bias_act-sm_100a"),
     Redundant("move", r"^cp\.async\.bulk\.wait_group", "moved over a fence, which has nothing to do with completions",
               before=r"fence\.proxy\.async[^|]*$"),
     Redundant(GONE, r"^bar\.warp\.sync", "nothing but an elected arrival since the lanes met",
@@ -72,6 +75,23 @@ REDUNDANT: tuple[Redundant, ...] = (
               after=r"^(mbarrier\.try_wait[^|]* \| )?(fence\.proxy[^|]* \| )?tcgen05\.fence::after_thread_sync"),
     Redundant("count|delete", r"^cp\.async\.bulk\.wait_group 0", "sources were read; the grid's end completes it",
               before=r"cp\.async\.bulk\.wait_group\.read 0;"),
+    # What a moved statement has nothing to do with.
+    Redundant("move", r"^cp\.async\.(commit_group|wait_group|wait_all)", "moved over what is no cp.async",
+              before=r"(^|\| )(?!cp\.async(?!\.bulk))[^|]*$"),
+    Redundant("move", r"^cp\.async\.bulk\.(commit_group|wait_group)", "moved over what is no bulk operation",
+              before=r"(^|\| )(?!cp\.(reduce\.)?async\.bulk)[^|]*$"),
+    Redundant("move", r"^tcgen05\.wait::st", "moved over what is no tcgen05.st",
+              before=r"(^|\| )(?!tcgen05\.st)[^|]*$"),
+    Redundant("move", r"^tcgen05\.wait::ld", "moved over what is no tcgen05.ld",
+              before=r"(^|\| )(?!tcgen05\.ld)[^|]*$"),
+    Redundant("move", r"^wgmma\.wait_group", "moved over what is no wgmma", before=r"(^|\| )(?!wgmma)[^|]*$"),
+    Redundant("move", r"^fence\.proxy\.async", "moved over what touches no memory and acquires nothing",
+              before=r"(^|\| )(cp\.async\.(bulk\.)?commit_group|tcgen05\.(ld|st|wait)|fence\.proxy\.async|bar\.warp)[^|]*$"),
+    Redundant("delete|count|move", r"^cp\.async\.bulk\.(commit_group|wait_group\.read)",
+              "Triton drains before it edits a tensor map: the thread has no bulk operation under way",
+              before=r"fence\.proxy\.tensormap[^|]*( \| cp\.async\.bulk\.commit_group[^|]*)?$"),
+    Redundant("move", r"^mbarrier\.arrive\.expect_tx", "the arrival carries async data alone",
+              before=r"(^|\| )(?!mbarrier|bar\.|barrier)[^|]*$"),
 )  # fmt: skip
 
 
@@ -86,4 +106,10 @@ def reason(kernel: str, mutant: Mutant) -> str:
             and re.search(row.kernel, kernel)
         ):
             return row.reason
+    if re.match(r"(bar|barrier(\.cta)?)\.sync", mutant.what) and mutant.lines:
+        over = mutant.before.rpartition(" | ")[2]
+        if mutant.kind == "delete" and windows.redundant(mutant.lines, mutant.line):
+            return "nothing before it conflicts with anything after it that the next barriers do not order"
+        if mutant.kind == "move" and windows.redundant(mutant.lines, mutant.line, over):
+            return "what it is moved over conflicts with nothing before the next barrier"
     return ""

@@ -117,3 +117,22 @@ def check_bad(twin: Twin, schedule: str, seed: int) -> None:
 def check_silent(twin: Twin, form: Mapping[str, str], schedule: str, seed: int) -> None:
     report = run(twin, form, schedule, seed)
     assert not report.findings, f"{twin.name}\n" + "\n".join(map(str, report.findings))
+
+
+def check_practice(chain: Twin, schedule: str, seed: int) -> None:
+    """A chain of one form has its code, or nothing, under the profile of practice."""
+    report = run(chain, {}, schedule, seed)
+    codes = {f.code for f in report.findings}
+    assert codes == ({chain.code} if chain.code else set()), "\n".join(map(str, report.findings))
+
+
+def check_strict(chain: Twin, schedule: str, seed: int) -> None:
+    """What practice takes as well is an error; the rest is a warning that says what practice rests on."""
+    report = run(chain, {}, schedule, seed, model="strict")
+    errors = {f.code for f in (*report.races, *report.faults)}
+    assert errors == ({chain.code} if chain.code else set())
+    warned = {f.code for f in report.warnings}
+    wanted = {chain.strict} if chain.strict and not chain.code else set()
+    assert warned == wanted, "\n".join(map(str, report.findings))
+    for finding in report.warnings:
+        assert any("practice rests on A" in note for note in finding.notes)

@@ -277,10 +277,12 @@ def release(
 
 
 def acquired(
-    state: State, source: Source, rule: str, sem: Sem, crossing: bool
+    state: State, source: Source, rule: str, sem: Sem, narrow: bool
 ) -> tuple[State, str] | None:
-    """What a wait knows of an operation whose completion itself arrives (complete_tx, tcgen05.commit)."""
-    if crossing:
+    """What a wait knows of an operation whose completion itself arrives (complete_tx, tcgen05.commit).
+
+    `narrow`: it is another CTA's, and the wait acquires at CTA scope (A2)."""
+    if narrow:
         rule = {"bytes": "bytes-remote", "commit": "commit-remote"}.get(rule, rule)
     if source.access.space is Space.TENSOR:
         over = _tensor_over("before", sem is Sem.RELAXED, source)

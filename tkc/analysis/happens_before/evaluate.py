@@ -135,8 +135,8 @@ class Evaluator:
             return int(SCALARS[op.kind.data].of(*numbers))
         if isinstance(op, s.GroupOp):
             return self.group
-        if isinstance(op, s.UnitOp) and op.which.data in ("rank", "cluster"):
-            return self.rank
+        if isinstance(op, s.UnitOp) and op.which.data in s.RANKS:
+            return s.RANKS[op.which.data](self.rank)
         if isinstance(op, s.ForOp):
             same = next(r for r in self.carried[op] if r.result is value)
             if same.step is same.argument:

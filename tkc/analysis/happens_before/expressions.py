@@ -58,7 +58,7 @@ class Expressions:
         if isinstance(op, SizeOp):
             return ("size", op.symbol.data), frozenset()
         if isinstance(op, s.UnitOp):
-            ranks = op.which.data in ("rank", "cluster")
+            ranks = op.which.data in s.RANKS
             return ("unit", op.which.data), frozenset({"rank"} if ranks else ())
         if isinstance(op, s.GroupOp):
             return ("group",), frozenset({"group"})

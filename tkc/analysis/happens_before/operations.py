@@ -134,7 +134,7 @@ class Operations:
         access = Access(
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op), lines=self._lines(op),
-            share=self.rank if "multicast" in op.properties else None, atomic=_atomic(op), operand=row.operand,
+            share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
@@ -165,8 +165,14 @@ class Operations:
         if "pair" in op.properties:
             return [self.rank & ~1, self.rank | 1]
         if {"multicast", "everywhere"} & set(op.properties):
-            return list(range(self.cluster))
+            return s.sharers(op, self.rank, self.cluster)
         return self._masked(op) or [self.rank]
+
+    def _share(self, op: Operation) -> int | None:
+        """Which part of a slot a copy for several CTAs fills in each of them."""
+        if "multicast" not in op.properties:
+            return None
+        return s.sharers(op, self.rank, self.cluster).index(self.rank)
 
     def _masked(self, op: Operation) -> list[int]:
         """The CTAs of a mask, none where there is none; every CTA where it is not known."""
@@ -310,7 +316,7 @@ class Operations:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
-            share = self.cluster if "multicast" in op.properties else 1
+            share = len(self._owners(op)) if "multicast" in op.properties else 1
             made: list[Act] = []
             for owner in self._owners(op):
                 key = (barrier, self._of(op, owner))
@@ -329,6 +335,8 @@ class Operations:
         """The CTAs on whose barriers an operation arrives; None: one that is not known."""
         if _word(op, "to") == s.To.ALL:
             return list(range(self.cluster))
+        if _word(op, "to") == s.To.PAIR:
+            return [self.rank & ~1, self.rank | 1]
         return [*self._masked(op)] or [self._of(op, self.rank)]
 
     def _of(self, op: Operation, own: int) -> int | None:

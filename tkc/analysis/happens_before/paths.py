@@ -476,9 +476,10 @@ class Reach:
             return automaton.release(
                 state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing
             )
-        if crossing and "A2" not in self.source.assumed and wait.scope.value == "cta":
+        narrow = crossing and wait.scope.value == "cta"
+        if narrow and "A2" not in self.source.assumed:
             return None
-        return automaton.acquired(state, self.source, rule, wait.sem, crossing)
+        return automaton.acquired(state, self.source, rule, wait.sem, narrow)
 
     # Meetings --------------------------------------------------------------------------------------------------------
 

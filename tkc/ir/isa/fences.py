@@ -5,6 +5,7 @@ Imports the standard library only. Costs are of ptxas 13.5's machine code, alike
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tkc.ir.isa.memory import Scope, Space
@@ -37,11 +38,31 @@ PROXY_FENCES: tuple[ProxyFence, ...] = (
 )
 """Cheapest first."""
 
+
+class OneWay(NamedTuple):
+    """Half of a one-way pair: `release` by each thread that accesses, `acquire` by the one whose engine does."""
+
+    sass: tuple[str, ...]
+    cost: int
+
+
+ONE_WAY: Mapping[str, OneWay] = {
+    "release": OneWay(("MEMBAR.ALL.CTA", f"{_VIEW}.S"), 2),
+    "acquire": OneWay((), 0),
+}
+"""By the word of `stage.proxy_fence`. No cheaper than what orders both ways, so that none is made of that one."""
+
 ALIASES = {"shared": "shared::cta", "all": ""}
 """Other words for the same."""
 
 
 def form(word: str) -> ProxyFence | None:
-    """The row of a word; None for one-way fences, which are chosen by hand."""
+    """The row of a word; None for the halves of one-way fences."""
     word = ALIASES.get(word, word)
     return next((row for row in PROXY_FENCES if row.word == word), None)
+
+
+def price(word: str) -> int:
+    """What a warp pays for a fence, whichever way it goes."""
+    row = ONE_WAY[word] if word in ONE_WAY else form(word)
+    return row.cost if row is not None else 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr, UnitAttr, f32, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, f32, i32
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     EqAttrConstraint,
@@ -19,9 +20,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
-from tkc.ir.isa.memory import Kind, Space, Touch
+from tkc.ir.isa.memory import Await, Close, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
-from tkc.ir.stage.types import BufferType
+from tkc.ir.stage.types import BarriersType, BufferType
 from tkc.ir.tile.types import SharedType, TensorType
 
 READ = Touch(Kind.READ, "place", Space.GENERIC)
@@ -108,4 +109,76 @@ class AtomicOp(ElementOp):
             raise VerifyException(f"{self.kind.data} takes {count} values, not {len(self.given)}")
 
 
-ELEMENTS = (LoadElementOp, StoreElementOp, AtomicOp)
+@irdl_op_definition
+class CopyElementsOp(ElementOp):
+    """Starts a copy of `bytes` bytes from an element of a tensor on to the element at `indices` on, by each thread."""
+
+    name = "stage.copy_elements"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    tensor = operand_def(TensorType)
+    start = var_operand_def(i32)
+    place = operand_def(PLACE)
+    indices = var_operand_def(i32)
+    bytes = prop_def(IntegerAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def slot(self) -> SSAValue | None:
+        """The number of the slot, where the place is a buffer."""
+        return self.indices[0] if isinstance(self.place.type, BufferType) else None
+
+    @property
+    def strong(self) -> bool:
+        """Two copies are not judged by each other: which elements they write is not known, as of single stores."""
+        return True
+
+    traits = traits_def(
+        Effects(
+            Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.GENERIC, Done.CP_ASYNC_GROUP),
+            Touch(Kind.WRITE, "place", Space.SHARED, Proxy.GENERIC, Done.CP_ASYNC_GROUP),
+        )
+    )
+
+
+@irdl_op_definition
+class CopiesCommitOp(StageOp):
+    """Closes the thread's group of copies of elements."""
+
+    name = "stage.copies_commit"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    id = prop_def(StringAttr)
+    traits = traits_def(Effects(Close(Done.CP_ASYNC_GROUP)))
+
+
+@irdl_op_definition
+class CopiesWaitOp(StageOp):
+    """Waits until at most `pending` of the thread's groups of copies are under way."""
+
+    name = "stage.copies_wait"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    pending = prop_def(IntegerAttr)
+    id = prop_def(StringAttr)
+    traits = traits_def(Effects(Await("", Done.CP_ASYNC_GROUP)))
+
+
+@irdl_op_definition
+class CopiesArriveOp(StageOp):
+    """An arrival of each thread once its copies of elements so far are done; one that is `uncounted` raises the phase's
+    count by itself. Analyses know of the arrival, and not that it carries the copies."""
+
+    name = "stage.copies_arrive"
+    EACH: ClassVar[bool] = True
+    BY: ClassVar[By | None] = By.ALL
+    barriers = operand_def(BarriersType)
+    slot = operand_def(i32)
+    uncounted = opt_prop_def(UnitAttr)
+    id = prop_def(StringAttr)
+    traits = traits_def(Effects(Signal("barriers", 1)))
+
+
+ELEMENTS = (
+    LoadElementOp, StoreElementOp, AtomicOp, CopyElementsOp, CopiesCommitOp, CopiesWaitOp, CopiesArriveOp,
+)  # fmt: skip

@@ -34,6 +34,9 @@ from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
 from tkc.ir.stage.scales import ScaledMmaOp as ScaledMmaOp
 from tkc.ir.stage.stealing import STEALING
 from tkc.ir.stage.structure import (
+    RANKS as RANKS,
+)
+from tkc.ir.stage.structure import (
     Across as Across,
 )
 from tkc.ir.stage.structure import (
@@ -56,6 +59,9 @@ from tkc.ir.stage.structure import (
 )
 from tkc.ir.stage.structure import (
     To as To,
+)
+from tkc.ir.stage.structure import (
+    sharers as sharers,
 )
 from tkc.ir.stage.structure import (
     solo as solo,

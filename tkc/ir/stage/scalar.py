@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,27 +36,35 @@ class Scalar:
     contract: str | None = None
 
 
+def _cdiv(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _select(p: Any, a: Any, b: Any) -> Any:
+    return a if p else b
+
+
 SCALARS: dict[str, Scalar] = {
-    "add": Scalar(2, lambda a, b: a + b, contract="add"),
-    "sub": Scalar(2, lambda a, b: a - b, contract="sub"),
-    "mul": Scalar(2, lambda a, b: a * b, contract="mul"),
-    "div": Scalar(2, lambda a, b: a // b, contract="floordiv"),
-    "cdiv": Scalar(2, lambda a, b: -(-a // b), contract="ceildiv"),
-    "mod": Scalar(2, lambda a, b: a % b, contract="mod"),
+    "add": Scalar(2, operator.add, contract="add"),
+    "sub": Scalar(2, operator.sub, contract="sub"),
+    "mul": Scalar(2, operator.mul, contract="mul"),
+    "div": Scalar(2, operator.floordiv, contract="floordiv"),
+    "cdiv": Scalar(2, _cdiv, contract="ceildiv"),
+    "mod": Scalar(2, operator.mod, contract="mod"),
     "min": Scalar(2, min, contract="min"),
     "max": Scalar(2, max, contract="max"),
-    "and": Scalar(2, lambda a, b: a & b),
-    "or": Scalar(2, lambda a, b: a | b),
-    "xor": Scalar(2, lambda a, b: a ^ b),
-    "shl": Scalar(2, lambda a, b: a << b),
-    "shr": Scalar(2, lambda a, b: a >> b),
-    "eq": Scalar(2, lambda a, b: a == b, predicate=True, contract="eq"),
-    "ne": Scalar(2, lambda a, b: a != b, predicate=True),
-    "lt": Scalar(2, lambda a, b: a < b, predicate=True, contract="lt"),
-    "le": Scalar(2, lambda a, b: a <= b, predicate=True),
-    "gt": Scalar(2, lambda a, b: a > b, predicate=True),
-    "ge": Scalar(2, lambda a, b: a >= b, predicate=True),
-    "select": Scalar(3, lambda p, a, b: a if p else b, contract="select"),
+    "and": Scalar(2, operator.and_),
+    "or": Scalar(2, operator.or_),
+    "xor": Scalar(2, operator.xor),
+    "shl": Scalar(2, operator.lshift),
+    "shr": Scalar(2, operator.rshift),
+    "eq": Scalar(2, operator.eq, predicate=True, contract="eq"),
+    "ne": Scalar(2, operator.ne, predicate=True),
+    "lt": Scalar(2, operator.lt, predicate=True, contract="lt"),
+    "le": Scalar(2, operator.le, predicate=True),
+    "gt": Scalar(2, operator.gt, predicate=True),
+    "ge": Scalar(2, operator.ge, predicate=True),
+    "select": Scalar(3, _select, contract="select"),
 }
 """`div`, `cdiv` and `mod` are of non-negative integers (sizes and block numbers), so all roundings agree on them."""
 

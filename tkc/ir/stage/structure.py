@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import ClassVar
 
@@ -35,6 +36,9 @@ from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.types import BarriersType, BufferType, RingType
 from tkc.ir.syntax import Operation
 
+PAIR = 2
+"""CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
+
 
 class By(StrEnum):
     """Which threads of a role execute an operation.
@@ -63,12 +67,14 @@ class Across(StrEnum):
     """How a ring joins the CTAs of a cluster (R15).
 
     MULTICAST: each fills a part of everyone's slots. GATHER: all fill slots that the leader of a pair uses. SPREAD: the
-    leader fills slots that all use. ANSWER: one thread of the cluster has everyone's slots filled.
+    leader fills slots that all use. SHARED: GATHER, where each pair fills a part of all pairs' slots. ANSWER: one
+    thread of the cluster has everyone's slots filled.
     """
 
     MULTICAST = "multicast"
     GATHER = "gather"
     SPREAD = "spread"
+    SHARED = "shared"
     ANSWER = "answer"
 
 
@@ -76,6 +82,7 @@ class To(StrEnum):
     """Whose barrier of the cluster is signalled, where it is not the CTA's own."""
 
     ALL = "all"
+    PAIR = "pair"
     LEADER = "leader"
     FIRST = "first"
 
@@ -202,7 +209,7 @@ class WorkLoopOp(StageOp):
     """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then
     carried values.
 
-    `extents` are block counts; `group` and `serpentine` as in `tile.schedule`.
+    `extents` are block counts; `group`, `serpentine`, `outermost` and `descending` as in `tile.schedule`.
     """
 
     name = "stage.work_loop"
@@ -211,6 +218,8 @@ class WorkLoopOp(StageOp):
     schedule = prop_def(StringAttr)
     group = prop_def(IntegerAttr)
     serpentine = opt_prop_def(UnitAttr)
+    outermost = opt_prop_def(IntegerAttr)
+    descending = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     carried = var_result_def()
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -283,14 +292,40 @@ class PipeOp(StageOp):
     traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
 
 
+RANKS: Mapping[str, Callable[[int], int]] = {
+    "rank": lambda rank: rank,
+    "cluster": lambda rank: rank,
+    "pair": lambda rank: rank >> 1,
+    "half": lambda rank: rank & 1,
+}
+"""Numbers of `stage.unit` that follow from a CTA's rank, where a cluster is one unit."""
+
+
+def sharers(op: Operation, rank: int, cluster: int) -> list[int]:
+    """The CTAs that an operation of CTA `rank` writes into at once: all of the cluster, or, where pairs' leaders are
+    told, those that are the same half of their pair."""
+    to = op.properties.get("to")
+    if isinstance(to, StringAttr) and to.data == To.LEADER:
+        return list(range(rank & 1, cluster, 2))
+    return list(range(cluster))
+
+
 @irdl_op_definition
 class UnitOp(StageOp):
     """The `index` of this work unit (a CTA or cluster), the `count` of them in the launch, this CTA's `rank` in its
-    unit or in its `cluster`, which may hold several units, or how many `items` the unit gets before it ends, which
-    nothing knows ahead, as `which` says."""
+    unit or in its `cluster`, which may hold several units, the number of its `pair` and which `half` of it this CTA
+    is, or how many `items` the unit gets before it ends, which nothing knows ahead, as `which` says."""
 
     name = "stage.unit"
-    WHICH: ClassVar[tuple[str, ...]] = ("index", "count", "rank", "cluster", "items")
+    WHICH: ClassVar[tuple[str, ...]] = (
+        "index",
+        "count",
+        "rank",
+        "cluster",
+        "pair",
+        "half",
+        "items",
+    )
     which = prop_def(StringAttr)
     value = result_def(i32)
     traits = traits_def(Pure())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i32
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -33,6 +33,25 @@ class FillOp(StageOp):
     scalar = operand_def(f32)
     value = result_def(FragmentType)
     traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class MaskOp(StageOp):
+    """A fragment where `rows · r + columns · c < limit`, and `fill` elsewhere; r and c count from its first element."""
+
+    name = "stage.mask"
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    limit = operand_def(i32)
+    rows = prop_def(IntegerAttr)
+    columns = prop_def(IntegerAttr)
+    fill = prop_def(FloatAttr)
+    value = result_def(FragmentType)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        if self.source.type != self.value.type:
+            raise VerifyException(f"a mask of {self.source.type} gives {self.value.type}")
 
 
 @irdl_op_definition
@@ -111,4 +130,4 @@ class StoreGlobalOp(StageOp):
     traits = traits_def(Effects(Touch(Kind.WRITE, "tensor", Space.GLOBAL)))
 
 
-VECTORS = [FillOp, PartOp, ReduceOp, CombineLanesOp, LoadGlobalOp, StoreGlobalOp]
+VECTORS = [FillOp, MaskOp, PartOp, ReduceOp, CombineLanesOp, LoadGlobalOp, StoreGlobalOp]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -51,10 +52,15 @@ class PartOp(Operation):
 
 @irdl_op_definition
 class ShareOp(Operation):
-    """The share of a block that this CTA of the cluster has: one of as many equal parts as there are CTAs, by rank."""
+    """The share of a block that this CTA of the cluster has: one of as many equal parts as there are CTAs, by rank.
+
+    In a cluster of pairs `of` says whether it is its `pair`'s, one of as many as there are pairs, or its own `half` of
+    the pair's.
+    """
 
     name = "tile.share"
     whole = operand_def(BlockType)
+    of = opt_prop_def(StringAttr)
     part = result_def(BlockType)
     traits = traits_def(Pure())
 
@@ -93,4 +99,29 @@ class ForPartsOp(Operation):
         check_loop(self, 1, self.inits)
 
 
-LOOPS = [IndexOp, PartOp, ShareOp, ForPartsOp]
+@irdl_op_definition
+class ForSpanOp(Operation):
+    """`for j in keys(m):` the blocks of an axis from number `first` to before `last`, both inside its extent.
+
+    With `some` there is one wherever the axis has an element. Block arguments are as in `tile.for_blocks`.
+    """
+
+    name = "tile.for_span"
+    extent = operand_def(i32)
+    first = operand_def(i32)
+    last = operand_def(i32)
+    inits = var_operand_def()
+    size = prop_def(IntegerAttr)
+    some = opt_prop_def(UnitAttr)
+    body = region_def("single_block")
+    carried = var_result_def()
+
+    def verify_(self) -> None:
+        from tkc.ir.tile.ops import check_loop
+
+        if self.size.value.data < 1:
+            raise VerifyException("blocks have at least one element")
+        check_loop(self, 1, self.inits)
+
+
+LOOPS = [IndexOp, PartOp, ShareOp, ForPartsOp, ForSpanOp]

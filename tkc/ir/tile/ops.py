@@ -117,6 +117,8 @@ class ScheduleOp(Operation):
     Items run over the last axis fastest; with `group` g, over g blocks of the last axis but one before the next block
     of the last, and with `serpentine` from the last block to the first in every second band. In a cluster, its CTAs
     take neighbouring blocks of axis `across` and the same block of the others.
+    With `outermost` an axis, all items of one block of it come before those of the next, or, `descending`, of the one
+    before it.
     """
 
     name = "tile.schedule"
@@ -126,12 +128,18 @@ class ScheduleOp(Operation):
     group = prop_def(IntegerAttr)
     across = opt_prop_def(IntegerAttr)
     serpentine = opt_prop_def(UnitAttr)
+    outermost = opt_prop_def(IntegerAttr)
+    descending = opt_prop_def(UnitAttr)
     work = result_def(ScheduleType)
     traits = traits_def(Pure())
 
     def verify_(self) -> None:
         if len(self.extents) != len(self.sizes) or not self.sizes:
             raise VerifyException("a schedule gives one block size for each extent")
+        if self.outermost is not None and not 0 <= self.outermost.value.data < len(self.sizes):
+            raise VerifyException(
+                f"a schedule of {len(self.sizes)} axes has no such axis outermost"
+            )
         if self.across is not None and not 0 <= self.across.value.data < len(self.sizes):
             raise VerifyException(
                 f"a schedule of {len(self.sizes)} axes has no such axis to lie across"
@@ -470,7 +478,7 @@ class MapOp(Operation):
 
     name = "tile.map"
     KINDS: ClassVar[dict[str, int]] = {
-        "add": 2, "sub": 2, "mul": 2, "div": 2, "min": 2, "max": 2,
+        "add": 2, "sub": 2, "mul": 2, "div": 2, "guard_div": 2, "min": 2, "max": 2,
         "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
         "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "finite": 1,
     }  # fmt: skip

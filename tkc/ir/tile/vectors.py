@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -70,6 +70,42 @@ class ReduceOp(Operation):
 
 
 @irdl_op_definition
+class MaskOp(Operation):
+    """`mask x where j <= m`: x where `rows · R + columns · C < limit`, and `fill` elsewhere.
+
+    R and C are the positions of an element on the axes that the blocks `row` and `column` are of; where there is no
+    block its factor is 0.
+    """
+
+    name = "tile.mask"
+    source = operand_def(RegsType)
+    row = opt_operand_def(BlockType)
+    column = opt_operand_def(BlockType)
+    limit = operand_def(i32)
+    rows = prop_def(IntegerAttr)
+    columns = prop_def(IntegerAttr)
+    fill = prop_def(FloatAttr)
+    value = result_def(RegsType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source = self.source.type
+        assert isinstance(source, RegsType)
+        if source != self.value.type or source.dtype.data != "f32" or len(source.shape) != 2:
+            raise VerifyException(f"a mask is of f32 tiles, and keeps the type, not of {source}")
+        for axis, (block, factor) in enumerate(
+            ((self.row, self.rows), (self.column, self.columns))
+        ):
+            of = None if block is None else block.type
+            size = of.size.data if isinstance(of, BlockType) else None
+            if size not in (None, source.shape[axis]) or (size is None) != (factor.value.data == 0):
+                raise VerifyException(
+                    f"axis {axis} of {source} is no block of {size} times {factor.value.data}"
+                )
+
+
+@irdl_op_definition
 class FillOp(Operation):
     """A scalar in every element: `tile.fill %zero : (f32) -> (!tile.regs<f32, [128, 1]>)`."""
 
@@ -131,4 +167,4 @@ class LoadOp(Operation):
             raise VerifyException(f"a load of {slice} does not give {value}: it is of one axis")
 
 
-VECTORS = [ReduceOp, FillOp, ReshapeOp, TransposeOp, LoadOp]
+VECTORS = [ReduceOp, MaskOp, FillOp, ReshapeOp, TransposeOp, LoadOp]

@@ -19,7 +19,7 @@ from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering import scales
 from tkc.passes.lowering.state import Kernel, lowers
-from tkc.passes.lowering.synchronisation import cta_mask, of_cta, rank_in_unit
+from tkc.passes.lowering.synchronisation import cta_mask, of_cta, rank_in_unit, sharers
 
 
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: bool) -> SSAValue:
@@ -128,10 +128,10 @@ def start_load(
     bar = k.barrier_address(barriers, entry)
     multicast = op.multicast if isinstance(op, s.TmaLoadOp) else None
     if multicast is not None:
-        how, mask = [".multicast::cluster"], [k.every_cta()]
+        how, mask = [".multicast::cluster"], [sharers(k)]
         axis = len(box) - 1 - multicast.value.data
-        box[axis] //= k.ctas
-        rank = rank_in_unit(k)
+        box[axis] //= k.pairs or k.ctas
+        rank = k.shift_right(rank_in_unit(k), 1) if k.pairs else rank_in_unit(k)
         first = k.mul(rank, box[axis])
         place = k.at(place.base, place.offset, k.mul(rank, box[axis] * k.tile(type).span))
     if isinstance(op, TmaLoadToOp) and op.mask is not None:
@@ -140,7 +140,7 @@ def start_load(
         how, bar = [*how, ".cta_group::2"], At(of_cta(k, bar, op.rank), 0)
     if isinstance(op, s.TmaLoadOp) and op.to is not None:
         how = [*how, k.cta_group]
-        bar = At(k.emit("mapa", k.address(bar), k.first_rank), 0)
+        bar = At(k.emit("mapa", k.address(bar), k.leader), 0)
     if type.holds_scales:
         map = scales.scales_map(k, op.tensor, box)
     else:

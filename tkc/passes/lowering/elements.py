@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import f32
@@ -21,14 +22,13 @@ ATOMIC_TYPES = {"add": ".s32", "min": ".s32", "max": ".s32"}
 """The type of an update of i32; of bits where it is not listed. An f32 is added as one."""
 
 
-def _where(k: Kernel, op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> tuple[str, At]:
+Element = el.LoadElementOp | el.StoreElementOp | el.AtomicOp | el.CopyElementsOp
+
+
+def _where(k: Kernel, op: Element) -> tuple[str, At]:
     """The space and the address of an element."""
-    if isinstance(op.place.type, TensorType) and not op.indices:
-        return ".global", At(k.pointer(op.place), 0)
     if isinstance(op.place.type, TensorType):
-        indices = [k.register(i) for i in op.indices]
-        line = Line(k, op.place, len(indices) - 1, indices)
-        return ".global", At(line.at(indices[-1]), 0)
+        return ".global", _in_tensor(k, op.place, op.indices)
     type = op.place.type
     assert isinstance(type, BufferType)
     slot, *indices = op.indices
@@ -38,6 +38,13 @@ def _where(k: Kernel, op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) ->
     start = k.slot_address(op.place, slot)
     moved = k.mul(k.number(indices[0]), DTYPES[type.dtype.data].bits // 8)
     return ".shared::cta", k.at(start.base, start.offset, moved)
+
+
+def _in_tensor(k: Kernel, tensor: SSAValue, indices: Sequence[SSAValue]) -> At:
+    if not indices:
+        return At(k.pointer(tensor), 0)
+    numbers = [k.register(i) for i in indices]
+    return At(Line(k, tensor, len(numbers) - 1, numbers).at(numbers[-1]), 0)
 
 
 def _dtype(place: SSAValue) -> str:
@@ -97,3 +104,29 @@ def atomic(k: Kernel, op: el.AtomicOp) -> None:
         k.emit("red", *order, space, f".{kind}", type, at, *given)
     else:
         k.values[op.value] = k.emit("atom", *order, space, f".{kind}", type, at, *given)
+
+
+@lowers(el.CopyElementsOp)
+def copy(k: Kernel, op: el.CopyElementsOp) -> None:
+    """16 bytes go past the L1 cache, which only they can."""
+    _, place = _where(k, op)
+    bytes = op.bytes.value.data
+    cache = ".cg" if bytes == 16 else ".ca"
+    k.emit("cp.async", cache, ".shared::cta", place, _in_tensor(k, op.tensor, op.start), bytes)
+
+
+@lowers(el.CopiesCommitOp)
+def commit_copies(k: Kernel, op: el.CopiesCommitOp) -> None:
+    k.emit("cp.async.commit_group")
+
+
+@lowers(el.CopiesWaitOp)
+def wait_copies(k: Kernel, op: el.CopiesWaitOp) -> None:
+    k.emit("cp.async.wait_group", op.pending.value.data)
+
+
+@lowers(el.CopiesArriveOp)
+def arrive_copies(k: Kernel, op: el.CopiesArriveOp) -> None:
+    counted = [] if op.uncounted is not None else [".noinc"]
+    place = k.barrier_address(op.barriers, op.slot)
+    k.emit("cp.async.mbarrier.arrive", *counted, ".shared::cta", place)

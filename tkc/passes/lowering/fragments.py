@@ -289,6 +289,10 @@ def combine(k: Kernel, kind: str, values: Sequence[Any]) -> SSAValue:
     """One operation of `tile.map` on registers, tuples of them, or numbers."""
     if kind in UNARY:
         return UNARY[kind](k, values[0])
+    if kind == "guard_div":
+        whole, by = (float(v) if isinstance(v, int) else v for v in values)
+        quotient = k.emit(*BINARY["div"], whole, by)
+        return k.emit("selp", ".f32", 0.0, quotient, k.emit("setp", ".eq", ".f32", by, 0.0))
     return k.emit(*BINARY[kind], *(float(v) if isinstance(v, int) else v for v in values))
 
 

@@ -71,7 +71,9 @@ def unpack(k: Kernel, dtype: str, part: Part) -> Part:
         )
     shift = ".s32" if dtype == "s8" else ".u32"
     return tuple(
-        k.emit("cvt", ".rn", ".f32", shift, k.emit("shr", shift, k.emit("shl", ".b32", pairs, n), 24))
+        k.emit(
+            "cvt", ".rn", ".f32", shift, k.emit("shr", shift, k.emit("shl", ".b32", pairs, n), 24)
+        )
         for n in (24, 16)
     )
 

@@ -7,7 +7,7 @@ than f32 has, so that long sums lose more than their rounding explains.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
+from tkc.passes.lowering.collector import Steps, write_products
 from tkc.passes.lowering.state import Accumulator, Kernel, lowers
 
 
@@ -207,22 +208,13 @@ def _no_scaled_product(k: Kernel, a: str, b: str, d: str, scaling: Scaling) -> s
     return f"{told}; block-scaled operands are {', '.join(taken) or 'not to be had'}"
 
 
-def order(k: Kernel, blocks: int, steps: int) -> Iterator[tuple[int, int, str | None]]:
-    """(block of rows, K step, hint for B's collector buffer) of each product of a stage.
-
-    Blocks of rows share B. Where B can stay in the tensor core, they take turns at each step (PTX 9.4: collector::b).
-    """
-    if blocks == 1 or not k.target.has({Feature.TCGEN05_COLLECTOR_B}):
-        yield from ((block, step, None) for block in range(blocks) for step in range(steps))
-        return
-    hints = ["fill", *["use"] * (blocks - 2), "lastuse"]
-    for step in range(steps):
-        yield from ((block, step, f".collector::b::{hints[block]}") for block in range(blocks))
-
-
 @lowers(s.MmaOp, Feature.TCGEN05)
 def tcgen05(k: Kernel, op: s.MmaOp) -> None:
     """One instruction for each K step and 128 rows (of each CTA); the first takes no input where nothing counts yet."""
+    write_products(k, op, lambda each: _steps(k, each))
+
+
+def _steps(k: Kernel, op: s.MmaOp) -> Steps:
     type = op.value.type
     assert isinstance(type, AccumulatorType)
     rows = min(type.shape[0], LANES)
@@ -236,7 +228,8 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
         )
     )  # fmt: skip
     a, b = p.a.at(k), p.b.at(k)
-    for block, step, hint in order(k, type.shape[0] // rows, p.k // p.row.k):
+
+    def write(block: int, step: int, hint: str | None) -> None:
         into = k.add(source.address, block * p.n)
         enable = source.started if step == 0 else True
         k.emit(
@@ -255,7 +248,9 @@ def tcgen05(k: Kernel, op: s.MmaOp) -> None:
             enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
             collector_b=hint,
         )
+
     k.values[op.value] = replace(source, started=True)
+    return Steps(type.shape[0] // rows, p.k // p.row.k, write)
 
 
 @lowers(s.MmaOp, Feature.WGMMA)

@@ -326,6 +326,11 @@ UNIT_REGISTERS = {
 def unit(k: Kernel, op: s.UnitOp) -> None:
     if op.which.data == "items":
         return  # a loop over them asks for the next, not for how many there are
+    if op.which.data in ("pair", "half"):
+        rank = rank_in_unit(k)
+        half = op.which.data == "half"
+        k.values[op.value] = k.bit_and(rank, 1) if half else k.shift_right(rank, 1)
+        return
     if k.several:
         k.values[op.value] = _of_several(k, op.which.data)
         return

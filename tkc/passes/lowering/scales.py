@@ -26,7 +26,8 @@ from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, BufferType
 from tkc.ir.tile.types import ScaleAttr, TensorType
-from tkc.passes.lowering.products import Scaling, moved, order, product
+from tkc.passes.lowering.collector import Steps, write_products
+from tkc.passes.lowering.products import Scaling, moved, product
 from tkc.passes.lowering.state import Accumulator, Kernel, Number, lowers
 
 WORDS = SCALE_ATOM_BYTES // 4
@@ -102,6 +103,10 @@ def copy(k: Kernel, op: s.CopyScalesOp) -> None:
 @lowers(s.ScaledMmaOp, Feature.TCGEN05)
 def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
     """One instruction for each K step and 128 rows (of each CTA), each with its columns of scales."""
+    write_products(k, op, lambda each: _steps(k, each))
+
+
+def _steps(k: Kernel, op: s.ScaledMmaOp) -> Steps:
     type = op.value.type
     assert isinstance(type, AccumulatorType)
     rows = min(type.shape[0], LANES)
@@ -117,7 +122,8 @@ def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
         "b": columns(k, op.scale_b, op.scale_b_slot),
     }
     a, b = p.a.at(k), p.b.at(k)
-    for block, step, hint in order(k, type.shape[0] // rows, p.k // p.row.k):
+
+    def write(block: int, step: int, hint: str | None) -> None:
         into = k.add(source.address, block * p.n * DTYPES[type.dtype.data].bits // 32)
         enable = source.started if step == 0 else True
         scale = step * per_step
@@ -143,4 +149,6 @@ def scaled(k: Kernel, op: s.ScaledMmaOp) -> None:
             enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
             collector_b=hint,
         )
+
     k.values[op.value] = replace(source, started=True)
+    return Steps(type.shape[0] // rows, p.k // p.row.k, write)

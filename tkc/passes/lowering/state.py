@@ -22,6 +22,7 @@ from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
 
@@ -85,6 +86,8 @@ class Kernel:
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
     trap_hangs: int | None = None
     """After how many ns a wait gives up, says so and traps; None: never."""
+    early: set[Operation] = field(default_factory=set)
+    """Operations that have been written with one before them."""
     told: set[str] = field(default_factory=set)
     """Remarks that have been made."""
     role: s.RoleOp | None = None
@@ -107,18 +110,34 @@ class Kernel:
     @property
     def first_rank(self) -> Any:
         """The rank in its cluster of the first CTA of this unit."""
-        if not self.several:
-            return 0
+        return self._first_of(self.ctas) if self.several else 0
+
+    @property
+    def leader(self) -> Any:
+        """The rank in its cluster of the first CTA of this pair."""
+        return self._first_of(PAIR) if self.several or self.ctas > PAIR else 0
+
+    def _first_of(self, ctas: int) -> Any:
+        """The rank of the first CTA of as many, a power of two, that lie together."""
         rank = self.emit.special("%cluster_ctarank")
-        return self.bit_and(rank, ~(self.ctas - 1) & 0xFFFFFFFF) if self.ctas > 1 else rank
+        return self.bit_and(rank, ~(ctas - 1) & 0xFFFFFFFF) if ctas > 1 else rank
 
     def every_cta(self) -> Any:
         """The mask of all CTAs of the unit, of 16 bits."""
-        mask = (1 << self.ctas) - 1
-        if not self.several:
-            return mask
-        moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), self.first_rank)
+        return self.moved((1 << self.ctas) - 1, self.first_rank)
+
+    def moved(self, mask: int, rank: Any) -> Any:
+        """A mask of CTAs from a rank on, of 16 bits."""
+        if isinstance(rank, int):
+            return mask << rank
+        moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), rank)
         return self.emit("cvt", ".u16", ".u32", moved)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that are one unit; 0 where a unit is no cluster of pairs."""
+        paired = self.source.pair is not None and self.ctas > PAIR
+        return self.ctas // PAIR if paired else 0
 
     @property
     def cta_group(self) -> str:
@@ -137,6 +156,8 @@ class Kernel:
         """Every operation of a block, in order."""
         emit = self.emit
         for op in block.ops:
+            if op in self.early:
+                continue
             emit.location = op.location
             self.lowering_of(op).write(self, op)
 

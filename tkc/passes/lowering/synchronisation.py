@@ -12,6 +12,7 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.ops import By, To
+from tkc.ir.stage.structure import PAIR
 from tkc.passes.lowering.state import Kernel, lowers
 
 FIRST = 0
@@ -102,8 +103,9 @@ def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
             k.emit("mbarrier.arrive.cluster", *words, of_cta(k, place, op.rank), *count)
         return
     scope = [] if op.scope is None else [".release", f".{op.scope.data}"]
-    first = FIRST if op.to.data == To.FIRST else k.first_rank
-    for number in range(k.ctas if op.to.data == To.ALL else 1):
+    to = To(op.to.data)
+    first = FIRST if to is To.FIRST else k.first_rank if to is To.ALL else k.leader
+    for number in range({To.ALL: k.ctas, To.PAIR: PAIR}.get(to, 1)):
         rank = k.add(first, number)
         k.emit("mbarrier.arrive.cluster", *scope, k.emit("mapa", k.address(place), rank), *count)
 
@@ -114,7 +116,9 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     if op.to is None and op.mask is None:
         k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
     else:
-        mask = k.every_cta() if op.mask is None else cta_mask(k, op.mask)
+        mask = cta_mask(k, op.mask) if op.mask is not None else _told(k, op)
+        if isinstance(mask, int):  # before 13.5, ptxas takes no immediate here
+            mask = k.emit("mov.imm", ".b16", mask)
         k.emit(
             "tcgen05.commit",
             k.cta_group,
@@ -123,6 +127,12 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
             place,
             mask,
         )
+
+
+def _told(k: Kernel, op: s.Tcgen05CommitOp) -> Any:
+    """The mask of the CTAs whose barriers a commit arrives at."""
+    assert op.to is not None
+    return k.moved((1 << PAIR) - 1, k.leader) if op.to.data == To.PAIR else k.every_cta()
 
 
 def of_cta(k: Kernel, place: At, rank: SSAValue) -> Any:
@@ -134,6 +144,15 @@ def rank_in_unit(k: Kernel) -> Any:
     """The number of this CTA in its unit."""
     rank = k.emit.special("%cluster_ctarank")
     return k.bit_and(rank, k.ctas - 1) if k.several else rank
+
+
+def sharers(k: Kernel) -> Any:
+    """The mask of the CTAs that hold the same: all of a unit, or in a cluster of pairs those that are the same half."""
+    if not k.pairs:
+        return k.every_cta()
+    alike = sum(1 << PAIR * pair for pair in range(k.pairs))
+    half = k.bit_and(k.emit.special("%cluster_ctarank"), PAIR - 1)
+    return k.moved(alike, k.add(k.first_rank, half))
 
 
 def units_in_cluster(k: Kernel) -> Any:

@@ -14,7 +14,7 @@ from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import vectors as v
 from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile.types import TensorType
-from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved
+from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved, split
 from tkc.passes.lowering.narrow import refuse_vector
 from tkc.passes.lowering.shared import once_a_row
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
@@ -37,6 +37,44 @@ def fill(k: Kernel, op: v.FillOp) -> None:
     thread = type.shape[1] * (2 if type.layout.data == FragmentLayout.WGMMA else 4) // 4
     halves = [k.emit("mov", ".f32", number, results=reg("f32", thread // 2)) for _ in range(2)]
     k.values[op.value] = Fragment("f32", (tuple(halves),))
+
+
+@lowers(v.MaskOp)
+def mask(k: Kernel, op: v.MaskOp) -> None:
+    """Selects element by element behind a branch, which fragments that keep all of themselves skip."""
+    type = fragment_type(op.source)
+    two = type.layout.data == FragmentLayout.WGMMA
+    source: Fragment = k.values[op.source]
+    source = split(k, halved(k, source) if two else source, 1)
+    registers = [x for part in source.parts for x in part]
+    by_row, by_column = op.rows.value.data, op.columns.value.data
+    most = max(0, by_row * (type.shape[0] - 1)) + max(0, by_column * (type.shape[1] - 1))
+    limit = k.register(op.limit)
+
+    def kept() -> list[SSAValue]:
+        limits = [_less(k, limit, by_row, row) for row in rows_of_thread(k, type)]
+        if two:
+            limits = [_less(k, x, by_column, lane_column(k)) for x in limits]
+        found: list[SSAValue] = []
+        for i, part in enumerate(source.parts):
+            first, row = divmod(i, len(limits))
+            for odd, x in enumerate(part):
+                column = first * (8 if two else 2) + odd
+                inside = k.emit("setp", ".gt", ".s32", limits[row], by_column * column)
+                found.append(k.emit("selp", ".f32", x, op.fill.value.data, inside))
+        return found
+
+    whole = k.emit("setp", ".gt", ".s32", limit, most)
+    values = list(k.emit.if_(whole, lambda: registers, kept))
+    pairs = tuple(zip(values[::2], values[1::2], strict=True))
+    k.values[op.value] = Fragment("f32", pairs, source.halves)
+
+
+def _less(k: Kernel, limit: SSAValue, factor: int, position: Any) -> SSAValue:
+    """`limit - factor * position`."""
+    if factor == 1:
+        return k.emit("sub", ".s32", limit, position)
+    return k.add(limit, k.mul(position, -factor)) if factor else limit
 
 
 @lowers(v.PartOp)

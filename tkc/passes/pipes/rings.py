@@ -12,10 +12,8 @@ from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across, How, To
+from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BarriersType
-
-PAIR = 2
-"""CTAs of a pair, of which a role that leads acts in one."""
 
 ARRIVALS: dict[How, str] = {
     How.TMA: "expect",
@@ -32,21 +30,23 @@ ARRIVALS: dict[How, str] = {
 class Reach:
     """Whose barriers of the cluster the two ends of a ring signal: their own CTA's where None.
 
-    `full` and `empty` say whether every CTA signals the same barrier, so that arrivals count once for each.
+    `full` and `empty` say who signals the same barrier, so that arrivals count once for each: the CTAs of a pair, or
+    all.
     """
 
     commit: To | None = None
     release: To | None = None
-    full: bool = False
-    empty: bool = False
+    full: To | None = None
+    empty: To | None = None
 
 
 REACHES: dict[str | None, Reach] = {
     None: Reach(),
-    Across.MULTICAST: Reach(release=To.ALL, empty=True),
-    Across.GATHER: Reach(commit=To.LEADER, full=True, release=To.ALL),
-    Across.SPREAD: Reach(commit=To.ALL, release=To.LEADER, empty=True),
-    Across.ANSWER: Reach(release=To.FIRST, empty=True),
+    Across.MULTICAST: Reach(release=To.ALL, empty=To.ALL),
+    Across.GATHER: Reach(commit=To.LEADER, full=To.PAIR, release=To.PAIR),
+    Across.SPREAD: Reach(commit=To.PAIR, release=To.LEADER, empty=To.PAIR),
+    Across.SHARED: Reach(commit=To.LEADER, full=To.PAIR, release=To.ALL, empty=To.ALL),
+    Across.ANSWER: Reach(release=To.FIRST, empty=To.ALL),
 }
 """Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the
 reverse."""
@@ -110,7 +110,8 @@ def role_of(op: Operation) -> s.RoleOp:
 
 def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
     """The ring's two barrier arrays, with the arrivals that its ends make, of `ctas` CTAs where they all do."""
-    full, empty = (ctas if all_do else 1 for all_do in (ring.reach.full, ring.reach.empty))
+    signalling = {None: 1, To.PAIR: min(PAIR, ctas), To.ALL: ctas}
+    full, empty = (signalling[who] for who in (ring.reach.full, ring.reach.empty))
     counts = {
         "full": _arrivals_of(ring, roles, s.CommitOp, ring.pipe.producers, full),
         "empty": _arrivals_of(ring, roles, s.ReleaseOp, ring.pipe.consumers, empty),

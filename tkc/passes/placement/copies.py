@@ -110,7 +110,7 @@ def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[s
     """The axis along which each CTA loads its share, for all; TK207 where the rows have no such shares."""
     if op.multicast is None:
         return {}
-    ctas, rows = p.ctas, type.shape[0]
+    ctas, rows = p.pairs or p.ctas, type.shape[0]
     if rows > MAX_BOX:
         raise TkcError.at(
             "TK207",

@@ -9,7 +9,7 @@ from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import AtomicOp, LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as x
@@ -91,7 +91,7 @@ def explicit(p: Placement, op: Operation) -> bool:
             _if(p, op)
         case s.YieldOp():
             pass  # the region that it ends reads it
-        case LoadElementOp() | StoreElementOp() | AtomicOp():
+        case LoadElementOp() | StoreElementOp() | AtomicOp() | CopyElementsOp():
             _element(p, op)
         case s.StageOp() if not op.regions:
             _copy(p, op)
@@ -138,7 +138,7 @@ def _copy(p: Placement, op: Operation) -> None:
         new.name_hint = old.name_hint
 
 
-def _element(p: Placement, op: LoadElementOp | StoreElementOp | AtomicOp) -> None:
+def _element(p: Placement, op: LoadElementOp | StoreElementOp | AtomicOp | CopyElementsOp) -> None:
     """An access of one element: of a tensor as it is, of a slot by its number and the index in it."""
     if not isinstance(op.place.type, SharedType):
         _copy(p, op)
@@ -150,6 +150,8 @@ def _element(p: Placement, op: LoadElementOp | StoreElementOp | AtomicOp) -> Non
     properties = dict(op.properties)
     if isinstance(op, AtomicOp):
         properties |= segments(1, len(op.given), 1 + len(op.indices))
+    elif isinstance(op, CopyElementsOp):
+        properties |= segments(1, len(op.start), 1, 1 + len(op.indices))
     new = p.emit.add(
         type(op).create(
             operands=[*mapped[:where], slot.slot, *mapped[where:]],

@@ -19,8 +19,9 @@ from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.explicit import ReadColumnsOp
+from tkc.ir.tile.loops import ForSpanOp
 from tkc.ir.tile.scales import ScaledMmaOp
-from tkc.ir.tile.types import AccumType, RegsType
+from tkc.ir.tile.types import AccumType, BlockType, RegsType
 from tkc.passes.placement.places import first_row, load
 from tkc.passes.placement.state import Placement, integer
 
@@ -93,7 +94,10 @@ def held_whole(p: Placement, value: SSAValue) -> bool:
         x = todo.pop()
         if isinstance(x.type, RegsType) and not is_column(x.type) and (x, 0) in p.role.held:
             return True
-        if isinstance(x.owner, t.CastOp | t.MapOp | tv.ReshapeOp) and (x, 0) not in p.role.held:
+        if (
+            isinstance(x.owner, t.CastOp | t.MapOp | tv.MaskOp | tv.ReshapeOp)
+            and (x, 0) not in p.role.held
+        ):
             new = [v for v in x.owner.operands if v not in seen]
             seen.update(new)
             todo += new
@@ -108,7 +112,7 @@ def reads(value: SSAValue) -> list[t.ReadOp | ReadColumnsOp]:
         owner = todo.pop().owner
         if isinstance(owner, t.ReadOp | ReadColumnsOp):
             found.append(owner)
-        elif isinstance(owner, t.CastOp | t.MapOp | tv.ReshapeOp):
+        elif isinstance(owner, t.CastOp | t.MapOp | tv.MaskOp | tv.ReshapeOp):
             for operand in owner.operands:
                 if operand not in seen:
                     seen.add(operand)
@@ -141,7 +145,7 @@ def fragment(p: Placement, value: SSAValue, piece: Piece) -> SSAValue:
 
     def needs(x: SSAValue) -> Sequence[SSAValue]:
         op, apart = x.owner, isinstance(x.type, RegsType) and (x, piece.block) not in p.role.held
-        return op.operands if apart and isinstance(op, SAME) else ()
+        return op.operands if apart and isinstance(op, (*SAME, tv.MaskOp)) else ()
 
     return _made_in_order(value, made, needs, lambda x: _fragment(p, x, piece, made))
 
@@ -165,6 +169,8 @@ def _fragment(
         return _oriented(p, op.source, type, piece)
     if isinstance(op, t.ReadOp | ReadColumnsOp):
         return _read(p, op, type, piece)
+    if isinstance(op, tv.MaskOp):
+        return _mask(p, op, made[op.source], type, piece)
     if isinstance(op, SAME):
         return _same(p, op, [made[x] for x in op.operands], type)
     raise TkcError.at(
@@ -189,6 +195,33 @@ def _same(
             case _:
                 made = v.FillOp.create(operands=operands, result_types=[type])
         return p.emit.value(made)
+
+
+def _mask(
+    p: Placement, op: tv.MaskOp, source: SSAValue, type: FragmentType, piece: Piece
+) -> SSAValue:
+    """A piece of a masked tile: positions counted from the piece's first element."""
+    with p.emit.at(op.location):
+        limit = p.values[op.limit]
+        ends = (
+            (op.row, op.rows, first_row(p, piece.rows, piece.block)),
+            (op.column, op.columns, piece.column),
+        )
+        for block, factor, inside in ends:
+            if block is None:
+                continue
+            size = block.type
+            assert isinstance(size, BlockType)
+            first = p.emit.arith("mul", p.values[block], p.emit.const(size.size.data))
+            if inside is not None:
+                first = p.emit.arith("add", first, inside)
+            limit = p.emit.arith(
+                "sub", limit, p.emit.arith("mul", first, p.emit.const(factor.value.data))
+            )
+        properties = {"rows": op.rows, "columns": op.columns, "fill": op.fill}
+        return p.emit.value(
+            v.MaskOp.create(operands=[source, limit], properties=properties, result_types=[type])
+        )
 
 
 def _part(p: Placement, whole: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
@@ -297,7 +330,14 @@ def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:
     while parent is not None:
         if isinstance(parent, t.PutOp) and product.d.owner is parent.body.block:
             break
-        if isinstance(parent, t.ForBlocksOp):
+        if isinstance(parent, ForSpanOp) and parent.some is None:
+            raise TkcError.at(
+                "TK110",
+                "not supported yet: a sum over blocks of which there may be none: a `where` that leaves one wherever "
+                "the axis has one, such as `causal.any(m, j)`, fits",
+                location_of(parent),
+            )
+        if isinstance(parent, t.ForBlocksOp | ForSpanOp):
             trips.append(parent.extent)
         parent = parent.parent_op()
     return trips

@@ -17,6 +17,8 @@ from tkc.ir.stage.scalar import SizeOp
 from tkc.ir.stage.structure import UnitOp
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.types import BlockType
 
 
 def integer(value: int) -> IntegerAttr:
@@ -104,7 +106,7 @@ class Placement:
         self.top = self.emit.block
         cluster = kernel.launch.data.get("cluster")
         self.ctas = cluster.value.data if isinstance(cluster, IntegerAttr) else 1
-        self._rank: SSAValue | None = None
+        self._ranks: dict[str, SSAValue] = {}
         self.plans = {
             r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
         }
@@ -137,15 +139,27 @@ class Placement:
         return self.extents[dim]
 
     @property
-    def rank(self) -> SSAValue:
-        """The number of this CTA in its cluster, found once."""
-        if self._rank is None:
+    def pairs(self) -> int:
+        """Pairs of a cluster of pairs; 0 where it is none."""
+        return self.ctas // 2 if "pair" in self.kernel.launch.data and self.ctas > 2 else 0
+
+    def shares(self, op: ShareOp) -> int:
+        """In how many parts a block is shared."""
+        whole, part = op.whole.type, op.part.type
+        assert isinstance(whole, BlockType)
+        assert isinstance(part, BlockType)
+        return whole.size.data // part.size.data
+
+    def rank_of(self, op: ShareOp) -> SSAValue:
+        """Which part this CTA has: the number of it in its cluster, of its pair, or of it in its pair, found once."""
+        which = "rank" if op.of is None else op.of.data
+        if which not in self._ranks:
             with self.emit.inside(self.top):
-                self._rank = self.emit.value(
-                    UnitOp.create(properties={"which": StringAttr("rank")}, result_types=[i32]),
-                    "rank",
+                self._ranks[which] = self.emit.value(
+                    UnitOp.create(properties={"which": StringAttr(which)}, result_types=[i32]),
+                    which,
                 )
-        return self._rank
+        return self._ranks[which]
 
     def some(self, extent: SSAValue) -> SSAValue:
         """Whether an extent of the kernel's own level is positive, found once."""

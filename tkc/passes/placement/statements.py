@@ -16,7 +16,7 @@ from tkc.ir.stage.types import AccumulatorType, Home
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
-from tkc.ir.tile.loops import ForPartsOp, IndexOp, PartOp, ShareOp
+from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr
 from tkc.passes.placement import scales, vectors
@@ -25,6 +25,8 @@ from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, integer, names
 
 Loop = s.ForOp | s.WorkLoopOp
+ORDER = ("serpentine", "outermost", "descending")
+"""What a schedule says of the order of its items, beside `group`."""
 
 
 def statements(p: Placement, block: Block) -> None:
@@ -44,6 +46,8 @@ def _statement(p: Placement, op: Operation) -> None:
             _for_blocks(p, op)
         case ForPartsOp():
             _for_parts(p, op)
+        case ForSpanOp():
+            _for_span(p, op)
         case PartOp():
             whole, part = op.whole.type, op.part.type
             assert isinstance(whole, BlockType)
@@ -52,8 +56,8 @@ def _statement(p: Placement, op: Operation) -> None:
             first = p.emit.arith("mul", p.values[op.whole], count)
             p.values[op.part] = p.emit.arith("add", first, p.emit.const(op.index.value.data))
         case ShareOp():
-            first = p.emit.arith("mul", p.values[op.whole], p.emit.const(p.ctas))
-            p.values[op.part] = p.emit.arith("add", first, p.rank)
+            first = p.emit.arith("mul", p.values[op.whole], p.emit.const(p.shares(op)))
+            p.values[op.part] = p.emit.arith("add", first, p.rank_of(op))
         case IndexOp():
             p.values[op.index] = p.values[op.block]
         case t.PutOp() | t.GetOp():
@@ -90,7 +94,13 @@ def _statement(p: Placement, op: Operation) -> None:
         case t.CopyOp():
             copy(p, op)
         case (
-            tv.ReduceOp() | tv.FillOp() | tv.ReshapeOp() | tv.TransposeOp() | t.CastOp() | t.MapOp()
+            tv.ReduceOp()
+            | tv.MaskOp()
+            | tv.FillOp()
+            | tv.ReshapeOp()
+            | tv.TransposeOp()
+            | t.CastOp()
+            | t.MapOp()
         ):
             vectors.statement(p, op)
         case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
@@ -120,7 +130,7 @@ def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
             properties={
                 "schedule": schedule.sym_name,
                 "group": schedule.group,
-                **({} if schedule.serpentine is None else {"serpentine": schedule.serpentine}),
+                **{n: p for n, p in schedule.properties.items() if n in ORDER},
                 **segments(len(extents), len(inits)),
             },
             regions=[body],
@@ -156,9 +166,18 @@ def _for_parts(p: Placement, op: ForPartsOp) -> None:
     _loop(p, op, 1, make)
 
 
+def _for_span(p: Placement, op: ForSpanOp) -> None:
+    bounds = (p.values[op.first], p.values[op.last], p.emit.const(1))
+
+    def make(inits: list[SSAValue], body: Region, types: list[Attribute]) -> Loop:
+        return s.ForOp.create(operands=[*bounds, *inits], regions=[body], result_types=types)
+
+    _loop(p, op, 1, make)
+
+
 def _loop(
     p: Placement,
-    op: t.ForTilesOp | t.ForBlocksOp | ForPartsOp,
+    op: t.ForTilesOp | t.ForBlocksOp | ForPartsOp | ForSpanOp,
     counters: int,
     make: Callable[[list[SSAValue], Region, list[Attribute]], Loop],
 ) -> None:

@@ -40,6 +40,17 @@ def block_numbers(
     return [*outer, row, column]
 
 
+def ordered_numbers(
+    emit: Emitter, item: SSAValue, extents: list[SSAValue], axis: int, descending: bool
+) -> list[SSAValue]:
+    """The block numbers where all items of one block of an axis come before those of the next, or of the one before."""
+    outer, *rest = _plain(emit, item, [extents[axis], *extents[:axis], *extents[axis + 1 :]])
+    if descending:
+        last = emit.arith("sub", extents[axis], emit.const(1))
+        outer = emit.arith("sub", last, outer)
+    return [*rest[:axis], outer, *rest[axis:]]
+
+
 def _plain(emit: Emitter, item: SSAValue, extents: list[SSAValue]) -> list[SSAValue]:
     """Last axis fastest."""
     numbers: list[SSAValue] = []

@@ -1,0 +1,90 @@
+"""Masks by random conditions on positions, against NumPy: where products leave their sums, and where rows are threads'."""
+
+from __future__ import annotations
+
+import random
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tkc
+
+PROGRAM = """
+kernel masked(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], S: global[f32, J, M], w: i32):
+    param BN = 64
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, BN))
+    shared a: tile[bf16, 128, 32] * 2
+    shared b: tile[bf16, BN, 32] * 2
+    accum  d: tile[f32, 128, BN]
+    pipe inputs(a, b): load -> math
+    pipe result(d):    math -> store
+    role load:
+        for m, n in work:
+            for k in blocks(K, 32):
+                put inputs:
+                    a <- A[m, k]
+                    b <- B[n, k]
+    role math:
+        for m, n in work:
+            put result:
+                d = 0
+                for k in blocks(K, 32):
+                    get inputs: d += a @ b.T
+    role store:
+        for m, n in work:
+            get result:
+                x = read(d)
+                mask x where CONDITION
+                C[m, n] <- x + 1
+                S[n.index, m] <- row_max(x)
+"""
+
+
+def condition(rng: random.Random) -> str:
+    """One or two comparisons of sums of multiples of m, n, w and numbers, each of which mentions a block."""
+
+    def side() -> str:
+        terms = [
+            rng.choice(("m", "n", "2 * m", "3 * n", "m.index * 7", "w", "5", "n")) for _ in range(2)
+        ]
+        return f"{terms[0]} {rng.choice('+-')} {terms[1]}"
+
+    def one() -> str:
+        return f"{rng.choice(('m', 'n', '-n', '2 * m'))} {rng.choice(('<', '<=', '>', '>=', '=='))} {side()}"
+
+    text = one() if rng.random() < 0.5 else f"{one()} and {one()}"
+    return (
+        f"not ({text})" if " and " not in text and "==" not in text and rng.random() < 0.3 else text
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [None, *(pytest.param(s, marks=pytest.mark.soak) for s in range(100))]
+)
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_masked_sum_is_that_of_numpy(target: str, seed: int | None) -> None:
+    rng = random.Random(seed)
+    text = condition(rng)
+    block = rng.choice((32, 64, 96))
+    rows, columns, w = rng.randrange(1, 260), 4 * rng.randrange(1, 40), rng.randrange(-40, 200)
+    kernel = tkc.compile(PROGRAM.replace("CONDITION", text), target=target, params={"BN": block})
+    numbers = np.random.default_rng(rng.randrange(2**32))
+    a, b = (numbers.uniform(-1, 1, (n, 40)).astype(ml_dtypes.bfloat16) for n in (rows, columns))
+    blocks = -(-columns // block)
+    c = np.full((rows, columns), np.nan, np.float32)
+    s = np.full((blocks, rows), np.nan, np.float32)
+    report = kernel.emulate(a, b, c, s, w, sm_count=2)
+    assert not report.findings, (text, report.findings)
+    m, n = np.indices((rows, columns))
+    tested = text.replace("m.index", "(m // 128)").replace(" and ", ") & (").replace("not ", "~")
+    keep = eval(f"({tested})", {"m": m, "n": n, "w": w})
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.abs(c - np.where(keep, exact + 1, 0)).max() < 1e-4, (text, rows, columns, w)
+    padded = np.full((rows, blocks * block), -np.inf)
+    padded[:, :columns] = np.where(keep, exact, -np.inf)
+    highest = padded.reshape(rows, blocks, block).max(2).T
+    assert (np.isneginf(s) == np.isneginf(highest)).all(), (text, rows, columns, w)
+    there = np.isfinite(highest)
+    assert np.abs(s[there] - highest[there]).max(initial=0) < 1e-4, (text, rows, columns, w)

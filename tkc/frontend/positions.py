@@ -1,0 +1,199 @@
+"""Conditions on where an element stands: `j <= m` of blocks j and m compares positions, element by element (R24)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import tkc.frontend.integers as N
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import I32, Number
+from tkc.frontend.scope import REGISTER, Block, Failed, Int, Unknown, plural
+from tkc.frontend.sizes import NoValue, combine
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+
+class Position(NamedTuple):
+    """A sum of positions in blocks, each with a factor, and an integer: `m + N - M`."""
+
+    terms: tuple[tuple[Block, int], ...]
+    offset: Any
+    span: Span
+
+    @property
+    def told(self) -> str:
+        return "a position"
+
+
+class Tests(NamedTuple):
+    """Conditions on positions, all of which hold where the whole does."""
+
+    tests: tuple[P.Test, ...]
+    span: Span
+
+    @property
+    def told(self) -> str:
+        return "a condition on positions, which is for `mask`: a block's number is `.index`"
+
+
+def is_position(x: Any) -> bool:
+    return isinstance(x, Block | Position)
+
+
+def _position(values: Values, x: Any, span: Span) -> Position:
+    if isinstance(x, Position):
+        return x
+    if isinstance(x, Block):
+        return Position(((x, 1),), Int(0, span), span)
+    if not N.is_integer(x):
+        values.fail("TK106", f"expected a block or an integer, not {describe(x)}", span)
+    return Position((), x, span)
+
+
+def operate(values: Values, sign: str, left: Any, right: Any, span: Span) -> Position:
+    """`m + 1`, `m - 4 * j`."""
+    a, b = _position(values, left, span), _position(values, right, span)
+    if sign == "*":
+        if a.terms:
+            a, b = b, a
+        if a.terms or not isinstance(a.offset, Int) or not isinstance(a.offset.size, int):
+            values.fail("TK106", "a position is multiplied by a number known at compile time", span)
+        factor = a.offset.size
+        offset = values.operate("*", b.offset, span, a.offset, span, span)
+        return Position(tuple((block, n * factor) for block, n in b.terms), offset, span)
+    if sign not in ("+", "-"):
+        told = f"positions of blocks are added, subtracted and compared, and have no `{sign}`"
+        values.fail("TK106", f"{told}: `.index` is a block's number", span)
+    factor = 1 if sign == "+" else -1
+    sums: dict[tuple[str, Any], tuple[Block, int]] = {}
+    for block, n in (*a.terms, *((block, n * factor) for block, n in b.terms)):
+        key = (block.name, block.part)
+        sums[key] = (block, n + (sums[key][1] if key in sums else 0))
+    offset = values.operate(sign, a.offset, span, b.offset, span, span)
+    return Position(tuple(x for x in sums.values() if x[1]), offset, span)
+
+
+def negative(values: Values, x: Block | Position, span: Span) -> Position:
+    return operate(values, "-", Int(0, span), x, span)
+
+
+def compare(values: Values, sign: str, left: Any, right: Any, span: Span) -> Tests:
+    """As tests of the form `sum < limit`."""
+    if sign == "!=":
+        values.later("`!=` of positions in a mask", span)
+    if sign == "==":
+        both = (compare(values, s, left, right, span).tests for s in ("<=", ">="))
+        return Tests(tuple(t for tests in both for t in tests), span)
+    if sign in (">", ">="):
+        left, right = right, left
+    difference = operate(values, "-", left, right, span)
+    limit = values.operate("-", Int(int("=" in sign), span), span, difference.offset, span, span)
+    terms = tuple((_name(b), b.axis.size, n) for b, n in difference.terms)
+    return Tests((P.Test(terms, N.as_integer(values, limit, span), span),), span)
+
+
+def _name(block: Block) -> str | P.Part:
+    return P.Part(block.name, *block.part) if block.part else block.name
+
+
+def join(values: Values, e: S.Binary, left: Any, right: Any) -> Tests:
+    """`p and q`."""
+    for x, side in ((left, e.left), (right, e.right)):
+        if not isinstance(x, Tests):
+            told = f"a condition on positions, such as `j <= m`, joins with others, not with {describe(x)}"
+            values.fail("TK106", told, side.span)
+    if e.operator != "and":
+        values.later("`or` of conditions on positions: `and` keeps what all of them keep", e.span)
+    return Tests((*left.tests, *right.tests), e.span)
+
+
+def negate(values: Values, x: Tests, span: Span) -> Tests:
+    """`not p`, of one comparison: a sum that is not less is greater or equal."""
+    if len(x.tests) != 1:
+        values.later("`not` of several conditions on positions", span)
+    (test,) = x.tests
+    terms = tuple((block, size, -n) for block, size, n in test.terms)
+    limit = P.Apply("sub", (Number(1, span), test.limit), I32, span)
+    if isinstance(test.limit, Number):
+        try:
+            limit = Number(combine("sub", 1, test.limit.size), span)
+        except NoValue as e:
+            values.fail("TK117", str(e), span)
+    return Tests((P.Test(terms, limit, span),), span)
+
+
+def causal(values: Values, e: S.Call) -> Tests:
+    """`causal(m, j)`, `causal(m, j, offset)`: `j <= m + offset`, so that a query sees no key after it."""
+    if not 2 <= len(e.arguments) <= 3 or any(a.name for a in e.arguments):
+        values.fail(
+            "TK116",
+            f"`causal` takes a block of queries and one of keys, and how far keys are ahead, not "
+            f"{plural(len(e.arguments), 'value')}",
+            e.span,
+        )
+    query, key, *more = (values.evaluate(a.value) for a in e.arguments)
+    for x, a in ((query, e.arguments[0]), (key, e.arguments[1])):
+        if not is_position(x):
+            values.fail("TK106", f"`causal` compares blocks, not {describe(x)}", a.value.span)
+    last = operate(values, "+", query, more[0], e.span) if more else query
+    return compare(values, "<=", key, last, e.span)
+
+
+def choose(values: Values, tests: Tests, e: S.Choice) -> P.Keep:
+    """`x if n <= m else 0`: a number where the condition does not hold."""
+    then, other = values.both(e.then, e.otherwise)
+    x, number = values.as_value(then, e.then.span), values.as_value(other, e.otherwise.span)
+    if not isinstance(x.type, P.Regs) or len(x.type.shape) != 2 or 1 in x.type.shape:
+        told = f"a condition on positions chooses between a tile of two axes and a number, not {describe(then)}"
+        values.fail("TK106", told, e.then.span)
+    values.float(x)
+    if not isinstance(number, P.Constant):
+        values.later("a choice by positions of anything but a tile and a number", e.otherwise.span)
+    return P.Keep(x, tests.tests, number.value, x.type, e.span)
+
+
+def mask(values: Values, s: S.Words) -> list[P.Statement]:
+    """`mask x where j <= m`: what stands ahead of it, and the mask."""
+    scope, word = values.scope, s.second
+    x = scope.find(word.text, word.span)
+    if isinstance(x, Unknown):
+        raise Failed
+    if scope.names[word.text].what != REGISTER or not isinstance(x, P.Regs):
+        _refuse(values, s, f"`mask` is of a tile in registers, not of {_what(values, word)}")
+    if len(x.shape) != 2 or 1 in x.shape:
+        _refuse(values, s, f"`mask` is of a tile of two axes, and `{word.text}` is {x}")
+    if x.dtype != "f32":
+        _refuse(
+            values,
+            s,
+            f"`mask` is of f32 tiles, and `{word.text}` is {x}: `f32({word.text})` is one",
+        )
+    if s.where is None:
+        _refuse(values, s, f"a mask says which elements count: `mask {word.text} where j <= m`")
+    found = values.evaluate(s.where)
+    if not isinstance(found, Tests):
+        told = f"expected a condition on positions, such as `j <= m` of blocks j and m, not {describe(found)}"
+        values.fail("TK106", told, s.where.span)
+    ahead: list[P.Statement] = []
+    tests: list[P.Test] = []
+    for test in found.tests:
+        if isinstance(test.limit, Number):
+            tests.append(test)
+            continue
+        name = f"{word.text}.limit.{s.span.line}.{s.span.column}.{len(ahead)}"
+        ahead.append(P.Set(name, test.limit, test.span))
+        tests.append(test._replace(limit=P.Variable(name, I32, test.span)))
+    return [*ahead, P.Mask(word.text, tuple(tests), s.span)]
+
+
+def _what(values: Values, word: S.Word) -> str:
+    return describe(values.evaluate(S.Name(word.text, word.span)))
+
+
+def _refuse(values: Values, s: S.Words, told: str) -> NoReturn:
+    values.scope.error("TK106", told, s.second.span)
+    raise Failed

@@ -1,0 +1,248 @@
+"""`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)`: blocks from a first to a last, by other blocks.
+
+A condition says which blocks there are: those of which some element meets it, with some element of the other blocks.
+Each comparison bounds the blocks from one side, so they lie in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tkc.frontend.explicit_program as X
+import tkc.frontend.program as P
+import tkc.frontend.syntax as S
+from tkc.frontend.describe import describe
+from tkc.frontend.explicit_program import I32, Number
+from tkc.frontend.positions import Tests
+from tkc.frontend.scope import Block, Entry, Scope, plural
+from tkc.frontend.sizes import NoValue, combine
+from tkc.frontend.syntax import Span, Word
+
+if TYPE_CHECKING:
+    from tkc.frontend.declare import Declarations
+    from tkc.frontend.values import Values
+
+
+class Keys(NamedTuple):
+    """A schedule with arguments, which stand for what a `for` gives it."""
+
+    name: str
+    given: tuple[Word, ...]
+    variable: Word
+    axis: P.Axis
+    where: S.Expression | None
+    span: Span
+
+    @property
+    def told(self) -> str:
+        return f"the schedule {self.name}"
+
+
+class Some(NamedTuple):
+    """`any(j <= m)`: where the tests hold for some element of each block."""
+
+    tests: Tests
+    span: Span
+
+    @property
+    def told(self) -> str:
+        return "a condition on blocks, which is for `where` in a schedule"
+
+
+def some(values: Values, e: S.Call) -> Some:
+    """`any(c)`, and `causal.any(m, j)`, which is `any(causal(m, j))`."""
+    if isinstance(e.function, S.Attribute):
+        return Some(values.positions.causal(values, e), e.span)
+    if len(e.arguments) != 1 or e.arguments[0].name is not None:
+        values.fail("TK116", "`any` takes one condition on positions, such as `j <= m`", e.span)
+    found = values.evaluate(e.arguments[0].value)
+    if not isinstance(found, Tests):
+        values.fail("TK106", f"`any` takes a condition on positions, not {describe(found)}", e.span)
+    return Some(found, e.span)
+
+
+def bounds(
+    values: Values, keys: Keys, arguments: tuple[S.Argument, ...], span: Span
+) -> P.Bounds | None:
+    """The first block and the one past the last in a `for j in keys(m)`; None where they are the axis's own."""
+    scope = values.scope
+    if len(arguments) != len(keys.given) or any(a.name for a in arguments):
+        takes = plural(len(keys.given), "argument")
+        note = scope.note(f"schedule {keys.name}", keys.span)
+        values.fail(
+            "TK116", f"schedule {keys.name} takes {takes}, not {len(arguments)}", span, note
+        )
+    if keys.where is None:
+        return None
+    given = [values.evaluate(a.value) for a in arguments]
+    block = Block(keys.variable.text, keys.axis, keys.variable.span)
+    outer = scope.names
+    inner = {w.text: Entry("argument", x, w.span) for w, x in zip(keys.given, given, strict=True)}
+    scope.names = {**outer, **inner, keys.variable.text: Entry("loop variable", block, block.span)}
+    try:
+        found = values.evaluate(keys.where)
+    finally:
+        scope.names = outer
+    if not isinstance(found, Some):
+        told = f"`where` takes `any(...)` of a condition on positions, such as `any(j <= m)`, not {describe(found)}"
+        values.fail("TK106", told, keys.where.span)
+    return _Bounds(scope, keys, found.tests.tests).made(span)
+
+
+class _Bounds:
+    """What the tests of a schedule say of its blocks."""
+
+    def __init__(self, scope: Scope, keys: Keys, tests: tuple[P.Test, ...]) -> None:
+        self.scope = scope
+        self.keys = keys
+        self.tests = tests
+        self.span = keys.span
+
+    def made(self, span: Span) -> P.Bounds | None:
+        self.span = span
+        size, extent = self.keys.axis.size, self.keys.axis.extent
+        first: P.Value = self._number(0)
+        last: P.Value = self._number(self._combined("cdiv", extent, size))
+        wrong = False
+        for test in self.tests:
+            factors = {b: f for b, _, f in test.terms}
+            mine = factors.get(self.keys.variable.text, 0)
+            if mine not in (1, -1):
+                self.scope.error(
+                    "TK106" if mine == 0 else "TK110",
+                    f"`where` in schedule {self.keys.name} says nothing of its variable `{self.keys.variable.text}`"
+                    if mine == 0
+                    else f"not supported yet: {abs(mine)} times `{self.keys.variable.text}` in a `where`",
+                    test.span,
+                )
+                wrong = True
+                continue
+            rest = self._least(test)
+            if mine == 1:  # its first position is less than limit - rest
+                room = self._of("max", self._of("sub", test.limit, rest), self._number(0))
+                last = self._of("min", last, self._of("cdiv", room, self._number(size)))
+            else:  # its last position is more than rest - limit
+                beyond = self._of("add", self._of("sub", rest, test.limit), self._number(1))
+                start = self._of(
+                    "div", self._of("max", beyond, self._number(0)), self._number(size)
+                )
+                first = start if first == self._number(0) else self._of("max", first, start)
+        return None if wrong else P.Bounds(first, last, self._surely_some())
+
+    def _least(self, test: P.Test) -> P.Value:
+        """The least that the terms of the other blocks come to."""
+        total: P.Value = self._number(0)
+        for block, size, factor in test.terms:
+            if block == self.keys.variable.text:
+                continue
+            start = self._of("mul", number_of(block, self.span), self._number(size))
+            end = start if factor > 0 else self._of("add", start, self._number(size - 1))
+            total = self._of("add", total, self._of("mul", end, self._number(factor)))
+        return total
+
+    def _surely_some(self) -> bool:
+        """Whether there is a block wherever the axis has one.
+
+        So it is where all tests compare with one block m from which no limit points away: j <= m, and m < j + n where
+        both are of one axis.
+        """
+        others = {(b, f) for t in self.tests for b, _, f in t.terms if b != self.keys.variable.text}
+        if len({b for b, _ in others}) > 1:
+            return False
+        for test in self.tests:
+            at_least_one = (
+                isinstance(test.limit, Number)
+                and isinstance(test.limit.size, int)
+                and test.limit.size >= 1
+            )
+            factors = {b: f for b, _, f in test.terms}
+            mine = factors.pop(self.keys.variable.text)
+            other = next(iter(factors.items()), None)
+            if not at_least_one or (other is not None and other[1] != -mine):
+                return False
+            if mine == -1 and (other is None or not self._same_axis(other[0])):
+                return False
+        return True
+
+    def _same_axis(self, block: str | P.Part) -> bool:
+        entry = self.scope.names.get(block) if isinstance(block, str) else None
+        of = entry.meaning if entry is not None else None
+        return isinstance(of, Block) and of.axis.extent == self.keys.axis.extent
+
+    def _number(self, size: Any) -> Number:
+        return Number(size, self.span)
+
+    def _combined(self, kind: str, a: Any, b: Any) -> Any:
+        try:
+            return combine(kind, a, b)
+        except NoValue:
+            return (kind, a, b)
+
+    def _of(self, kind: str, a: P.Value, b: P.Value) -> P.Value:
+        if isinstance(a, Number) and isinstance(b, Number):
+            return self._number(self._combined(kind, a.size, b.size))
+        zero, one = self._number(0), self._number(1)
+        if (kind in ("add", "sub") and b == zero) or (kind == "mul" and b == one):
+            return a
+        return b if kind == "add" and a == zero else P.Apply(kind, (a, b), I32, self.span)
+
+
+def number_of(block: str | P.Part, span: Span) -> P.Value:
+    """The number of a block, or of a part of one among all such parts."""
+    if isinstance(block, str):
+        return X.BlockNumber(block, span)
+    whole = P.Apply("mul", (X.BlockNumber(block.block, span), Number(block.count, span)), I32, span)
+    return P.Apply("add", (whole, Number(block.index, span)), I32, span)
+
+
+def inside(block: Block, axis: P.Axis, span: Span) -> P.Bounds:
+    """The blocks of an axis that lie in a larger block of it, as `tile.for_parts` counts them."""
+    each = Number(block.axis.size // axis.size, span)
+    name = P.Part(block.name, *block.part) if block.part else block.name
+    first = P.Apply("mul", (number_of(name, span), each), I32, span)
+    end = Number(combine("cdiv", axis.extent, axis.size), span)
+    last = P.Apply("min", (P.Apply("add", (first, each), I32, span), end), I32, span)
+    return P.Bounds(first, last, True)
+
+
+def longest_first(scope: Scope, declared: Declarations, roles: Sequence[P.Role]) -> None:
+    """The schedules that are so ordered learn of which axis their longest items are the last blocks, or the first.
+
+    A loop is long where its last block lies far along another axis, or its first one does not.
+    """
+    for place, schedule in enumerate(declared.made):
+        if not isinstance(schedule, P.Schedule) or schedule.name not in declared.ordered:
+            continue
+        found = {o for role in roles for o in _orders(role.body, schedule, ())}
+        if len(found) == 1:
+            declared.made[place] = schedule._replace(order=found.pop())
+            continue
+        told = (
+            f"the loops of schedule {schedule.name} disagree about which of its items are long"
+            if found
+            else f"no loop is longer for one item of schedule {schedule.name} than for another: "
+            "`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)` makes one"
+        )
+        scope.error("TK106", told, declared.ordered[schedule.name])
+
+
+def _orders(body: P.Body, schedule: P.Schedule, variables: tuple[str, ...]) -> Iterator[P.Order]:
+    for s in body:
+        here = (
+            s.variables if isinstance(s, P.Each) and s.schedule.name == schedule.name else variables
+        )
+        if isinstance(s, P.Blocks) and s.bounds is not None:
+            far, near = (_numbers(v) for v in s.bounds[:2][::-1])
+            if far != near:  # a window is as long everywhere
+                yield from (P.Order(here.index(v), v in far) for v in here if v in far ^ near)
+        for inner in P.bodies(s):
+            yield from _orders(inner, schedule, here)
+
+
+def _numbers(x: Any) -> set[str]:
+    """The blocks whose numbers an expression is made of."""
+    if isinstance(x, X.BlockNumber):
+        return {x.block}
+    parts = x.operands if isinstance(x, P.Apply) else ()
+    return {name for part in parts for name in _numbers(part)}

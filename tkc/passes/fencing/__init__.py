@@ -1,0 +1,1 @@
+"""What `eliminate-fences` needs besides: the fences of a kernel, their cost, and their words."""
