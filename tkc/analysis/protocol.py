@@ -356,7 +356,8 @@ class RingProtocol:
         return any(
             bound(position, site.clock, wait.clock in wait.node.path) * site.rate + site.offset
             <= wait.offset + depth
-            for _, position in known_at(reach, site.node)
+            for state, position in known_at(reach, site.node)
+            if within(site.node.threads, state.who)
         )
 
     def _alone(self, site: Site) -> bool:
