@@ -82,8 +82,10 @@ def run_test(path: Path, scratch: Path, machines: Sequence[str] = ("emulate",)) 
             for machine in (m for m in kernel.machines if m in machines):
                 words = command_words(kernel, machine, path, scratch)
                 result = _call(["tkc", *words], b"")
+                said = (result.out + result.err).decode("utf-8", "replace")
+                if machine == "gpu" and "[TK408]" in said:
+                    continue  # for another GPU than the one here
                 if result.code:
-                    said = (result.out + result.err).decode("utf-8", "replace")
                     return f"exit {result.code} from: tkc {shlex.join(words)}\n{said}"
     return None
 
