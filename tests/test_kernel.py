@@ -178,6 +178,28 @@ def test_emulate_binds_as_a_launch_does(monkeypatch: pytest.MonkeyPatch) -> None
     assert how["args"][3:] == [300, 0.5]
 
 
+def test_emulate_takes_a_numpy_scalar_for_a_tensor_without_axes() -> None:
+    found = tkc.compile(
+        """kernel k(alpha: global[f32], X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared x: tile[f32, 128, 32] * 2
+    pipe p(x): load -> math
+    role load:
+        for m, n in work:
+            put p: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get p: Y[m, n] <- read(x) * alpha
+""",
+        target="sm_90a",
+    )
+    x = np.random.default_rng().standard_normal((5, 12)).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    found.emulate(np.float32(1.5), x, y)
+    assert (y == x * np.float32(1.5)).all()
+
+
 def test_emulate_makes_tensor_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
     a, c = np.zeros((100, 72), np.uint16), np.zeros((100, 80), np.uint16)[:, :72]

@@ -85,7 +85,10 @@ class Kernel:
     def ptx(self) -> str:
         """The PTX text; of a package that holds a cubin alone, TkcError TK411."""
         if self._ptx is None:
-            raise TkcError.at("TK411", f"the package of {self.name} holds no PTX")
+            raise TkcError.at(
+                "TK411",
+                f"the package of {self.name} holds no PTX, as one of a cubin; `-o NAME.ptx` makes one that does",
+            )
         return self._ptx
 
     def __repr__(self) -> str:
@@ -247,6 +250,8 @@ def _on_device(seen: View, array: Any) -> View:
 
 def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
     """The kernel's parameters as `tkc.emulate` takes them: TensorMaps over the arrays, arrays for pointers, numbers."""
+    import numpy as np
+
     from tkc.backend.bind import PointerValue, ScalarValue
 
     tensor_map = _public().TensorMap
@@ -260,7 +265,9 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
                     "TK110",
                     f"the emulator takes no pointer {value.offset} bytes into {value.argument}",
                 )
-            args.append(given[value.argument])
+            array = given[value.argument]
+            # of a NumPy scalar the emulator would make a number, not memory
+            args.append(np.asarray(array) if isinstance(array, np.generic) else array)
         else:
             tiled = value.map.tiled
             args.append(

@@ -95,7 +95,7 @@ def test_loops_that_hold_no_items_do_not_count() -> None:
 
 
 FLAGS = """\
-kernel k(A: global[f32, M, N], C: global[f32, M, N], flag: i32, alpha: f32):
+kernel k(A: global[f32, M, N], R: const global[i32, L], C: global[f32, M, N], flag: i32, alpha: f32):
     launch persistent
     schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
     shared a: tile[f32, 128, 32] * 2
@@ -139,6 +139,10 @@ PUT, GET = "put p: a <- A[m, n]", "get p: x = read(a)"
             f"i = 1 - 1\n            while i < flag:\n                i = i + 1\n                {GET}",
         ),
         (f"for i in 0, 1, 2: {PUT}", f"{GET}\n            for i in unroll(2): {GET}"),
+        (  # the bound is read only where the loop has not been left
+            f"i = 0\n            while i < read(R[0]):\n                if i == 5: break\n                i += 1\n                {PUT}",
+            f"j = 0\n            while j < read(R[0]):\n                if j == 5: break\n                j += 1\n                {GET}",
+        ),
     ],
 )
 def test_conditions_and_bounds_agree(put: str, get: str) -> None:

@@ -98,6 +98,7 @@ def test_items_have_names() -> None:
         ("shared a[COUNT]", "shared a[K]", "TK117", "and `K` is not: an integer, a param or an index fits"),
         ("shared a[COUNT]", "shared a[0]", "TK117", "0 shared tiles of one name"),
         ("accum d[COUNT]", "accum d[100]", "TK117", "1 to 64 fit"),
+        ("accum d[COUNT]", "accum d[2000000000 * 2000000000 * 200]", "TK117", "1 to 64 fit"),
         ("a[i] <- A[m.part(i, COUNT), k]", "a[i + 1] <- A[m.part(i, COUNT), k]", "TK102", "no shared tile `a[2]`; there are"),
         ("C[m.part(i, COUNT), n] <- bf16(read(d[i]))", "C[m.part(i, COUNT), n] <- bf16(read(d))", "TK106", "`d` is 2 accumulators"),
         ("C[m.part(i, COUNT), n] <- bf16(read(d[i]))", "C[m.part(i, COUNT), n] <- bf16(read(d[m]))", "TK117", "`m` is not"),

@@ -175,6 +175,12 @@ CASES = [
     ("if i < m: wait stores", "TK106", "i < m", "a block's number is `.index`"),
     ("for j in range(4, 0, 0): wait stores", "TK117", "0", "a step is at least 1"),
     ("for j in unroll(100): wait stores", "TK117", "for j in unroll(100)", "at most 64"),
+    (
+        "for j in unroll(2000000000): wait stores",
+        "TK117",
+        "for j in unroll(2000000000)",
+        "not 2000000000",
+    ),
     ("for j, l in range(4): wait stores", "TK116", "j", "one variable"),
 ]
 

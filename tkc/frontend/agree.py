@@ -229,6 +229,9 @@ class _Trips:
                 return ("element", of.tensor, *indices)
             case P.Apply():
                 return (x.kind, *(self.form(o, outer, known) for o in x.operands))
+            case X.Choose():
+                ways = (x.condition, x.then, x.otherwise)
+                return ("choose", *(self.form(o, outer, known) for o in ways))
             case _:
                 raise _Impure(x.span)
 

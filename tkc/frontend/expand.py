@@ -84,6 +84,7 @@ class _Expansion:
             for name in s.names:
                 if name.part is not None:
                     count = self._known(name.part, {}, f"the number of `{name.name.text}`")
+                    self._fits(count, s.kind, name.span)
                     self._family(name.name, s.kind, tuple(range(count)), name.span)
         elif isinstance(s, S.Role) and s.copies is not None:
             given = [self._known(v, {}, "an index of a role") for v in s.copies.values]
@@ -116,12 +117,16 @@ class _Expansion:
             self._family(s.name.name, "pipe", known[0].members, s.name.span)
 
     def _family(self, name: Word, kind: str, members: tuple[int, ...], span: Span) -> None:
-        if not 0 < len(members) <= MOST:
-            told = plural(len(members), KINDS.get(kind, kind))
-            self._fail("TK117", f"{told} of one name: 1 to {MOST} fit", span)
+        self._fits(len(members), kind, span)
         if len(set(members)) < len(members):
             self._fail("TK103", f"an index of {kind} {name.text} stands there twice", span)
         self.families[name.text] = Family(kind, members, span)
+
+    def _fits(self, count: int, kind: str, span: Span) -> None:
+        """Before `count` members are made."""
+        if not 0 < count <= MOST:
+            told = plural(count, KINDS.get(kind, kind))
+            self._fail("TK117", f"{told} of one name: 1 to {MOST} fit", span)
 
     # statements
 

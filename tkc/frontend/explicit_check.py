@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import tkc.frontend.explicit_program as X
@@ -131,7 +131,7 @@ class Explicit:
             )
             self._fail("TK116", f"a loop over integers is written {how}", first.span)
         if name == "unroll":
-            return self._unrolled(s, list(range(self.values.number(given[0], "the turns", 0))))
+            return self._unrolled(s, range(self.values.number(given[0], "the turns", 0)))
         bounds = [N.as_integer(self.values, self.values.evaluate(e), e.span) for e in given]
         zero, one = X.Number(0, first.span), X.Number(1, first.span)
         lower, upper = (zero, bounds[0]) if len(bounds) == 1 else (bounds[0], bounds[1])
@@ -142,7 +142,7 @@ class Explicit:
         before, body = settle(self.scope, s.span, lambda: self._loop(s.body, s.span, variable))
         return [*before, X.Range(variable.text, lower, upper, step, body, s.span)]
 
-    def _unrolled(self, s: S.For, values: list[int]) -> list[Any]:
+    def _unrolled(self, s: S.For, values: Sequence[int]) -> list[Any]:
         if len(values) > MAX_UNROLLED:
             self._fail(
                 "TK117",
