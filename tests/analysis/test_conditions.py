@@ -186,3 +186,25 @@ def test_a_pipe_that_is_not_followed_is_a_warning() -> None:
     )
     found = diagnosed(text, "sm_90a")
     assert [(d.code, d.severity) for d in found] == [("TK325", Severity.WARNING)]
+
+
+def test_items_of_a_pipe_that_cannot_be_counted_are_a_warning() -> None:
+    """By turns, straight in a loop over the schedule: right, and not followed."""
+    text = """
+kernel turns(X: global[f32, M, N], Y: global[f32, M, N]):
+    param BM = 128, BN = 40, STAGES = 4
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared a: tile[f32, BM, BN] * STAGES
+    pipe ring(a): load -> add[2] by turns
+    role load:
+        for m, n in work:
+            put ring: a <- X[m, n]
+    role add[i in 0, 1]:
+        for m, n in work:
+            get ring: Y[m, n] <- read(a) * (2 + i)
+"""
+    for target in ("sm_90a", "sm_100a"):
+        assert [(d.code, d.severity) for d in diagnosed(text, target)] == [
+            ("TK325", Severity.WARNING)
+        ]

@@ -99,16 +99,24 @@ class RingProtocol:
     def _name(self) -> str:
         return self.ring.barrier.name
 
+    @property
+    def _of_a_pipe(self) -> bool:
+        """Whether the compiler made it, of roles that say the same: it is right, even where its order is not known."""
+        return "." in self._name
+
+    def _uncounted(self, node: Node) -> Finding:
+        """Nothing is known of the order of a pipe's items."""
+        said = f"the items of pipe {self._name.rpartition('.')[0]} are not counted by one loop or condition: the "
+        said += "order of this kernel's accesses is not settled, and races are not reported"
+        return replace(
+            finding_at("TK325", node, said),
+            severity=Severity.WARNING,
+            remedy="`tkc emulate` finds races by running the kernel",
+        )
+
     def _unknown(self) -> Iterator[Finding]:
-        # of a pipe, whose roles say the same: it is right, but its order is not known here
-        if "." in self._name:
-            said = f"the items of pipe {self._name.rpartition('.')[0]} are not counted by one loop or condition: the "
-            said += "order of this kernel's accesses is not settled, and races are not reported"
-            yield replace(
-                finding_at("TK325", self.ring.unknown[0], said),
-                severity=Severity.WARNING,
-                remedy="`tkc emulate` finds races by running the kernel",
-            )
+        if self._of_a_pipe:
+            yield self._uncounted(self.ring.unknown[0])
             return
         for node in self.ring.unknown:
             event = node.event
@@ -190,6 +198,9 @@ class RingProtocol:
             total, announced, names = 0, 0, list[str]()
             for role, sites in self.ring.arrivals.items():
                 given = self._of_role(role, sites, item, rate)
+                if given is None and self._of_a_pipe:
+                    yield self._uncounted(sites[0].node)
+                    return
                 if given is None:
                     yield finding_at(
                         "TK305", sites[0].node,
@@ -284,6 +295,9 @@ class RingProtocol:
     def _prologue(self, kernel: list[Site]) -> Iterator[Finding]:
         """Items that the kernel handles before its loop: the loop has to go on where they end."""
         node = kernel[0].node
+        if self._of_a_pipe:
+            yield self._uncounted(node)
+            return
         yield finding_at(
             "TK305", node,
             f"{_event(kernel[0]).name} uses {self._name} outside the loop that goes through its items; "
