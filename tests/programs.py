@@ -99,3 +99,23 @@ def _underlined(d: Diagnostic, source: str) -> str:
         return ""
     line = source.split("\n")[at.line - 1] if at.line <= source.count("\n") + 1 else ""
     return line[at.column - 1 : (at.end_column or at.column + 1) - 1]
+
+
+SUMS = """
+kernel k(X: global[f32, M, N], Y: global[f32, M], n: i32):
+    launch persistent
+    schedule work: m in blocks(M, 128)
+    shared x: tile[f32, 128, 32] * 2
+    pipe p(x): load -> math
+    role load:
+        for m in work:
+            for j in blocks(N, 32):
+                put p: x <- X[m, j]
+    role math, warps 4:
+        for m in work:
+            total = full(0)
+            for j in blocks(N, 32):
+                get p: total = total + row_sum(read(x))
+            Y[m] <- total
+"""
+"""Sums of rows, item by item."""

@@ -10,7 +10,8 @@
 // CHECK: mapa.shared::cluster.u32 %[[LEADER:r[0-9]+]], %{{r[0-9]+}}, 0;
 // CHECK: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::2 [%{{r[0-9]+}}], [%{{rd[0-9]+}}, {%{{r[0-9]+}}, %{{r[0-9]+}}}], [%[[LEADER]]];
 // CHECK: cp.async.bulk.prefetch.tensor.2d.L2.global [%{{rd[0-9]+}}, {%{{r[0-9]+}}, %{{r[0-9]+}}}];
-// CHECK: tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%{{r[0-9]+}}+{{[0-9]+}}], 3;
+// CHECK: mov.b16 %[[BOTH:h[0-9]+]], 3;
+// CHECK-NEXT: tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%{{r[0-9]+}}+{{[0-9]+}}], %[[BOTH]];
 // CHECK: mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%{{r[0-9]+}}], 2;
 // CHECK: barrier.cluster.arrive.relaxed;
 // CHECK: barrier.cluster.wait.acquire;

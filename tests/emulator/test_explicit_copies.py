@@ -36,7 +36,8 @@ kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], v: global[f32, N], S: glo
             fence proxy shared
             wait copies
             sync role
-            if thread < BN: S[n.index * BN + thread] <- read(w[0][thread]) * 2
+            if m.index == 0:
+                if thread < BN: S[n.index * BN + thread] <- read(w[0][thread]) * 2
             elect:
                 store Y[m, n] <- x[i]
                 commit stores

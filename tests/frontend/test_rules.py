@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import EXAMPLES, GEMM, Said, changed, compiled, elementwise, mistakes
+from programs import EXAMPLES, GEMM, SUMS, Said, changed, compiled, elementwise, mistakes
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
@@ -22,23 +22,6 @@ from tkc.ir.tile import ops as t
 
 RULES = [*(f"R{n}" for n in range(1, 25)), "always"]
 
-ROWS = """
-kernel k(X: global[f32, M, N], Y: global[f32, M], n: i32):
-    launch persistent
-    schedule work: m in blocks(M, 128)
-    shared x: tile[f32, 128, 32] * 2
-    pipe p(x): load -> math
-    role load:
-        for m in work:
-            for j in blocks(N, 32):
-                put p: x <- X[m, j]
-    role math, warps 4:
-        for m in work:
-            total = full(0)
-            for j in blocks(N, 32):
-                get p: total = total + row_sum(read(x))
-            Y[m] <- total
-"""
 LOADS = "            for j in blocks(N, 32):\n                put p: x <- X[m, j]\n"
 GETS = (
     "            for j in blocks(N, 32):\n                get p: total = total + row_sum(read(x))\n"
@@ -89,7 +72,7 @@ def test_every_rule_is_kept_and_broken() -> None:
 
 def test_R1_allows_several_puts_that_count_on() -> None:
     """Two puts of one item each: the ring has one slot and one phase through the whole loop, never set back."""
-    twice = changed(ROWS, (LOADS, LOADS + LOADS), (GETS, GETS + GETS))
+    twice = changed(SUMS, (LOADS, LOADS + LOADS), (GETS, GETS + GETS))
     (work, *inner) = operations(after("lower-pipes", "sm_90a", twice), s.ForOp, "load")
     assert len(work.inits) == 2
     assert [len(loop.inits) for loop in inner] == [2, 2]
@@ -109,13 +92,13 @@ def test_R2_allows_reading_what_is_owned() -> None:
 
 
 def test_R2_refuses_a_tile_outside_its_blocks() -> None:
-    text = changed(ROWS, (GETS, f"{GETS}            z = read(x)\n"))
+    text = changed(SUMS, (GETS, f"{GETS}            z = read(x)\n"))
     said = told(text, "TK108", "`x` is used outside its put or get")
     assert said.text == "x"
     alias = "    shared y: tile[f32, 128, 32] * 2 in x\n    pipe p"
-    told(changed(ROWS, ("    pipe p", alias)), "TK110", "a tile in the place of another")
+    told(changed(SUMS, ("    pipe p", alias)), "TK110", "a tile in the place of another")
     shared = "    pipe q(x): load -> math\n    role load"
-    told(changed(ROWS, ("    role load", shared)), "TK110", "a tile in two pipes")
+    told(changed(SUMS, ("    role load", shared)), "TK110", "a tile in two pipes")
 
 
 def test_R3_allows_a_ring_of_one() -> None:
@@ -131,14 +114,14 @@ def test_R3_allows_a_ring_of_one() -> None:
 
 
 def test_R3_refuses_to_read_behind_the_release() -> None:
-    text = changed(ROWS, ("            for j in blocks(N, 32):\n                get p: total = total + row_sum(read(x))",
+    text = changed(SUMS, ("            for j in blocks(N, 32):\n                get p: total = total + row_sum(read(x))",
                           "            for j in blocks(N, 32):\n                get p: last = j.index\n                total = total + row_sum(read(x))"))  # fmt: skip
     told(text, "TK108", "`x` is used outside its put or get")
 
 
 def test_R4_allows_as_many_arrivals_as_there_are_warps() -> None:
     """Of the warps that read, each; of the copy engine's thread, one, which announces the bytes."""
-    barriers = operations(after("lower-pipes", "sm_90a", ROWS), s.BarriersOp)
+    barriers = operations(after("lower-pipes", "sm_90a", SUMS), s.BarriersOp)
     counts = {b.sym_name.data: b.count.value.data for b in barriers}
     assert counts == {"p.full": 1, "p.empty": 4}
 
@@ -158,7 +141,7 @@ def test_R4_refuses_gets_that_arrive_differently() -> None:
 
 def test_R5_allows_several_consumers() -> None:
     text = changed(
-        ROWS,
+        SUMS,
         ("load -> math", "load -> math, other"),
         ("    role math", "    role other:\n        for m in work:\n            for j in blocks(N, 32):\n                get p: z = 1\n    role math"),
     )  # fmt: skip
@@ -168,7 +151,7 @@ def test_R5_allows_several_consumers() -> None:
 
 def test_R5_refuses_a_consumer_that_does_not_get() -> None:
     text = changed(
-        ROWS,
+        SUMS,
         ("load -> math", "load -> math, other"),
         ("    role math", "    role other: z = 1\n    role math"),
     )
@@ -176,7 +159,7 @@ def test_R5_refuses_a_consumer_that_does_not_get() -> None:
 
 
 WHILES = changed(
-    ROWS,
+    SUMS,
     (LOADS, "            for j in blocks(N, 32):\n                i = 0\n                while i < n:\n"
             "                    put p: x <- X[m, j]\n                    i = i + 2\n"),
     (GETS, "            for j in blocks(N, 32):\n                at = 0\n                while at < n:\n"
@@ -188,7 +171,7 @@ WHILES = changed(
 def test_R6_allows_conditions_that_all_roles_evaluate() -> None:
     compiled(WHILES)
     text = changed(
-        ROWS,
+        SUMS,
         ("                put p", "                if j.index < n: put p"),
         ("                get p", "                if j.index < n: get p"),
     )
@@ -221,7 +204,7 @@ def test_R7_allows_an_item_without_products() -> None:
 
 
 def test_R7_refuses_an_item_that_nobody_may_write() -> None:
-    told(changed(ROWS, ("put p: x <- X[m, j]", "put p: z = 1")), "TK114", "never writes `x`")
+    told(changed(SUMS, ("put p: x <- X[m, j]", "put p: z = 1")), "TK114", "never writes `x`")
     told(
         changed(GEMM, ("                d = 0\n                for k", "                for k")),
         "TK114",
@@ -230,7 +213,7 @@ def test_R7_refuses_an_item_that_nobody_may_write() -> None:
 
 
 EXITS = changed(
-    ROWS,
+    SUMS,
     (LOADS, f"            if m.index == 2: continue\n            if m.index > n: break\n{LOADS}"),
     (
         "            total",
@@ -261,14 +244,14 @@ def test_R8_refuses_other_ways_out(old: str, new: str, code: str, words: str) ->
 
 
 def test_R9_allows_two_items_of_one_pipe() -> None:
-    two = changed(ROWS, ("put p: x <- X[m, j]", "put p: x <- X[m, j]\n                put p: x <- X[m, j]"),
+    two = changed(SUMS, ("put p: x <- X[m, j]", "put p: x <- X[m, j]\n                put p: x <- X[m, j]"),
                   ("get p: total = total + row_sum(read(x))", "get p as a, p as b: total = total + row_sum(read(a) * read(b))"))  # fmt: skip
     waits = operations(after("place-tiles", "sm_90a", two), s.WaitOp)
     assert len(waits) == 2
 
 
 def test_R9_refuses_more_items_than_slots() -> None:
-    text = changed(ROWS, ("put p: x <- X[m, j]", "put p: x <- X[m, j]\n                put p: x <- X[m, j]"),
+    text = changed(SUMS, ("put p: x <- X[m, j]", "put p: x <- X[m, j]\n                put p: x <- X[m, j]"),
                    ("get p: total = total + row_sum(read(x))", "get p as a, p as b: total = total + row_sum(read(a) * read(b))"),
                    ("* 2\n", "* 1\n"))  # fmt: skip
     told(text, "TK314")
@@ -448,7 +431,7 @@ def test_R17_refuses_a_block_on_another_axis() -> None:
 
 
 def test_R18_allows_floor_and_ceiling() -> None:
-    text = changed(ROWS, ("    launch", "    assert cdiv(N, 2) + N // 2 == N\n    launch"))
+    text = changed(SUMS, ("    launch", "    assert cdiv(N, 2) + N // 2 == N\n    launch"))
     (kernel,) = operations(compiled(text), t.KernelOp)
     assert kernel.requires is not None
 
@@ -492,7 +475,7 @@ def test_R20_refuses_what_the_hardware_has_no_form_for() -> None:
 
 def test_R21_allows_an_integer_to_drop_an_axis() -> None:
     text = changed(
-        ROWS, ("X: global[f32, M, N]", "X: global[f32, 3, M, N]"), ("X[m, j]", "X[2, m, j]")
+        SUMS, ("X: global[f32, M, N]", "X: global[f32, 3, M, N]"), ("X[m, j]", "X[2, m, j]")
     )
     (slice,) = operations(compiled(text), t.SliceOp, "load")
     assert str(slice.slice.type) == "!tile.slice<f32, [128, 32]>"
@@ -502,7 +485,7 @@ def test_R21_refuses_more_axes_than_tma_has() -> None:
     told(changed(GEMM, ("A[m, k]", "A[0, m, k]")), "TK116", "A has 2 axes and is given 3 indices")
     told(
         changed(
-            ROWS,
+            SUMS,
             ("X: global[f32, M, N]", "X: global[f32, 2, 2, 2, 2, M, N]"),
             ("X[m, j]", "X[0, 0, 0, 0, m, j]"),
         ),
@@ -538,18 +521,18 @@ def test_R22_refuses_a_store_of_another_dtype() -> None:
 
 
 def test_R23_allows_a_variable_to_go_round() -> None:
-    loops = operations(compiled(ROWS), t.ForBlocksOp, "math")
+    loops = operations(compiled(SUMS), t.ForBlocksOp, "math")
     assert [len(loop.carried) for loop in loops] == [1]
 
 
 def test_R23_refuses_a_variable_that_changes_its_type() -> None:
     text = changed(
-        ROWS,
+        SUMS,
         ("total = total + row_sum(read(x))", "total = read(x)"),
         ("full(0)", "full(0) + column(read(Y[m]))"),
     )
     told(text, "TK104", "a value that a loop carries keeps its type")
-    told(changed(ROWS, ("            total = full(0)\n", "")), "TK102", "total")
+    told(changed(SUMS, ("            total = full(0)\n", "")), "TK102", "total")
 
 
 # Always --------------------------------------------------------------------------------------------------------------

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from programs import changed, compiled, mistakes
+from programs import SUMS, changed, compiled, mistakes
 
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.loops import ForSpanOp
 
-ROWS = """
-kernel k(X: global[f32, M, N], Y: global[f32, M], n: i32):
-    launch persistent
-    schedule work: m in blocks(M, 128)
-    shared x: tile[f32, 128, 32] * 2
-    pipe p(x): load -> math
-    role load:
-        for m in work:
-            for j in blocks(N, 32):
-                put p: x <- X[m, j]
-    role math, warps 4:
-        for m in work:
-            total = full(0)
-            for j in blocks(N, 32):
-                get p: total = total + row_sum(read(x))
-            Y[m] <- total
-"""
-
 TRIANGLE = changed(
-    ROWS,
+    SUMS,
     ("schedule work: m in blocks(M, 128)", "schedule work: m in tiles(blocks(M, 128), order = longest_first)\n    schedule keys(q): j in blocks(N, 32) where causal.any(q, j)"),
     ("blocks(N, 32):\n                put", "keys(m):\n                put"),
     ("blocks(N, 32):\n                get p: total = total + row_sum(read(x))",

@@ -6,7 +6,7 @@ knows the analysis of happens-before: its certificates are checked on these runs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -84,20 +84,21 @@ class Event:
     waited: tuple[Word, int] | None = None
     when: int = 0
     """How many events at least come before it, one after another."""
-    effects: tuple[Effect, ...] | None = None
+    effects: tuple[Effect, ...] = ()
+    places: dict[str, int | None] = field(default_factory=dict)
+    """Which of the operands one called so is, as far as it was asked; executions of an operation share it."""
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
-        found = getattr(self.op, operand, None)
-        if not isinstance(found, SSAValue):
-            return None
-        return next(
-            (v for o, v in zip(self.op.operands, self.values, strict=True) if o is found), None
-        )
+        if operand not in self.places:
+            found = getattr(self.op, operand, None)
+            self.places[operand] = next(
+                (i for i, o in enumerate(self.op.operands) if o is found), None
+            )
+        place = self.places[operand]
+        return self.values[place] if place is not None else None
 
     def rows(self) -> tuple[Effect, ...]:
-        if self.effects is None:
-            self.effects = effects_of(self.op) or ()
         return self.effects
 
 
@@ -133,6 +134,10 @@ class Machine:
     at: Copy = NOBODY
     count: int = 2
     mask: frozenset[int] = frozenset()
+    known: dict[Operation, tuple[str, tuple[Effect, ...], dict[str, int | None]]] = field(
+        default_factory=dict
+    )
+    """Of an operation that makes events: its label, its effects, the places of its operands."""
 
     def kernel(self, kernel: s.KernelOp) -> dict[Copy, list[Event]]:
         found: dict[Copy, list[Event]] = {}
@@ -156,8 +161,8 @@ class Machine:
     def _block(self, block: Block) -> list[Any]:
         """The values that the block hands on."""
         for op in block.ops:
-            if isinstance(op, s.YieldOp):
-                return [self.values.get(v) for v in op.values]
+            if type(op) is s.YieldOp:
+                return [self.values.get(v) for v in op.operands]
             self._step(op)
         return []
 
@@ -165,44 +170,49 @@ class Machine:
         self.steps += 1
         if self.steps > MOST:
             raise Unknown("the run is too long")
-        match op:
-            case ConstOp():
-                constant = op.constant
-                self.values[op.value] = (
-                    constant.value.data if isinstance(constant, IntegerAttr) else None
-                )
-            case SizeOp():
-                self.values[op.value] = self.sizes[op.symbol.data]
-            case ArithOp():
-                self.values[op.value] = calculate(
-                    op.kind.data, [self.values.get(v) for v in op.inputs]
-                )
-            case LoadElementOp() if op.constant is not None:
-                self.values[op.value] = element([self.values.get(v) for v in op.indices])
-            case s.UnitOp():
-                ranks = {name: of(self.at.cta) for name, of in s.RANKS.items()}
-                units = {"index": 0, "count": 1, "items": STOLEN, **ranks}
-                self.values[op.value] = units[op.which.data]
-            case s.GroupOp():
-                self.values[op.value] = self.at.copy
-            case s.ElectedOp():
-                one = op.scope.data == By.ONE
-                self.values[op.value] = Each(
-                    t == 0 if one else t % 2 == 0 for t in range(self.count)
-                )
-            case IdentityOp():
-                self.values[op.value] = Each(
-                    {"lane": t % 2, "warp": t // 2, "thread": 32 * (t // 2) + t % 2}[op.which.data]
-                    for t in range(self.count)
-                )
-            case s.OpenOp():
-                self.values[op.results[0]] = Opened(op.buffer, self.values.get(op.slot))
-            case s.ForOp():
-                self._loop(op)
-            case s.IfOp():
-                self._if(op)
-            case _:
-                self._event(op)
+        way = WAYS.get(type(op))
+        if way is not None:
+            way(self, op)
+        elif isinstance(op, LoadElementOp) and op.constant is not None:
+            self.values[op.value] = element([self.values.get(v) for v in op.indices])
+        else:
+            self._event(op)
+
+    def _const(self, op: ConstOp) -> None:
+        if op.value not in self.values:
+            constant = op.constant
+            self.values[op.value] = (
+                constant.value.data if isinstance(constant, IntegerAttr) else None
+            )
+
+    def _size(self, op: SizeOp) -> None:
+        self.values[op.value] = self.sizes[op.symbol.data]
+
+    def _arith(self, op: ArithOp) -> None:
+        self.values[op.results[0]] = calculate(
+            op.kind.data, [self.values.get(v) for v in op.operands]
+        )
+
+    def _unit(self, op: s.UnitOp) -> None:
+        ranks = {name: of(self.at.cta) for name, of in s.RANKS.items()}
+        units = {"index": 0, "count": 1, "items": STOLEN, **ranks}
+        self.values[op.value] = units[op.which.data]
+
+    def _group(self, op: s.GroupOp) -> None:
+        self.values[op.value] = self.at.copy
+
+    def _elected(self, op: s.ElectedOp) -> None:
+        one = op.scope.data == By.ONE
+        self.values[op.value] = Each(t == 0 if one else t % 2 == 0 for t in range(self.count))
+
+    def _identity(self, op: IdentityOp) -> None:
+        self.values[op.value] = Each(
+            {"lane": t % 2, "warp": t // 2, "thread": 32 * (t // 2) + t % 2}[op.which.data]
+            for t in range(self.count)
+        )
+
+    def _open(self, op: s.OpenOp) -> None:
+        self.values[op.results[0]] = Opened(op.buffer, self.values.get(op.slot))
 
     def _loop(self, op: s.ForOp) -> None:
         bounds = [self.values.get(v) for v in (op.lower, op.upper, op.step)]
@@ -245,11 +255,13 @@ class Machine:
         )
         for result in op.results:
             self.values[result] = accumulator if isinstance(result.type, AccumulatorType) else None
-        if not effects_of(op) or not isinstance(op, s.StageOp) or not self.at.role:
+        if op not in self.known:
+            self.known[op] = (label(op), effects_of(op) or (), {})
+        name, effects, places = self.known[op]
+        if not effects or not isinstance(op, s.StageOp) or not self.at.role:
             return
-        self.events.append(
-            Event(op, label(op), self._who(op), tuple(self.values.get(v) for v in op.operands))
-        )
+        values = tuple([self.values.get(v) for v in op.operands])
+        self.events.append(Event(op, name, self._who(op), values, effects=effects, places=places))
 
     def _who(self, op: s.StageOp) -> frozenset[int]:
         """The threads that execute an operation: those that its conditions let through, or of them whom it names."""
@@ -261,6 +273,14 @@ class Machine:
         if not found:
             raise Unknown("nobody executes an operation")
         return found
+
+
+WAYS: Mapping[type[Operation], Callable[..., None]] = {
+    ConstOp: Machine._const, SizeOp: Machine._size, ArithOp: Machine._arith, s.UnitOp: Machine._unit,
+    s.GroupOp: Machine._group, s.ElectedOp: Machine._elected, IdentityOp: Machine._identity, s.OpenOp: Machine._open,
+    s.ForOp: Machine._loop, s.IfOp: Machine._if,
+}  # fmt: skip
+"""What an operation does to values, by its class: asking each class in turn takes longer than the work."""
 
 
 # Barriers ------------------------------------------------------------------------------------------------------------
