@@ -85,7 +85,11 @@ class Graph:
         edges += strong + waived + lanes_too
         self.other = self.same_bytes = self.generic if alike else self.reach(edges)
         # Tensor memory: what follows has to be behind an acquire (A3), for which a barrier of threads does not do.
-        met = {(a, b) for a, b, kind in run.edges if kind == "sync"}
+        # What a thread does behind one still comes after what it did before.
+        met = {
+            (a, b) for a, b, kind in run.edges
+            if kind == "sync" and run.owner[a] != run.owner[b]
+        }  # fmt: skip
         self.unmet = self.reach([e for e in edges if e not in met]) if met else self.other
         self.acquired: dict[int, int] = {}
         self.bridges: dict[tuple[int, int, int], int] = {}

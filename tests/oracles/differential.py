@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from oracles.as_stage import as_stage
 from oracles.async_model import RACES, Finding, judge
 from oracles.generate import trips
-from oracles.roles import For, If, Program, nested
+from oracles.roles import For, If, Op, Program, Statement, blocks, nested
 
 from tkc.analysis.happens_before import check
 
@@ -73,11 +73,21 @@ def by_warps(
     if not any(f.kind == "lap" for f in found):
         return frozenset(found)
     together = deepcopy(program)
-    for _, op in together.ops():
-        if op.name == "wait" and op.by == "all":
-            op.words = (op.words - {"all"}) | {"lane"}
+    for role in together.roles:
+        _wait_by_warps(role.body)
     still = {f for f in judge(together, profile, trips(together, brief)) if f.kind == "lap"}
     return frozenset(f for f in found if f.kind != "lap" or f in still)
+
+
+def _wait_by_warps(body: list[Statement]) -> None:
+    """Lane 0 waits for its whole warp, which goes on with it."""
+    for i in reversed(range(len(body))):
+        s = body[i]
+        for inner in blocks(s):
+            _wait_by_warps(inner)
+        if isinstance(s, Op) and s.name == "wait" and s.by == "all":
+            s.words = (s.words - {"all"}) | {"lane"}
+            body.insert(i + 1, Op("warp_sync"))
 
 
 def told(pairs: set[tuple[int, ...]], names: dict[int, str]) -> set[tuple[int, ...]]:
