@@ -74,7 +74,10 @@ def check(
     assert not report.findings, "\n".join(map(str, report.findings))
     wanted = (a.real @ b.real.T) * (factor if scalars else 1)
     error = np.linalg.norm(c.astype(np.float64) - wanted)
-    assert error <= BOUND * (np.linalg.norm(wanted) or 1), f"{schedule}, seed {seed}: {error:.2e}"
+    # of a handful of elements, rounding the exact result to bf16 may cost more: up to 2^-8 of each
+    rounding = np.linalg.norm(wanted.astype(BF16).astype(np.float64) - wanted)
+    bound = max(BOUND * (np.linalg.norm(wanted) or 1), 1.001 * rounding)
+    assert error <= bound, f"{schedule}, seed {seed}: {error:.2e} > {bound:.2e}"
 
 
 def example(name: str) -> Path:

@@ -139,12 +139,12 @@ class Operations:
         return [replace(access, owner=owner) for owner in self._owners(op)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
-        """An access of one element of a vector in shared memory by each thread."""
-        slot, *indices = list[SSAValue](op.indices)  # pyright: ignore
+        """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
+        slot, *indices = op.indices_of(row.operand)
         return Access(
-            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)),
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
             what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
-            area=self.formulas.area(op, indices, [1] * len(indices)), element=True,
+            area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
         )  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
@@ -152,7 +152,7 @@ class Operations:
             return Access(
                 Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand
             )  # fmt: skip
-        indices: list[SSAValue] = list(op.indices if isinstance(op, ElementOp) else op.coordinates)  # pyright: ignore
+        indices = op.indices_of(row.operand) if isinstance(op, ElementOp) else list(op.coordinates)  # pyright: ignore
         part, distinct = self._box(indices)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, _kind(op),
@@ -472,6 +472,8 @@ def _widths(op: Operation, axes: int) -> list[int]:
     if isinstance(box, ArrayAttr):
         return [n.value.data for n in box]  # pyright: ignore
     found = [1] * axes
+    if isinstance(op, ElementOp):
+        found[-1] = op.elements
     axis = op.properties.get("axis")
     if isinstance(axis, IntegerAttr):
         fragment = getattr(op, "source", None) or op.value  # pyright: ignore

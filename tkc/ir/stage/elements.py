@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
+from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import BarriersType, BufferType
@@ -38,6 +39,15 @@ class ElementOp(StageOp):
     @property
     def strong(self) -> bool:
         return "sem" in self.properties
+
+    @property
+    def elements(self) -> int:
+        """How many elements it touches, along the last axis."""
+        return 1
+
+    def indices_of(self, operand: str) -> list[SSAValue]:
+        """Where it touches an operand: the slot first where that is a buffer."""
+        return list(self.indices)  # pyright: ignore
 
 
 @irdl_op_definition
@@ -122,6 +132,13 @@ class CopyElementsOp(ElementOp):
     indices = var_operand_def(i32)
     bytes = prop_def(IntegerAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    @property
+    def elements(self) -> int:
+        return self.bytes.value.data * 8 // DTYPES[self.place.type.dtype.data].bits  # pyright: ignore
+
+    def indices_of(self, operand: str) -> list[SSAValue]:
+        return list(self.start if operand == "tensor" else self.indices)
 
     @property
     def slot(self) -> SSAValue | None:
