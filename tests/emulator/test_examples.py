@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from rounding import allowed
 
 import tkc
 from tkc.emulator.machine import SCHEDULES
@@ -43,7 +44,7 @@ def run(source: str, target: str, *arguments: Any, **params: int) -> None:
 def close(found: Array, wanted: Array, bound: float) -> None:
     """The relative Frobenius error."""
     error = np.linalg.norm(found.astype(np.float64) - wanted)
-    assert error <= bound * (np.linalg.norm(wanted) or 1), f"{error / np.linalg.norm(wanted):.2e}"
+    assert error <= allowed(wanted, found.dtype, bound), f"{error / np.linalg.norm(wanted):.2e}"
 
 
 BF16_BOUND, F32_BOUND = 3e-3, 2e-6
