@@ -223,12 +223,6 @@ class Proofs:
         other = self.model_of(hazard) != self.profile
         return other and hazard.first.access.space is Space.TENSOR
 
-    def counterexample(self, fence: Operation, gone: Iterable[Operation] = ()) -> Hazard | None:
-        """A hazard that is not in order without a fence, where those of `gone` are gone already."""
-        return next(
-            (h for h in self.without([*gone, fence]) if h.verdict is not Verdict.ORDERED), None
-        )
-
 
 def acts_in(act: Act | None, space: Space) -> bool:
     """Whether a fence can order accesses of a space."""
