@@ -25,6 +25,7 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    depth,
     in_registers,
 )
 from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
@@ -117,9 +118,10 @@ class Run(Steps):
         seconds = firsts if alone else self._accesses(order.second, order.operands[1], order.owner)
         self._same_memory(firsts, seconds)
         by_slot: dict[Any, tuple[list[Access], list[Access]]] = {}
+        alike = len({depth(a.buffer) for a in (*firsts[:1], *seconds[:1]) if a.held}) < 2
         for side, accesses in ((0, firsts), (1, seconds)):
             for access in accesses:
-                by_slot.setdefault(access.slot, ([], []))[side].append(access)
+                by_slot.setdefault(access.slot if alike else None, ([], []))[side].append(access)
         for ones, others in by_slot.values():
             if not ones or not others:
                 continue
@@ -153,8 +155,8 @@ class Run(Steps):
         return f"nothing orders instance {i} of the first and {j} of the second{told}"
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
-        buffers = {a.buffer for a in (*firsts, *seconds)}
-        if len(buffers) > 1:
+        places = {a.place for a in (*firsts, *seconds)}
+        if len(places) > 1:
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
@@ -363,4 +365,5 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        return x.fragment is not None and x.fragment == y.fragment
+        same = x.buffer is y.buffer or x.tensor
+        return same and x.fragment is not None and x.fragment == y.fragment

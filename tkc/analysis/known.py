@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
 from tkc.ir.isa.memory import Done, Space, Touch
+from tkc.ir.stage.structure import storage
 from tkc.ir.stage.types import Home
 
 
@@ -50,6 +51,11 @@ class Access:
     home: int
 
     @property
+    def held(self) -> bool:
+        """Whether it is in a slot, and not in a tensor."""
+        return self.touch.space is not Space.GLOBAL
+
+    @property
     def tensor(self) -> bool:
         return self.touch.space is Space.TENSOR
 
@@ -57,6 +63,11 @@ class Access:
     def buffer(self) -> SSAValue:
         value = self.event.value(self.operand)
         return value.buffer if isinstance(value, Opened) else getattr(self.event.op, self.operand)
+
+    @cached_property
+    def place(self) -> SSAValue:
+        """The buffer in whose place its own lies."""
+        return storage(self.buffer)
 
     @cached_property
     def slot(self) -> Any:

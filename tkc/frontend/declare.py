@@ -108,6 +108,12 @@ class Declarations:
             if word.text not in self.scope.names:
                 self.scope.define(word, "name", Unknown(word.span))
 
+    @property
+    def shares(self) -> bool:
+        """Whether a tile rides in several pipes, or lies in the place of another."""
+        several = any(len(pipes) > 1 for pipes in self.scope.pipes_of.values())
+        return several or any(isinstance(d, Tile) and d.within is not None for d in self.made)
+
     # params
 
     def _param(self, binding: S.Binding) -> None:
@@ -402,8 +408,6 @@ class Declarations:
         for reference in s.names:
             if reference.part is not None:
                 self._later("several tiles of one name", reference.span)
-        if s.within is not None:
-            self._later("a tile in the place of another", s.within.span)
         type_, depth = s.type, 1
         if isinstance(type_, S.Binary) and type_.operator == "*":
             depth = self.values.number(type_.right, "the number of slots")
@@ -426,6 +430,8 @@ class Declarations:
             )
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
+        if accumulator and dtype not in ACCUMULATORS and s.within is not None:
+            self._later(f"a tile of {dtype} in tensor memory, for an operand of products", type_.span)
         if accumulator and dtype not in ACCUMULATORS:
             self._fail(
                 "TK105",
@@ -440,6 +446,10 @@ class Declarations:
         for reference in s.names:
             name = reference.name
             tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
+            if s.within is not None:
+                from tkc.frontend.sharing import in_place_of
+
+                tile = in_place_of(self.scope, s, tile)
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
 
@@ -556,15 +566,17 @@ class Declarations:
 
     def _carry(self, pipe: Pipe, tile: Tile, reference: S.Reference) -> None:
         other = self.scope.pipe_of.get(tile.name)
-        if other is pipe:
+        if pipe in (mine := self.scope.pipes_of.setdefault(tile.name, [])):
             self.scope.error(
                 "TK103", f"pipe {pipe.name} carries `{tile.name}` twice", reference.span
             )
         elif other is not None:
-            before = self.scope.note(f"pipe {other.name} carries it", other.span)
-            self.scope.later(f"a tile in two pipes, here `{tile.name}`", reference.span, before)
-        else:
-            self.scope.pipe_of[tile.name] = pipe
+            from tkc.frontend.sharing import check_pipe
+
+            check_pipe(self.scope, pipe, other, tile, reference.span)
+        self.scope.pipe_of.setdefault(tile.name, pipe)
+        if pipe not in mine:
+            mine.append(pipe)
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
         self.scope.error(code, message, span, *notes)

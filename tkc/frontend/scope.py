@@ -141,6 +141,7 @@ class Scope:
         self.names: dict[str, Entry] = {}
         self.owned: dict[str, Owned] = {}
         self.pipe_of: dict[str, Pipe] = {}
+        self.pipes_of: dict[str, list[Pipe]] = {}
         self.written: set[str] = set()
         self.cleared: set[str] = set()
         self.loops: list[Span] = []

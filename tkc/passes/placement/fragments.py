@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tkc.analysis.roles import Rows, rows_of, slot_owner
+from tkc.analysis.sharing import block_of, shares_place
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -305,9 +306,7 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     """Whether the item got any product (R7): nothing where it surely did, else a condition that every role can find."""
     accum = slot_owner(read.tile)
     result: SSAValue | None = None
-    for op in p.kernel.walk():
-        if not isinstance(op, t.MmaOp | ScaledMmaOp) or slot_owner(op.d) is not accum:
-            continue
+    for op in _products_of(p, read, accum):
         trips = _trips(op)
         if not trips:
             return []
@@ -321,6 +320,21 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
         elif result is not condition:
             result = p.emit.arith("or", result, condition)
     return [] if result is None else [result]
+
+
+def _products_of(
+    p: Placement, read: t.ReadOp, accum: SSAValue
+) -> Iterable[t.MmaOp | ScaledMmaOp]:
+    """The products that a slot's sum is made of."""
+    if block_of(read.tile) is not None and shares_place(accum):
+        from tkc.passes.placement.keeping import products_of
+
+        return products_of(p, read.tile, read)
+    return [
+        op
+        for op in p.kernel.walk()
+        if isinstance(op, t.MmaOp | ScaledMmaOp) and slot_owner(op.d) is accum
+    ]
 
 
 def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:

@@ -38,6 +38,8 @@ class Slot:
     slot: SSAValue
     how: list[How] = field(default_factory=list[How])
     bytes: int = 0
+    taken: Slot | None = None
+    """The slot of a get round a put, which the put hands on: what is done to the one is done to the other."""
 
     @property
     def type(self) -> BufferType:
@@ -48,6 +50,8 @@ class Slot:
         if how not in self.how:
             self.how.append(how)
         self.bytes += bytes
+        if self.taken is not None and how is not How.TMA:
+            self.taken.touch(how)
 
 
 @dataclass
