@@ -307,7 +307,8 @@ class Run(Steps):
         for at in sites[bisect_left(sites, known.at) :]:
             more = take(self, link, known._replace(at=at), trace[at])
             if more is not None:
-                told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
+                last = more.at if take is Steps.meet else more.at - 1
+                told = () if more.copy == known.copy else ((more.copy, last),)
                 return more._replace(trail=(*known.trail, (known.copy, at), *told))
         return None
 

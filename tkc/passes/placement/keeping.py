@@ -6,16 +6,18 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.roles import slot_owner
-from tkc.analysis.sharing import block_of, place_of, role_round, shares_place
+from tkc.analysis.sharing import block_of, place_of, role_round, shares_place, tiles_in
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
+from tkc.ir.isa.targets import NAMED_BARRIERS
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType, SharedType, SliceType
-from tkc.passes.placement.state import Placement
+from tkc.passes.placement.state import Placement, integer
 
 Product = t.MmaOp | ScaledMmaOp
 
@@ -213,17 +215,43 @@ def check_grows(p: Placement, op: Product) -> None:
 
 
 def meet_before(p: Placement, op: t.PutOp) -> None:
-    """The warps of a role meet before it writes to a place that it has used as another tile: what one thread writes,
+    """The threads of a role meet before it writes to a place that it has used as another tile: what one thread writes,
     others may have to read."""
-    role = role_round(op)
+    role, plan = role_round(op), p.role.plan
     assert role is not None
-    if p.role.plan.warps == 1:
-        return
     mine = {slot_owner(arg) for arg in op.body.block.args if isinstance(arg.type, SharedType)}
+    if plan.warps == 1 or not any(len(tiles_in(place_of(tile))) > 1 for tile in mine):
+        return
+    # where accumulators are in registers, the role that issues the products becomes one with this
+    joined = p.home is Home.REGISTER and plan.accumulator is not None
+    if not joined and not _reads_elsewhere(role, mine):
+        return
+    if plan.groups == 1:
+        p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place")}))
+        return
+    properties = {"number": integer(_number(p)), "threads": integer(32 * plan.warps), "id": p.id("place")}
+    p.emit.add(NamedBarrierOp.create(properties=properties))
+
+
+def _reads_elsewhere(role: t.RoleOp, mine: set[SSAValue]) -> bool:
+    """Whether a role reads what lies in the place of some tiles as another tile."""
     places = {place_of(tile) for tile in mine}
-    for inner in role.walk():
-        if isinstance(inner, t.ReadOp) and isinstance(inner.tile.type, SharedType):
-            tile = slot_owner(inner.tile)
-            if tile not in mine and place_of(tile) in places:
-                p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place")}))
-                return
+    read = (slot_owner(op.tile) for op in role.walk() if isinstance(op, t.ReadOp))
+    return any(tile not in mine and place_of(tile) in places for tile in read)
+
+
+def _number(p: Placement) -> int:
+    """A barrier of the CTA for the role at hand: the last one that the program leaves."""
+    if p.role.name not in p.meetings:
+        taken = {op.number.value.data for op in p.kernel.walk() if isinstance(op, NamedBarrierOp)}
+        taken |= set(p.meetings.values())
+        free = [n for n in range(1, NAMED_BARRIERS) if n not in taken]
+        if not free:
+            raise TkcError.at(
+                "TK209",
+                f"role {p.role.name} takes a named barrier for its warpgroups; the program takes all "
+                f"{NAMED_BARRIERS - 1} of a CTA",
+                location_of(p.kernel),
+            )
+        p.meetings[p.role.name] = free[-1]
+    return p.meetings[p.role.name]
