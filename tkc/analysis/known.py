@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.instances import Copy, Event, Opened
 from tkc.ir.isa.memory import Done, Space, Touch
 from tkc.ir.stage.structure import storage
-from tkc.ir.stage.types import Home
+from tkc.ir.stage.types import FragmentLayout, Home
 
 
 class Broken(Exception):
@@ -93,11 +93,14 @@ class Access:
         op = self.event.op
         if "transposed" in op.properties or self.event.value("column") is None:
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-                at = self.event.value("column"), self.event.value("row")
-                return found.type.layout, found.type.dims, *at  # pyright: ignore
+                layout, shape = found.type.layout, found.type.dims  # pyright: ignore
+                column, row = self.event.value("column"), self.event.value("row")
+                if layout.data != FragmentLayout.WGMMA and shape.data[0].data > 1:
+                    return layout, shape.data[0], row  # each thread has whole rows
+                return layout, shape, column, row
         return None
 
 

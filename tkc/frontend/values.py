@@ -54,7 +54,7 @@ from tkc.ir.tile.types import DTYPES
 F32 = Scalar("f32")
 _RUNTIME = (
     P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep | P.Where
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 

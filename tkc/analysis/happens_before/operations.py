@@ -213,7 +213,7 @@ class Operations:
         """The fragment that an operation moves from or to columns of a slot."""
         if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
                 return found

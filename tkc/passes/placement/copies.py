@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
-from tkc.analysis.roles import Rows
+from tkc.analysis.roles import Rows, slot_owner
+from tkc.analysis.sharing import shares_place
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -352,12 +353,14 @@ def _slices(
     width: int,
     columns: int,
     body: Callable[[SSAValue], None],
+    apart: bool = False,
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
-    Registers may not: an accumulator in registers is written out slice by slice.
+    Registers may not: an accumulator in registers is written out slice by slice. Neither may slices that are to be told
+    `apart`, where a tile is read and written in one place.
     """
-    if rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
+    if rows.layout is FragmentLayout.WGMMA or width == columns or apart or held_whole(p, value):
         for first in range(0, width, columns):
             body(p.emit.const(first))
         return
@@ -500,7 +503,7 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
                 )
             )
 
-        _slices(p, op.source, rows, width, columns, one)
+        _slices(p, op.source, rows, width, columns, one, shares_place(slot_owner(op.destination)))
 
 
 def _write(p: Placement, op: t.CopyOp) -> None:
@@ -526,7 +529,7 @@ def _write(p: Placement, op: t.CopyOp) -> None:
             if rows.layout is FragmentLayout.WGMMA:
                 p.role.accumulators[key] = written
 
-        _slices(p, op.source, rows, width, columns, one)
+        _slices(p, op.source, rows, width, columns, one, shares_place(slot_owner(key)))
 
 
 def _fill_vector(p: Placement, op: t.CopyOp, slot: Slot) -> None:

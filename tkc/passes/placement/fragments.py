@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, f32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.roles import Rows, rows_of, slot_owner
 from tkc.analysis.sharing import block_of, shares_place
@@ -146,6 +146,8 @@ def fragment(p: Placement, value: SSAValue, piece: Piece) -> SSAValue:
 
     def needs(x: SSAValue) -> Sequence[SSAValue]:
         op, apart = x.owner, isinstance(x.type, RegsType) and (x, piece.block) not in p.role.held
+        if isinstance(op, tv.MaskOp) and op.row is op.column is None:
+            return ()  # made where it is chosen
         return op.operands if apart and isinstance(op, (*SAME, tv.MaskOp)) else ()
 
     return _made_in_order(value, made, needs, lambda x: _fragment(p, x, piece, made))
@@ -170,6 +172,8 @@ def _fragment(
         return _oriented(p, op.source, type, piece)
     if isinstance(op, t.ReadOp | ReadColumnsOp):
         return _read(p, op, type, piece)
+    if isinstance(op, tv.MaskOp) and op.row is op.column is None:
+        return _chosen(p, op, type, piece)
     if isinstance(op, tv.MaskOp):
         return _mask(p, op, made[op.source], type, piece)
     if isinstance(op, SAME):
@@ -195,6 +199,25 @@ def _same(
                 )
             case _:
                 made = v.FillOp.create(operands=operands, result_types=[type])
+        return p.emit.value(made)
+
+
+def _chosen(p: Placement, op: tv.MaskOp, type: FragmentType, piece: Piece) -> SSAValue:
+    """A piece of a tile that all of a condition chooses, else a number: what is not chosen is not read."""
+    with p.emit.at(op.location):
+        holds = p.emit.arith("lt", p.emit.const(0), p.values[op.limit], hint="chosen")
+        then, otherwise = Block(), Block()
+        with p.emit.inside(then):
+            p.emit.add(s.YieldOp.create(operands=[fragment(p, op.source, piece)]))
+        with p.emit.inside(otherwise):
+            number = p.emit.value(
+                ConstOp.create(properties={"constant": op.fill}, result_types=[f32])
+            )
+            filled = p.emit.value(v.FillOp.create(operands=[number], result_types=[type]))
+            p.emit.add(s.YieldOp.create(operands=[filled]))
+        made = s.IfOp.create(
+            operands=[holds], regions=[Region(then), Region(otherwise)], result_types=[type]
+        )
         return p.emit.value(made)
 
 

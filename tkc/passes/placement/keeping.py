@@ -137,7 +137,27 @@ def _put(p: Placement, put: t.PutOp, slot: SSAValue, at: Operation) -> list[Prod
     before = taken_round(put, slot)
     if before is not None:
         return products_of(p, before, at)
+    taken = [] if products else _taken(put, slot)
+    if taken and all(_written(one) for one in taken):
+        return []
     return [] if products else _anywhere(p, slot, at)
+
+
+def _taken(put: t.PutOp, slot: SSAValue) -> list[SSAValue]:
+    """The slots of the tile that the role of a put gets."""
+    role, tile = role_round(put), slot_owner(slot)
+    assert role is not None
+    gets = [op for op in role.walk() if isinstance(op, t.GetOp)]
+    return [arg for op in gets for arg in op.body.block.args if slot_owner(arg) is tile]
+
+
+def _written(slot: SSAValue) -> bool:
+    """Whether a block writes its slot from registers, or adds to it, which asks for something there by itself."""
+    users = [use.operation for use in slot.uses]
+    return any(
+        (isinstance(op, t.CopyOp) and op.destination is slot) or (isinstance(op, Product) and op.d is slot)
+        for op in users
+    )
 
 
 def _anywhere(p: Placement, slot: SSAValue, at: Operation) -> list[Product]:
