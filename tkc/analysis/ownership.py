@@ -64,7 +64,10 @@ def _unknown(kernel: s.KernelOp, why: str) -> Finding:
     shared = [b for b in kernel.body.block.ops if isinstance(b, s.BufferOp) and _by_pipes(b)]
     names = ", ".join(b.sym_name.data for b in shared)
     return Finding(
-        "TK326", f"nothing proves that no two blocks own a slot of {names} at once: {why}", "unknown", shared[0]
+        "TK326",
+        f"nothing proves that no two blocks own a slot of {names} at once: {why}",
+        "unknown",
+        shared[0],
     )
 
 

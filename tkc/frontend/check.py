@@ -34,7 +34,6 @@ from tkc.frontend.scope import (
     listed,
     plural,
 )
-from tkc.frontend.sharing import is_shared, written_zeros
 from tkc.frontend.source import Source
 from tkc.frontend.syntax import Span
 from tkc.frontend.values import Values
@@ -313,7 +312,10 @@ class _Role:
             before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
         else:
             body = self.body(s.body)
-        body = written_zeros(self.scope, body, mine)
+        if any(map(self.scope.several, mine)):
+            from tkc.frontend.sharing import written_zeros
+
+            body = written_zeros(self.scope, body, mine)
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
@@ -450,7 +452,7 @@ class _Role:
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
         cleared = tile.accumulator and tile.scale is None
         how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
-        if is_shared(self.scope, tile.name):
+        if self.scope.several(tile.name):
             how += f", or `keep {tile.name}`, which leaves it as it is,"
         maybe = tile.name in self.scope.written
         told = (

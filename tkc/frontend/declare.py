@@ -50,6 +50,8 @@ class Declarations:
         self.ordered: dict[str, Span] = {}
         """Where schedules say `order = longest_first`."""
         self.whole = True
+        self.shares = False
+        """Whether a tile rides in several pipes, or lies in the place of another."""
         for s in kernel.body:
             match s:
                 case S.Param():
@@ -107,12 +109,6 @@ class Declarations:
         for word in words:
             if word.text not in self.scope.names:
                 self.scope.define(word, "name", Unknown(word.span))
-
-    @property
-    def shares(self) -> bool:
-        """Whether a tile rides in several pipes, or lies in the place of another."""
-        several = any(len(pipes) > 1 for pipes in self.scope.pipes_of.values())
-        return several or any(isinstance(d, Tile) and d.within is not None for d in self.made)
 
     # params
 
@@ -431,7 +427,9 @@ class Declarations:
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype not in ACCUMULATORS and s.within is not None:
-            self._later(f"a tile of {dtype} in tensor memory, for an operand of products", type_.span)
+            self._later(
+                f"a tile of {dtype} in tensor memory, for an operand of products", type_.span
+            )
         if accumulator and dtype not in ACCUMULATORS:
             self._fail(
                 "TK105",
@@ -450,6 +448,7 @@ class Declarations:
                 from tkc.frontend.sharing import in_place_of
 
                 tile = in_place_of(self.scope, s, tile)
+                self.shares = True
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
 
@@ -565,18 +564,18 @@ class Declarations:
         return word.text
 
     def _carry(self, pipe: Pipe, tile: Tile, reference: S.Reference) -> None:
-        other = self.scope.pipe_of.get(tile.name)
-        if pipe in (mine := self.scope.pipes_of.setdefault(tile.name, [])):
-            self.scope.error(
-                "TK103", f"pipe {pipe.name} carries `{tile.name}` twice", reference.span
-            )
-        elif other is not None:
+        mine = self.scope.pipes_of.setdefault(tile.name, [])
+        if pipe in mine:
+            told = f"pipe {pipe.name} carries `{tile.name}` twice"
+            self.scope.error("TK103", told, reference.span)
+            return
+        if mine:
             from tkc.frontend.sharing import check_pipe
 
-            check_pipe(self.scope, pipe, other, tile, reference.span)
+            check_pipe(self.scope, pipe, mine[0], tile, reference.span)
+            self.shares = True
         self.scope.pipe_of.setdefault(tile.name, pipe)
-        if pipe not in mine:
-            mine.append(pipe)
+        mine.append(pipe)
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
         self.scope.error(code, message, span, *notes)

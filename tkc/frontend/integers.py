@@ -169,8 +169,8 @@ def negate(values: Values, e: S.Unary) -> Condition | P.Value:
 
 
 def choose(values: Values, e: S.Choice) -> Any:
-    """`x if p else y` of scalars, of a tile and a number, or of columns read from an accumulator and 0; None where it is
-    of something else."""
+    """`x if p else y` of scalars, of a tile and a number, or of columns read from an accumulator and 0; None where
+    it is of something else."""
     known = values.evaluate(e.condition)
     if isinstance(known, Condition) and isinstance(known.test, bool):
         return values.evaluate(e.then if known.test else e.otherwise)
@@ -196,7 +196,12 @@ def choose(values: Values, e: S.Choice) -> Any:
 
 def _whole(x: P.Value) -> bool:
     """Whether a value is an f32 tile of two axes."""
-    return isinstance(x.type, P.Regs) and x.type.dtype == "f32" and len(x.type.shape) == 2 and 1 not in x.type.shape
+    return (
+        isinstance(x.type, P.Regs)
+        and x.type.dtype == "f32"
+        and len(x.type.shape) == 2
+        and 1 not in x.type.shape
+    )
 
 
 def _filled(tile: P.Value, number: P.Constant, keeps: P.Value, span: Span) -> P.Where:

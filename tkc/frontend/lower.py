@@ -249,7 +249,11 @@ class _Kernel:
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
                         "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
                         **({"turns": UnitAttr()} if d.turns else {}),
-                        **({"after": ArrayAttr([StringAttr(n) for n in d.after])} if d.after else {}),
+                        **(
+                            {"after": ArrayAttr([StringAttr(n) for n in d.after])}
+                            if d.after
+                            else {}
+                        ),
                     },
                     name=d.name,
                 )

@@ -249,5 +249,9 @@ class Scope:
             notes = (self.note(f"`{near}` is defined here", self.names[near].span),)
         self.error("TK102", message, span, *notes)
 
+    def several(self, tile: str) -> bool:
+        """Whether a tile rides in several pipes, so that what it holds outlives a block."""
+        return len(self.pipes_of.get(tile, ())) > 1
+
     def ends(self, pipe: Pipe) -> str:
         return f"{', '.join(pipe.producers)} -> {', '.join(pipe.consumers)}"

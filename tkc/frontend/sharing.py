@@ -26,20 +26,28 @@ def in_place_of(scope: Scope, s: S.Declare, tile: Tile) -> Tile:
     """`shared p: tile[...] in s`: the tile, with the one in whose place it lies."""
     assert s.within is not None
     if s.within.part is not None:
-        _fail(scope, "TK106", f"`{s.within.name.text}` is no family: it has no index", s.within.span)
+        _fail(
+            scope, "TK106", f"`{s.within.name.text}` is no family: it has no index", s.within.span
+        )
     name = s.within.name.text
     base = scope.find(name, s.within.span, ("shared tile", "accumulator"))
     if isinstance(base, Unknown):
         raise Failed
     if not isinstance(base, Tile) or base.accumulator is not tile.accumulator:
         what = "an accumulator" if tile.accumulator else "a shared tile"
-        _fail(scope, "TK106", f"{what} lies in the place of another, not of {describe(base)}", s.within.span)
+        _fail(
+            scope,
+            "TK106",
+            f"{what} lies in the place of another, not of {describe(base)}",
+            s.within.span,
+        )
     if base.scale is not None or tile.scale is not None:
         scope.later("block scales in the place of other tiles, or the reverse", s.within.span)
         raise Failed
     if tile.accumulator and tile.depth != base.depth:
         scope.later(
-            f"an accumulator of {plural(tile.depth, 'slot')} in the place of one of {base.depth}", s.within.span
+            f"an accumulator of {plural(tile.depth, 'slot')} in the place of one of {base.depth}",
+            s.within.span,
         )
         raise Failed
     _check_fits(scope, tile, base, s.within.span)
@@ -98,15 +106,14 @@ def _fail(scope: Scope, code: str, message: str, span: Span) -> None:
 # Blocks --------------------------------------------------------------------------------------------------------------
 
 
-def is_shared(scope: Scope, name: str) -> bool:
-    """Whether a tile rides in several pipes, so that what it holds outlives a block."""
-    return len(scope.pipes_of.get(name, ())) > 1
-
-
 def written_zeros(scope: Scope, body: P.Body, names: Iterable[str]) -> P.Body:
     """The body of a put; `d = 0` writes zeros where no product of the block starts from them and others read them."""
-    alone = {n for n in names if is_shared(scope, n)} - {s.d for s in _inside(body) if isinstance(s, P.Multiply)}
-    return tuple(_zeros(scope, s) if isinstance(s, P.Clear) and s.tile in alone else s for s in body)
+    alone = {n for n in names if scope.several(n)} - {
+        s.d for s in _inside(body) if isinstance(s, P.Multiply)
+    }
+    return tuple(
+        _zeros(scope, s) if isinstance(s, P.Clear) and s.tile in alone else s for s in body
+    )
 
 
 def _zeros(scope: Scope, s: P.Clear) -> P.Move:
@@ -141,7 +148,8 @@ def _check_pair(
     puts = [b for b in blocks if b.direction == "put" and given in b.pipes]
     held = [b for g in gets for b in _directly(g.body) if b in puts]
     once = all(
-        g.pipes.count(taken) == 1 and sum(b.pipes.count(given) for b in _directly(g.body)) == 1 for g in gets
+        g.pipes.count(taken) == 1 and sum(b.pipes.count(given) for b in _directly(g.body)) == 1
+        for g in gets
     )
     if once and len(held) == len(puts):
         return
@@ -186,7 +194,9 @@ def _transfers(body: P.Body) -> Iterator[P.Transfer]:
 # Who has a slot next -------------------------------------------------------------------------------------------------
 
 
-def hand_overs(pipes: Sequence[Pipe], trips: dict[str, dict[str, tuple[Trip, ...]]]) -> dict[str, tuple[str, ...]]:
+def hand_overs(
+    pipes: Sequence[Pipe], trips: dict[str, dict[str, tuple[Trip, ...]]]
+) -> dict[str, tuple[str, ...]]:
     """The pipes through which each pipe's items go on, item by item, until the slot is free again.
 
     `load -> work` and `work -> store` of one tile are such: a slot is free for load when store has released it.
@@ -223,4 +233,7 @@ def _alike(trips: dict[str, dict[str, tuple[Trip, ...]]], one: Pipe, other: Pipe
 
 def with_after(declarations: Sequence[Any], after: dict[str, tuple[str, ...]]) -> list[Any]:
     """The declarations, whose pipes know what they await."""
-    return [d._replace(after=after[d.name]) if isinstance(d, Pipe) and d.name in after else d for d in declarations]
+    return [
+        d._replace(after=after[d.name]) if isinstance(d, Pipe) and d.name in after else d
+        for d in declarations
+    ]

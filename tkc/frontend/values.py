@@ -536,7 +536,7 @@ class Values:
     def reads(self, tile: Tile, span: Span) -> None:
         """Checks that the role may read the tile here."""
         owned = self.owned(tile, span)
-        if owned.direction == "put" and len(self.scope.pipes_of.get(tile.name, ())) < 2:
+        if owned.direction == "put" and not self.scope.several(tile.name):
             self.fail(
                 "TK107",
                 f"`{tile.name}` is read inside a put of pipe {owned.pipe.name}: "

@@ -26,7 +26,6 @@ from tkc.frontend.scope import (
     listed,
     plural,
 )
-from tkc.frontend.sharing import is_shared
 from tkc.frontend.syntax import Span
 from tkc.frontend.values import Values
 
@@ -183,7 +182,7 @@ class Writes:
         owned = self.values.owned(tile, s.target.span)
         pipe = owned.pipe
         note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
-        if owned.direction == "get" and not is_shared(self.scope, tile.name):
+        if owned.direction == "get" and not self.scope.several(tile.name):
             self.values.fail(
                 "TK107",
                 f"`{tile.name}` is written inside a get of pipe {pipe.name}: "
@@ -215,7 +214,9 @@ class Writes:
         self._same(s, tile, value.type)
         return P.Move(tile.name, value, s.span)
 
-    def _same(self, s: S.Copy | S.Assign, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
+    def _same(
+        self, s: S.Copy | S.Assign, target: Slice | Tile, source: Slice | Tile | Regs
+    ) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
             scaling.same(self.scope, target, source, s.span)
@@ -325,7 +326,7 @@ class Writes:
         zero = (isinstance(value, Int) and value.size == 0) or (
             isinstance(value, Constant) and value.value == 0
         )
-        if not zero and not is_shared(self.scope, d.name):
+        if not zero and not self.scope.several(d.name):
             told = f"anything but 0 or a matrix product, here {describe(value)}"
             self.values.later(f"an accumulator set to {told}", s.span)
         self._writable(d, s.target.span)
@@ -349,7 +350,9 @@ class Writes:
         if isinstance(meaning, Unknown):
             raise Failed
         if not isinstance(meaning, Tile):
-            self.values.fail("TK106", f"`keep` is of a tile, not of {describe(meaning)}", s.second.span)
+            self.values.fail(
+                "TK106", f"`keep` is of a tile, not of {describe(meaning)}", s.second.span
+            )
         owned = self.values.owned(meaning, s.second.span)
         if owned.direction == "get":
             self.values.fail(
@@ -358,7 +361,7 @@ class Writes:
                 "is; `keep` is for a put, which else writes its tiles",
                 s.span,
             )
-        if not is_shared(self.scope, meaning.name):
+        if not self.scope.several(meaning.name):
             self.values.fail(
                 "TK106",
                 f"nobody but this put writes `{meaning.name}`, so that there is nothing to keep: `keep` is for a tile "
@@ -386,7 +389,7 @@ class Writes:
         if self.scope.conditional > owned.conditions:
             told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
             self.values.later(told, span)
-        if owned.direction == "get" and not is_shared(self.scope, d.name):
+        if owned.direction == "get" and not self.scope.several(d.name):
             self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
                 f"{listed(owned.pipe.producers)} writes it, in a put",

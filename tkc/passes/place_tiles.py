@@ -184,7 +184,10 @@ def _depth(p: Placement, pipe: t.PipeOp) -> int:
     """Slots of a ring: the fewest of its tiles, and of those pipes that hand the same slots on."""
     declared = {_slots(tile) for tile in pipe.tiles}
     buffers = [
-        p.values[tile].type for one in joined(pipe) for tile in one.tiles if _slots(tile) in declared
+        p.values[tile].type
+        for one in joined(pipe)
+        for tile in one.tiles
+        if _slots(tile) in declared
     ]
     return min(type.depth.data for type in buffers if isinstance(type, BufferType))
 

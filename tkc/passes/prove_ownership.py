@@ -1,4 +1,4 @@
-"""Refuse a program of which two blocks may own a slot at once, where a tile rides in several pipes or in another's place.
+"""Refuse a program of which two blocks may own a slot at once, where pipes share a tile or its place.
 
 Before: barriers, waits and fences are explicit, all fences are there.
 After: the same; what the blocks of pipes do to a place that they share is in order, whatever the trip counts.
@@ -25,7 +25,9 @@ class ProveOwnershipPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            if not any(isinstance(b, s.BufferOp) and b.pipes is not None for b in kernel.body.block.ops):
+            if not any(
+                isinstance(b, s.BufferOp) and b.pipes is not None for b in kernel.body.block.ops
+            ):
                 continue
             from tkc.analysis.order import rendered
             from tkc.analysis.ownership import is_shared, owned_twice

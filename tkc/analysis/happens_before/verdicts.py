@@ -236,7 +236,9 @@ class Judge:
     ) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
         first, second = here.access, there.access
-        if first.ring != second.ring:  # nothing says which slots of the one lie in which of the other
+        if (
+            first.ring != second.ring
+        ):  # nothing says which slots of the one lie in which of the other
             first, second = replace(first, slot=None), replace(second, slot=None)
         turns = [self._turns(p, clock) for p in (here, there)]
         if any(turns):

@@ -243,12 +243,13 @@ class IfOp(StageOp):
 @irdl_op_definition
 class BufferOp(StageOp):
     """A ring of tiles. `staging` marks one that the compiler made for a store, `explicit` one that no pipe
-    carries, whose synchronisation the program spells out. `within`: the name of the buffer in whose place it lies, slot by slot
-    where both have as many, else from its first slot on. `pipes`: those that carry it, where it has no place, or no pipe,
-    to itself.
+    carries, whose synchronisation the program spells out.
 
-    `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed; `stride`: bytes from
-    one slot to the next where those are not its type's.
+    `within`: the name of the buffer in whose place it lies, slot by slot where both have as many, else from its first
+    slot on. `pipes`: those that carry it, where it has its place, or its pipe, not to itself.
+
+    `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed; `stride`: bytes
+    from one slot to the next where those are not its type's.
     """
 
     name = "stage.alloc"

@@ -148,8 +148,8 @@ class ScheduleOp(Operation):
 
 @irdl_op_definition
 class SharedOp(Operation):
-    """`shared a: tile[bf16, BM, BK] * STAGES`. `within`: the name of the tile in whose place it lies, slot by slot where
-    both have as many, else from its first slot on."""
+    """`shared a: tile[bf16, BM, BK] * STAGES`. `within`: the name of the tile in whose place it lies, slot by slot
+    where both have as many, else from its first slot on."""
 
     name = "tile.shared"
     sym_name = prop_def(StringAttr)

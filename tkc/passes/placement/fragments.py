@@ -345,9 +345,7 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     return [] if result is None else [result]
 
 
-def _products_of(
-    p: Placement, read: t.ReadOp, accum: SSAValue
-) -> Iterable[t.MmaOp | ScaledMmaOp]:
+def _products_of(p: Placement, read: t.ReadOp, accum: SSAValue) -> Iterable[t.MmaOp | ScaledMmaOp]:
     """The products that a slot's sum is made of."""
     if block_of(read.tile) is not None and shares_place(accum):
         from tkc.passes.placement.keeping import products_of

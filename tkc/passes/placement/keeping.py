@@ -1,4 +1,4 @@
-"""Slots whose contents outlive a block: `keep`, values read before a slot is written again, sums that may be nothing."""
+"""What a slot holds beyond a block: `keep`, values read before it is written again, sums that may be nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from xdsl.traits import Pure
 from tkc.analysis.roles import slot_owner
 from tkc.analysis.sharing import block_of, place_of, role_round, shares_place, tiles_in
 from tkc.diagnostics import TkcError
-from tkc.ir.locations import location_of
 from tkc.ir.isa.targets import NAMED_BARRIERS
+from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.ops import How
@@ -80,7 +80,11 @@ def _writes(op: Operation, place: SSAValue) -> bool:
     for inner in op.walk():
         for name in getattr(inner, "CHANGES", ()):
             end = getattr(inner, name, None)
-            if isinstance(end, SSAValue) and not isinstance(end.type, SliceType) and _at(end, place):
+            if (
+                isinstance(end, SSAValue)
+                and not isinstance(end.type, SliceType)
+                and _at(end, place)
+            ):
                 return True
     return False
 
@@ -155,7 +159,8 @@ def _written(slot: SSAValue) -> bool:
     """Whether a block writes its slot from registers, or adds to it, which asks for something there by itself."""
     users = [use.operation for use in slot.uses]
     return any(
-        (isinstance(op, t.CopyOp) and op.destination is slot) or (isinstance(op, Product) and op.d is slot)
+        (isinstance(op, t.CopyOp) and op.destination is slot)
+        or (isinstance(op, Product) and op.d is slot)
         for op in users
     )
 
@@ -169,8 +174,8 @@ def _anywhere(p: Placement, slot: SSAValue, at: Operation) -> list[Product]:
             if all(_may_be_none(product) for product in products):
                 raise TkcError.at(
                     "TK110",
-                    "not supported yet: a sum that an earlier block may have left without any product: its loop may turn "
-                    "no times; the role that gets it may write it, as in `d = read(d)`",
+                    "not supported yet: a sum that an earlier block may have left without any product: its loop may "
+                    "turn no times; the role that gets it may write it, as in `d = read(d)`",
                     location_of(at),
                 )
     return []
@@ -249,7 +254,11 @@ def meet_before(p: Placement, op: t.PutOp) -> None:
     if plan.groups == 1:
         p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place")}))
         return
-    properties = {"number": integer(_number(p)), "threads": integer(32 * plan.warps), "id": p.id("place")}
+    properties = {
+        "number": integer(_number(p)),
+        "threads": integer(32 * plan.warps),
+        "id": p.id("place"),
+    }
     p.emit.add(NamedBarrierOp.create(properties=properties))
 
 
