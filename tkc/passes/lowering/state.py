@@ -165,6 +165,7 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
+            import tkc.passes.lowering.bulk
             import tkc.passes.lowering.debugging
             import tkc.passes.lowering.elements
             import tkc.passes.lowering.explicit
