@@ -105,7 +105,7 @@ class Kernel:
     @property
     def several(self) -> bool:
         """Whether a cluster may hold more than one unit."""
-        return self.source.preferred is not None
+        return self.source.most_ctas is not None
 
     @property
     def first_rank(self) -> Any:
