@@ -202,7 +202,7 @@ class Operations:
 
     def _fragment(self, op: Operation) -> SSAValue | None:
         """The fragment that an operation moves from or to columns of a slot."""
-        if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
+        if not isinstance(getattr(op, "column", None), SSAValue):
             return None
         for name in ("value", "source"):
             found = getattr(op, name, None)
@@ -221,6 +221,8 @@ class Operations:
             return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
         row, first = self._number(getattr(op, "row", None)), self._number(column)
+        if "transposed" in op.properties:
+            return ("turned", layout, tuple(shape), row, first)
         whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
         return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
 
@@ -233,19 +235,21 @@ class Operations:
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
-        fragment = self._fragment(op)
-        first = None if fragment is None else self.values.constant(op.column)  # pyright: ignore
-        if fragment is None or first is None:
-            return None
-        return first, first + fragment.type.shape[1]  # pyright: ignore
+        return self._extent(op, "transposed" in op.properties)
 
     def _lines(self, op: Operation) -> tuple[int, int] | None:
         """The rows of a slot that a fragment takes, where they are constants."""
+        return self._extent(op, "transposed" not in op.properties)
+
+    def _extent(self, op: Operation, rows: bool) -> tuple[int, int] | None:
+        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of."""
         fragment = self._fragment(op)
-        first = None if fragment is None else self._number(getattr(op, "row", None))
-        if fragment is None or not isinstance(first, int):
+        if fragment is None:
             return None
-        return first, first + fragment.type.shape[0]  # pyright: ignore
+        first = self._number(getattr(op, "row", None) if rows else op.column)  # pyright: ignore
+        if not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""

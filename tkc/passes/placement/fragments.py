@@ -438,12 +438,14 @@ def slices(
     width: int,
     columns: int,
     body: Callable[[SSAValue], None],
+    *,
+    known: bool = False,
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
-    Registers may not: an accumulator in registers is written out slice by slice.
+    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns.
     """
-    if rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
+    if known or rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
         for first in range(0, width, columns):
             body(p.emit.const(first))
         return
