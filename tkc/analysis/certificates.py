@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Event, owners, runs
+from tkc.analysis.instances import Copy, Event
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
@@ -25,9 +25,11 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    alone,
     in_registers,
 )
-from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
+from tkc.analysis.phases import owners, runs
+from tkc.analysis.steps import STEPS, Alike, Step, Steps, kinds_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
@@ -51,9 +53,10 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             _allowed(order, PROFILES[order.model])
         except Broken as error:
             found[i] = str(error)
+    kinds, pairs = kinds_of(kernel), _pairs(certificate)
     for sizes, traces in runs(kernel):
-        all_runs = {m: Run(kernel, traces, m) for m in {o.model for o in certificate.orders}}
-        for numbers, pair in _pairs(certificate).items():
+        all_runs = {m: Run(kernel, traces, m, kinds) for m in {o.model for o in certificate.orders}}
+        for numbers, pair in pairs.items():
             try:
                 all_runs[pair.order.model].check(pair)
             except Broken as error:
@@ -98,14 +101,26 @@ def _allowed(order: Order, assumed: frozenset[str]) -> None:
             raise Broken(f"{rule} assumes {', '.join(sorted(beyond))}, which the model does not")
 
 
+Way = tuple[Copy, Step, tuple[list[int], ...], "list[Event]"]
+"""How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
+
+
 class Run(Steps):
     """One run of a kernel, and the chains that are followed in it by the rules of a model."""
 
-    def __init__(self, kernel: s.KernelOp, traces: Mapping[Copy, list[Event]], model: str) -> None:
-        super().__init__(traces, PROFILES[model], kinds_of(kernel))
+    def __init__(
+        self,
+        kernel: s.KernelOp,
+        traces: Mapping[Copy, list[Event]],
+        model: str,
+        kinds: Mapping[str, Alike] | None = None,
+    ) -> None:
+        super().__init__(traces, PROFILES[model], kinds_of(kernel) if kinds is None else kinds)
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
         self.why = ""
         self.found: dict[tuple[End, str, int], list[Access]] = {}
+        self.ways: dict[Link, Way] = {}
+        self.trailing = False
 
     # Pairs -----------------------------------------------------------------------------------------------------------
 
@@ -168,7 +183,7 @@ class Run(Steps):
     def _find(self, end: End, operand: str, owner: int) -> list[Access]:
         copy = Copy(end.role, end.copy, end.cta)
         found: list[Access] = []
-        for at in self.where.get((copy, end.site), ()):
+        for at in self._named(copy, end.site):
             event = self.traces[copy][at]
             touch = next(
                 (r for r in event.rows() if isinstance(r, Touch) and r.operand == operand), None
@@ -185,6 +200,9 @@ class Run(Steps):
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
             found.append(Access(copy, at, event, operand, touch, done, home))
         return found
+
+    def _named(self, copy: Copy, site: str) -> list[int]:
+        return self.places(copy, site)[0] if site in self.kinds else []
 
     # Chains ----------------------------------------------------------------------------------------------------------
 
@@ -204,27 +222,26 @@ class Run(Steps):
             known = self._step(link, known)
             if not known:
                 return []
-        return sorted(known, key=lambda k: k.at)
+        return known if len(known) == 1 else sorted(known, key=lambda k: k.at)
 
     def _accepted(self, rule: str, known: list[Known], y: Access) -> Known:
         """The earliest of what is known that orders the access."""
-        why = Broken("a chain that does not lead to the access")
+        why: Broken | None = None
         for found in known:
             try:
-                if found.copy != y.copy:
-                    raise Broken("a chain that does not lead to the access")
-                self._accept(rule, found, y)
+                if found.copy == y.copy:
+                    self._accept(rule, found, y)
+                    return found
             except Broken as error:
                 why = error
-            else:
-                return found
-        raise why
+        raise why or Broken("a chain that does not lead to the access")
 
     def trail(self, order: Order, forward: bool) -> list[tuple[Copy, int]]:
         """The events of a chain from the first instance for which it leads to one of the other access; none, where it
         does so for none."""
         ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
         chain = order.forward if forward else order.back
+        self.trailing = True
         if chain is None or any(step.rule == "read-between" for step in chain):
             return []
         xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
@@ -253,7 +270,7 @@ class Run(Steps):
 
     def _operand_of(self, end: End, x: Access) -> str:
         copy = Copy(end.role, end.copy, end.cta)
-        for at in self.where.get((copy, end.site), ()):
+        for at in self._named(copy, end.site):
             event = self.traces[copy][at]
             for row in event.rows():
                 if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
@@ -261,7 +278,7 @@ class Run(Steps):
         raise Broken("a read between of other memory")
 
     def _start(self, x: Access) -> Known:
-        own = {t: frozenset({t}) for t in x.event.threads}
+        own = alone(x.event.threads)
         if x.tensor:
             waits = "st" if x.touch.kind is Kind.WRITE else "ld"
             state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
@@ -272,39 +289,50 @@ class Run(Steps):
     def _step(self, link: Link, known: list[Known]) -> list[Known]:
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
         step of another branch, or of the next loop); none: no more of it happens in this run."""
-        copy = Copy(link.start.role, link.start.copy, link.start.cta)
-        named, others = self.places(copy, link.start.site)
-        take = STEPS.get(link.rule)
-        if take is None:
-            raise Broken(f"{link.rule} cannot be followed")
-        trace = self.traces[copy]
+        copy, take, choices, trace = self._way(link)
         found: dict[Any, Known] = {}
         why: Broken | None = None
         for one in known:
             if one.copy != copy:
                 why = Broken(f"{link.start} is not where the chain has come to")
                 continue
-            for sites in (named,) if len(named) == len(others) else (named, others):
+            for sites in choices:
                 try:
                     more = self._next(take, link, one, sites, trace)
                 except Broken as error:
                     why = error
                     continue
-                if more is not None:
-                    found.setdefault(
-                        (more.copy, more.at, more.state, more.fence, tuple(more.threads.items())),
-                        more,
-                    )
+                if more is None:
+                    continue
+                if len(known) == len(choices) == 1:
+                    return [more]
+                threads = tuple(more.threads.items())
+                found.setdefault((more.copy, more.at, more.state, more.fence, threads), more)
         if not found and why is not None:
             raise why
         return list(found.values())
 
+    def _way(self, link: Link) -> Way:
+        found = self.ways.get(link)
+        if found is None:
+            copy = Copy(link.start.role, link.start.copy, link.start.cta)
+            named, others = self.places(copy, link.start.site)
+            take = STEPS.get(link.rule)
+            if take is None:
+                raise Broken(f"{link.rule} cannot be followed")
+            choices = (named,) if len(named) == len(others) else (named, others)
+            found = self.ways[link] = copy, take, choices, self.traces[copy]
+        return found
+
     def _next(
         self, take: Step, link: Link, known: Known, sites: list[int], trace: list[Event]
     ) -> Known | None:
-        for at in sites[bisect_left(sites, known.at) :]:
-            more = take(self, link, known._replace(at=at), trace[at])
+        for n in range(bisect_left(sites, known.at), len(sites)):
+            at = sites[n]
+            more = take(self, link, known, trace[at], at)
             if more is not None:
+                if not self.trailing:
+                    return more
                 told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
                 return more._replace(trail=(*known.trail, (known.copy, at), *told))
         return None
@@ -317,17 +345,7 @@ class Run(Steps):
         if x.tensor:
             self._accept_tensor(rule, known, y)
         else:
-            ways = {
-                "generic": known.state == GENERIC and y.touch.proxy is Proxy.GENERIC,
-                "bridged": known.state in (JOINED, ACQUIRED) and y.touch.proxy is Proxy.ASYNC and known.cta == y.home,
-                "one-proxy": known.state == COMPLETE
-                and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
-                and x.home == y.home
-                and x.copy.cta == y.copy.cta,
-                "one-proxy-home": known.state == COMPLETE and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
-                and x.home == y.home,
-            }  # fmt: skip
-            if not ways.get(rule, False) or known.fence == 2:
+            if known.fence == 2 or not self._joined(rule, known, y):
                 raise Broken(
                     f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
                 )
@@ -336,6 +354,22 @@ class Run(Steps):
             needed = frozenset({t}) & x.event.threads if own else x.event.threads
             if not needed <= known.threads.get(t, frozenset()):
                 raise Broken("not all threads that access know of all threads' parts")
+
+    def _joined(self, rule: str, known: Known, y: Access) -> bool:
+        """Whether a rule joins the proxies of what is known and of an access."""
+        x, state, proxy = known.source, known.state, y.touch.proxy
+        match rule:
+            case "generic":
+                return state == GENERIC and proxy is Proxy.GENERIC
+            case "bridged":
+                ours = known.cta == y.home
+                return state in (JOINED, ACQUIRED) and proxy is Proxy.ASYNC and ours
+            case "one-proxy" | "one-proxy-home":
+                both = proxy is x.touch.proxy is Proxy.ASYNC and x.home == y.home
+                within = rule == "one-proxy-home" or x.copy.cta == y.copy.cta
+                return state == COMPLETE and both and within
+            case _:
+                return False
 
     def _accept_tensor(self, rule: str, known: Known, y: Access) -> None:
         x = known.source

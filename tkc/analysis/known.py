@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -49,7 +49,7 @@ class Access:
     done: Done
     home: int
 
-    @property
+    @cached_property
     def tensor(self) -> bool:
         return self.touch.space is Space.TENSOR
 
@@ -111,8 +111,16 @@ def kind(op: Operation) -> tuple[str, SSAValue | None]:
     return op.name, getattr(op, "barriers", None)
 
 
-def those(known: Known, event: Event) -> dict[int, frozenset[int]]:
+@cache
+def alone(threads: frozenset[int]) -> Mapping[int, frozenset[int]]:
+    """Each thread knows its own part."""
+    return {t: frozenset({t}) for t in threads}
+
+
+def those(known: Known, event: Event) -> Mapping[int, frozenset[int]]:
     """What is known of the threads that execute an event."""
+    if event.threads.issuperset(known.threads):
+        return known.threads
     return {t: parts for t, parts in known.threads.items() if t in event.threads}
 
 
