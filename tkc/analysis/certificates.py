@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Event
+from tkc.analysis.instances import Copy, Event, Instruction, Opened
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
@@ -35,6 +36,8 @@ from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from xdsl.ir import SSAValue
 
     from tkc.ir.certificates import Certificate, End, Link, Order
     from tkc.ir.stage import ops as s
@@ -101,6 +104,40 @@ def _allowed(order: Order, assumed: frozenset[str]) -> None:
             raise Broken(f"{rule} assumes {', '.join(sorted(beyond))}, which the model does not")
 
 
+def _all_in_order(
+    ones: list[Access], others: list[Access], forward: list[float], back: list[float]
+) -> bool:
+    """Whether each of some accesses comes after those of the other side that do not come after it, which looks at each
+    once; where it does not, an access that stands on both sides may be why."""
+    latest = list(accumulate(back, max))
+    if ones is others:
+        return all(y.at >= before for y, before in zip(others[1:], latest, strict=False))
+    places = [y.at for y in others]
+    for x, after in zip(ones, forward, strict=True):
+        earlier = bisect_left(places, after)
+        if earlier and x.at < latest[earlier - 1]:
+            return False
+    return True
+
+
+def _start(x: Access) -> Known:
+    """What is known of an access right after it was issued."""
+    if x.tensor:
+        waits = "st" if x.touch.kind is Kind.WRITE else "ld"
+        state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
+    else:
+        state = UNDER_WAY.get(x.done, GENERIC if x.touch.proxy is Proxy.GENERIC else COMPLETE)
+    return Known(x, x.copy, x.at, state, alone(x.event.threads), trail=((x.copy, x.at),))
+
+
+def _unlike(known: list[Known]) -> list[Known]:
+    """Each thing known once."""
+    found: dict[Any, Known] = {}
+    for one in known:
+        found.setdefault((one.copy, one.at, one.state, one.fence, tuple(one.threads.items())), one)
+    return list(found.values())
+
+
 Way = tuple[Copy, Step, tuple[list[int], ...], "list[Event]"]
 """How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
 
@@ -119,6 +156,8 @@ class Run(Steps):
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
         self.why = ""
         self.found: dict[tuple[End, str, int], list[Access]] = {}
+        self.by_slot: dict[int, dict[Any, list[Access]]] = {}
+        """By the identity of a list of `found`."""
         self.ways: dict[Link, Way] = {}
         self.trailing = False
 
@@ -131,20 +170,29 @@ class Run(Steps):
         alone = (order.first, order.operands[0]) == (order.second, order.operands[1])
         seconds = firsts if alone else self._accesses(order.second, order.operands[1], order.owner)
         self._same_memory(firsts, seconds)
-        by_slot: dict[Any, tuple[list[Access], list[Access]]] = {}
-        for side, accesses in ((0, firsts), (1, seconds)):
-            for access in accesses:
-                by_slot.setdefault(access.slot, ([], []))[side].append(access)
-        for ones, others in by_slot.values():
-            if not ones or not others:
+        slots = self._slots(firsts), self._slots(seconds)
+        for slot, ones in slots[0].items():
+            others = slots[1].get(slot)
+            if others is None:
                 continue
             forward = [self._earliest(pair.forward, x, others[0]) for x in ones]
             back = forward if alone else [self._earliest(pair.back, y, ones[0]) for y in others]
+            if _all_in_order(ones, others, forward, back):
+                continue
             for i, x in enumerate(ones):
                 for j, y in enumerate(others):
                     same = x.copy == y.copy and x.at == y.at
                     if not same and not (y.at >= forward[i] or x.at >= back[j]):
                         raise Broken(self._why(pair, i, j, x, y))
+
+    def _slots(self, accesses: list[Access]) -> dict[Any, list[Access]]:
+        """The accesses by the slot that they touch, each in the order of its trace."""
+        found = self.by_slot.get(id(accesses))
+        if found is None:
+            found = self.by_slot[id(accesses)] = {}
+            for access in accesses:
+                found.setdefault(access.slot, []).append(access)
+        return found
 
     def _earliest(self, chains: list[tuple[Link, ...]], x: Access, y: Access) -> float:
         """From where on in its role the second access comes after an instance of the first, by any of the chains."""
@@ -168,8 +216,8 @@ class Run(Steps):
         return f"nothing orders instance {i} of the first and {j} of the second{told}"
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
-        buffers = {a.buffer for a in (*firsts, *seconds)}
-        if len(buffers) > 1:
+        every = [*firsts, *seconds]
+        if any(a.buffer is not every[0].buffer for a in every):
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
@@ -183,14 +231,16 @@ class Run(Steps):
     def _find(self, end: End, operand: str, owner: int) -> list[Access]:
         copy = Copy(end.role, end.copy, end.cta)
         found: list[Access] = []
+        known: dict[Instruction, tuple[Touch, SSAValue]] = {}
         for at in self._named(copy, end.site):
             event = self.traces[copy][at]
-            touch = next(
-                (r for r in event.rows() if isinstance(r, Touch) and r.operand == operand), None
-            )
-            if touch is None:
-                raise Broken(f"{end.site} does not touch {operand}")
-            done = touch.done
+            if event.of not in known:
+                rows = [r for r in event.rows() if isinstance(r, Touch) and r.operand == operand]
+                if not rows:
+                    raise Broken(f"{end.site} does not touch {operand}")
+                known[event.of] = rows[0], getattr(event.op, operand)
+            touch, named = known[event.of]
+            done, value = touch.done, event.value(operand)
             if done is Done.TCGEN05_COMMIT and touch.space is Space.SHARED and in_registers(event):
                 done = Done.WGMMA_GROUP
             if touch.space is not Space.GLOBAL and owner not in owners(
@@ -198,7 +248,10 @@ class Run(Steps):
             ):
                 raise Broken(f"{end.site} does not touch memory of CTA {owner}")
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
-            found.append(Access(copy, at, event, operand, touch, done, home))
+            buffer = value.buffer if isinstance(value, Opened) else named
+            access = Access(copy, at, event, operand, touch, done, home, buffer)
+            access.start = _start(access)
+            found.append(access)
         return found
 
     def _named(self, copy: Copy, site: str) -> list[int]:
@@ -215,7 +268,7 @@ class Run(Steps):
 
     def _known(self, steps: Sequence[Link], x: Access) -> list[Known]:
         """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
-        known = [self._start(x)]
+        known = [x.start]
         for link in steps:
             if link.rule == "group":  # groups are counted where they are awaited
                 continue
@@ -277,40 +330,31 @@ class Run(Steps):
                     return row.operand
         raise Broken("a read between of other memory")
 
-    def _start(self, x: Access) -> Known:
-        own = alone(x.event.threads)
-        if x.tensor:
-            waits = "st" if x.touch.kind is Kind.WRITE else "ld"
-            state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
-        else:
-            state = UNDER_WAY.get(x.done, GENERIC if x.touch.proxy is Proxy.GENERIC else COMPLETE)
-        return Known(x, x.copy, x.at, state, own, trail=((x.copy, x.at),))
-
     def _step(self, link: Link, known: list[Known]) -> list[Known]:
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
         step of another branch, or of the next loop); none: no more of it happens in this run."""
         copy, take, choices, trace = self._way(link)
-        found: dict[Any, Known] = {}
+        found: list[Known] = []
         why: Broken | None = None
         for one in known:
             if one.copy != copy:
                 why = Broken(f"{link.start} is not where the chain has come to")
                 continue
+            taken = -1
             for sites in choices:
+                first = bisect_left(sites, one.at)
+                if taken >= 0 and sites[first] == taken:
+                    continue  # the next one that is alike is the one that is named
                 try:
-                    more = self._next(take, link, one, sites, trace)
+                    taken, more = self._next(take, link, one, sites[first:], trace)
                 except Broken as error:
                     why = error
                     continue
-                if more is None:
-                    continue
-                if len(known) == len(choices) == 1:
-                    return [more]
-                threads = tuple(more.threads.items())
-                found.setdefault((more.copy, more.at, more.state, more.fence, threads), more)
+                if more is not None:
+                    found.append(more)
         if not found and why is not None:
             raise why
-        return list(found.values())
+        return found if len(found) < 2 else _unlike(found)
 
     def _way(self, link: Link) -> Way:
         found = self.ways.get(link)
@@ -326,16 +370,16 @@ class Run(Steps):
 
     def _next(
         self, take: Step, link: Link, known: Known, sites: list[int], trace: list[Event]
-    ) -> Known | None:
-        for n in range(bisect_left(sites, known.at), len(sites)):
-            at = sites[n]
+    ) -> tuple[int, Known | None]:
+        """The first of some places at which a step can be taken, and what is known then."""
+        for at in sites:
             more = take(self, link, known, trace[at], at)
             if more is not None:
                 if not self.trailing:
-                    return more
+                    return at, more
                 told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
-                return more._replace(trail=(*known.trail, (known.copy, at), *told))
-        return None
+                return at, more._replace(trail=(*known.trail, (known.copy, at), *told))
+        return -1, None
 
     # The end -------------------------------------------------------------------------------------------------------
 

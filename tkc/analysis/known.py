@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -48,15 +48,13 @@ class Access:
     touch: Touch
     done: Done
     home: int
+    buffer: SSAValue
+    tensor: bool = field(init=False)
+    start: Known = field(init=False)
+    """What is known of it right after it was issued."""
 
-    @cached_property
-    def tensor(self) -> bool:
-        return self.touch.space is Space.TENSOR
-
-    @cached_property
-    def buffer(self) -> SSAValue:
-        value = self.event.value(self.operand)
-        return value.buffer if isinstance(value, Opened) else getattr(self.event.op, self.operand)
+    def __post_init__(self) -> None:
+        self.tensor = self.touch.space is Space.TENSOR
 
     @cached_property
     def slot(self) -> Any:
@@ -64,12 +62,12 @@ class Access:
         event = self.event
         value = event.value(self.operand)
         if isinstance(value, Opened):
-            return 0 if depth(value.buffer) == 1 else value.slot
+            return 0 if depth(self.buffer) == 1 else value.slot
         if self.touch.space is Space.GLOBAL:
             coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
             numbers = zip(event.op.operands, event.values, strict=True)
             return tuple(v for o, v in numbers if o in coordinates)
-        if depth(getattr(event.op, self.operand)) == 1:
+        if depth(self.buffer) == 1:
             return 0
         for name in (f"{self.operand}_slot", "slot"):
             if (found := event.value(name)) is not None:
@@ -127,6 +125,12 @@ def those(known: Known, event: Event) -> Mapping[int, frozenset[int]]:
 def parts(known: Known, event: Event) -> frozenset[int]:
     """What the threads that execute an event know together."""
     return frozenset().union(*those(known, event).values())
+
+
+@cache
+def all_know(threads: frozenset[int], parts: frozenset[int]) -> Mapping[int, frozenset[int]]:
+    """Each of some threads knows the same."""
+    return dict.fromkeys(threads, parts)
 
 
 def expect(known: Known, *states: str) -> None:

@@ -25,6 +25,7 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    all_know,
     expect,
     kind,
     over,
@@ -33,7 +34,7 @@ from tkc.analysis.known import (
     those,
 )
 from tkc.analysis.phases import number
-from tkc.ir.certificates import Link, label
+from tkc.ir.certificates import End, Link, label
 from tkc.ir.isa.fences import form
 from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
 from tkc.ir.stage import ops as s
@@ -55,7 +56,7 @@ class Steps:
     by_operation: dict[Copy, dict[Instruction, list[int]]] = field(default_factory=dict)
     """Where each operation happens in a trace."""
     known_places: dict[tuple[Copy, str], tuple[list[int], list[int]]] = field(default_factory=dict)
-    waits: dict[tuple[Copy, str], Seen] = field(default_factory=dict)
+    waits: dict[End, tuple[Copy, SSAValue | None, Seen]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for copy, trace in self.traces.items():
@@ -81,17 +82,18 @@ class Steps:
             self.known_places[copy, site] = found
         return found
 
-    def waits_of(self, copy: Copy, site: str) -> Seen:
-        """The waits like a named one in a trace."""
-        found = self.waits.get((copy, site))
+    def waits_of(self, end: End) -> tuple[Copy, SSAValue | None, Seen]:
+        """The waits like a named one in its trace: whose, on which barriers, and what they have seen."""
+        found = self.waits.get(end)
         if found is None:
-            found = self.waits[copy, site] = {}
-            for at in self.places(copy, site)[1]:
+            copy, seen = Copy(end.role, end.copy, end.cta), Seen()
+            for at in self.places(copy, end.site)[1]:
                 waited = self.traces[copy][at].waited
                 if waited is not None:
-                    phases, where = found.setdefault(waited[0], ([], []))
+                    phases, where = seen.setdefault(waited[0], ([], []))
                     phases.append(waited[1])
                     where.append(at)
+            found = self.waits[end] = copy, self.kinds[end.site][1], seen
         return found
 
     def closed(self, x: Access, group: Done, at: int) -> int:
@@ -214,7 +216,7 @@ class Steps:
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
             return known._replace(
-                at=at + 1, state=state, threads=dict.fromkeys(event.threads, together)
+                at=at + 1, state=state, threads=all_know(event.threads, together)
             )
         return self._elsewhere(known, event, at, among, other, state, together)
 
@@ -274,7 +276,7 @@ class Steps:
         if turn >= len(theirs):
             return None
         at = theirs[turn]
-        threads = dict.fromkeys(self.traces[other][at].threads, together)
+        threads = all_know(self.traces[other][at].threads, together)
         return known._replace(copy=other, at=at + 1, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
@@ -305,7 +307,7 @@ class Steps:
                 raise Broken("CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
-        threads = dict.fromkeys(wait.threads, parts(known, event))
+        threads = all_know(wait.threads, parts(known, event))
         return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def bytes(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
@@ -378,28 +380,21 @@ class Steps:
         fence = 2 if relaxed and not known.source.tensor else 0
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
-        threads = dict.fromkeys(wait.threads, known.source.event.threads)
+        threads = all_know(wait.threads, known.source.event.threads)
         return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
-    def _wait(
-        self, link: Link, words: list[tuple[Word, int]]
-    ) -> tuple[Copy, int, Event] | None:
+    def _wait(self, link: Link, words: list[tuple[Word, int]]) -> tuple[Copy, int, Event] | None:
         """The first wait of the link's end that sees one of these phases complete."""
-        copy = Copy(link.end.role, link.end.copy, link.end.cta)
-        self.places(copy, link.end.site)
-        barriers = self.kinds[link.end.site][1]
-        if all(w.barriers is not barriers for w, _ in words):
+        copy, barriers, seen = self.waits_of(link.end)
+        if all([w.barriers is not barriers for w, _ in words]):
             raise Broken(f"{link.end} does not wait for {link.start}")
-        seen, first = self.waits_of(copy, link.end.site), len(self.traces.get(copy, ()))
-        for word, phase in dict(words).items():
-            if word in seen:
-                phases, where = seen[word]
-                after = bisect_left(phases, phase)
-                if after < len(where):
-                    first = min(first, where[after])
-        if first == len(self.traces.get(copy, ())):
-            return None
-        return copy, first, self.traces[copy][first]
+        first = -1
+        for word, phase in words if len(words) == 1 else dict(words).items():
+            phases, where = seen.get(word, ((), ()))
+            after = bisect_left(phases, phase)
+            if after < len(where) and (first < 0 or where[after] < first):
+                first = where[after]
+        return None if first < 0 else (copy, first, self.traces[copy][first])
 
 
 def kinds_of(kernel: s.KernelOp) -> dict[str, Alike]:
