@@ -212,7 +212,10 @@ class Code:
                 more = bounds, self._all(op.inits), self._body(op.body.block), op.stolen is not None
             case s.IfOp():
                 other = op.otherwise
-                blocks = [op.then.block, other.block if other is not None and other.blocks else None]
+                blocks = [
+                    op.then.block,
+                    other.block if other is not None and other.blocks else None,
+                ]
                 more = [None if b is None else self._body(b) for b in blocks]
             case _:
                 pass

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Code, Copy, Event, Instruction, Machine, Unknown, Word
-from tkc.ir.isa.memory import Await, Signal
+from tkc.ir.isa.memory import Await, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BarriersType
@@ -41,8 +41,16 @@ def entry(event: Event) -> int:
     return found
 
 
-def owners(event: Event, cta: int, cluster: int) -> list[int]:
-    """The CTAs whose memory an event touches."""
+def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]:
+    """The CTAs whose memory an event touches by an operand, or of whose barriers it is."""
+    at = next(
+        (r.at for r in event.rows() if isinstance(r, Touch) and r.operand == operand and r.at), ""
+    )
+    if at:
+        rank = event.value(at)
+        if not isinstance(rank, int):
+            raise Unknown("a CTA whose number is not known")
+        return [rank]
     if "pair" in event.op.properties:
         return [cta & ~1, cta | 1]
     if {"multicast", "everywhere"} & set(event.op.properties):
@@ -97,8 +105,12 @@ class Phases:
                 known = self.rows[event.of] = _rows(event)
             if not (known[0] or known[1]):
                 continue
-            waits = [(self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]]
-            tells = [t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)]
+            waits = [
+                (self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]
+            ]
+            tells = [
+                t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)
+            ]
             yield Deed(event, waits, tells)
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
@@ -117,7 +129,7 @@ class Phases:
             size = getattr(op, row.bytes_of).type.copied_bytes
             many = len(s.sharers(op, copy.cta, self.cluster))
             share = many if "multicast" in op.properties else 1
-            for owner in owners(event, copy.cta, self.cluster):
+            for owner in owners(event, copy.cta, self.cluster, row.bytes_of):
                 yield self._word(barriers, slot, self._of(event, owner)), 0, -(size // share), owner
             return
         everyone = sum(1 if t % 2 == 0 else OTHERS for t in event.threads)

@@ -40,7 +40,6 @@ from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signa
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 
-
 Alike = tuple[str, SSAValue | None]
 Seen = dict[Word, tuple[list[int], list[int]]]
 """Of each mbarrier the phases that waits have seen complete, and where in their trace; both in order."""
@@ -189,9 +188,7 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return known._replace(
-            at=at + 1, state=moves[known.state], threads=those(known, event)
-        )
+        return known._replace(at=at + 1, state=moves[known.state], threads=those(known, event))
 
     def thread_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
@@ -215,9 +212,7 @@ class Steps:
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return known._replace(
-                at=at + 1, state=state, threads=all_know(event.threads, together)
-            )
+            return known._replace(at=at + 1, state=state, threads=all_know(event.threads, together))
         return self._elsewhere(known, event, at, among, other, state, together)
 
     def _met(self, link: Link, known: Known) -> str:
@@ -323,7 +318,7 @@ class Steps:
             words = [
                 (w, p)
                 for w, p, owner in event.completions
-                if owner == x.home or "A1" not in self.assumed
+                if owner == x.home or "A1" not in self.assumed or x.source_of_copy
             ]
             state = GENERIC if link.rule == "implicit-fence" else COMPLETE
         return self._completed(link, known, words, state)

@@ -185,7 +185,11 @@ class Proofs:
                 if event.op in away:
                     event.act = restated(event)
         found = copy(self)
-        found.rest, found.models, found.others = dict(self.rest), dict(self.models), dict(self.others)
+        found.rest, found.models, found.others = (
+            dict(self.rest),
+            dict(self.models),
+            dict(self.others),
+        )
         found.judge_of, found.with_all, found._guarded = dict(self.judge_of), self.judges(()), {}
         found.hazards = [
             h if self._stands(h, away) else found._judge(h.first, h.second, self.others[h.first, h.second])
@@ -262,8 +266,8 @@ def acts_in(act: Act | None, space: Space) -> bool:
 
 
 def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
-    """The fences, arrivals and waits without which a proof would not stand; None where it has several ways, of which a chain names one:
-    where branches meet, where arrivals of several sites make up an item, or a read stands between."""
+    """The fences, arrivals and waits without which a proof would not stand; None where it has several ways, of which a
+    chain names one: where branches meet, where arrivals of several sites make up an item, or a read stands between."""
     if hazard.forward == -inf:
         return frozenset()
     used: set[Operation] = set()
