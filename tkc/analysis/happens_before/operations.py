@@ -305,7 +305,7 @@ class Operations:
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(self._proxy_fence(op))
+                    found.append(_proxy_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(_word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
@@ -376,13 +376,6 @@ class Operations:
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
-    def _proxy_fence(self, op: Operation) -> ProxyFence:
-        word = _word(op, "space")
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(
-            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
-        )
-
     # Items -----------------------------------------------------------------------------------------------------------
 
     def _entry(self, op: Operation) -> SSAValue | None:
@@ -449,6 +442,21 @@ class Operations:
             return Index(None, offset, rate)
         known = self.loops.get(loop)
         return None if known is None else Index(known, offset, rate)
+
+
+def restated(event: Event) -> Act | None:
+    """What an event does now that its operation may have got another space or scope."""
+    act = event.act
+    if isinstance(act, ProxyFence):
+        return _proxy_fence(event.op)
+    return replace(act, scope=_scope(event.op)) if isinstance(act, Wait | Arrive) else act
+
+
+def _proxy_fence(op: Operation) -> ProxyFence:
+    word = _word(op, "space")
+    where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+    half = word if word in ("acquire", "release") else ""
+    return ProxyFence(where, word == "shared::cluster", half)
 
 
 _WHAT = {
