@@ -34,7 +34,7 @@ NEEDS = {
     "gemm_bf16_level2": ("sm_90a", False),
     "gemm_bf16_level2_sm90": ("sm_90a", True),
     "gemm_cluster_level2_sm90": ("sm_90a", True),
-    **{f"gemm_{n}_clc": ("sm_90a", False) for n in ("bf16", "e4m3", "nvfp4")},
+    **{f"gemm_{n}_clc": ("sm_90a", False) for n in ("bf16", "e4m3", "mxfp4", "mxfp8", "nvfp4")},
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),
