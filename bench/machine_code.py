@@ -39,19 +39,23 @@ OURS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "NVFP4, pair, two accumulators": ("gemm_nvfp4_2cta", ()),
     "bf16, pair, work stealing": ("gemm_bf16_clc", ()),
     "bf16, pair, two accumulators, work stealing": (
-        "gemm_bf16_clc", (*DUAL, ("STAGES = 6", "STAGES = 4")),
+        "gemm_bf16_clc",
+        (*DUAL, ("STAGES = 6", "STAGES = 4")),
     ),
     "e4m3, pair, work stealing": ("gemm_e4m3_clc", ()),
     "e4m3, pair, two accumulators, work stealing": (
-        "gemm_e4m3_clc", (*DUAL, ("STAGES = 6", "STAGES = 4")),
+        "gemm_e4m3_clc",
+        (*DUAL, ("STAGES = 6", "STAGES = 4")),
     ),
     "MXFP8, pair, work stealing": ("gemm_mxfp8_clc", ()),
     "MXFP8, pair, two accumulators, work stealing": (
-        "gemm_mxfp8_clc", (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
+        "gemm_mxfp8_clc",
+        (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
     ),
     "MXFP4, pair, work stealing": ("gemm_mxfp4_clc", ()),
     "MXFP4, pair, two accumulators, work stealing": (
-        "gemm_mxfp4_clc", (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
+        "gemm_mxfp4_clc",
+        (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
     ),
     "NVFP4, pair, two accumulators, work stealing": ("gemm_nvfp4_clc", ()),
 }
