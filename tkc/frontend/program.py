@@ -180,7 +180,8 @@ class Load(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """`row_sum(x)`: a kind of `tile.reduce`. `block` is the loop variable that the columns of x are a block of."""
+    """`row_sum(x)`, `col_sum(x)`: a kind of `tile.reduce`; its type has 1 where it is reduced. `block` is the loop
+    variable that the columns of x are a block of."""
 
     kind: str
     operand: Value

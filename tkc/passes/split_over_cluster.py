@@ -354,13 +354,13 @@ class Split:
                     if isinstance(x.type, RegsType) and _shape(x)[axis] != 1:
                         self.mark(x, axis, op)
             case ReduceOp():
-                if axis != 0:
+                if axis == op.axis:
                     raise TkcError.at(
                         "TK110",
                         "a reduction along the axis that a pair splits is not supported yet",
                         location_of(op),
                     )
-                self.mark(op.value if value is op.source else op.source, 0, op)
+                self.mark(op.value if value is op.source else op.source, axis, op)
             case _:
                 pass
 

@@ -355,6 +355,9 @@ class Operations:
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
 
     def _meet(self, op: Operation, among: str) -> Meet:
+        if "whole" in op.properties and self.role.groups.value.data > 1:
+            # All warpgroups run one program, so each place where they meet is a barrier of its own.
+            return Meet("cta", (op, self.rank), count=self.role.threads)
         does = _word(op, "does", "arrive" if "arrives" in op.properties else "sync")
         if among == "cluster":
             return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
@@ -483,7 +486,8 @@ def _widths(op: Operation, axes: int) -> list[int]:
     axis = op.properties.get("axis")
     if isinstance(axis, IntegerAttr):
         fragment = getattr(op, "source", None) or op.value  # pyright: ignore
-        found[axis.value.data] = max(fragment.type.shape)  # pyright: ignore
+        rows = max(fragment.type.shape)  # pyright: ignore
+        found[axis.value.data] = min(rows, _number(op, "limit", rows))
     return found
 
 
