@@ -169,8 +169,7 @@ def negate(values: Values, e: S.Unary) -> Condition | P.Value:
 
 
 def choose(values: Values, e: S.Choice) -> Any:
-    """`x if p else y` of scalars, of a tile and a number, or of columns read from an accumulator and 0; None where
-    it is of something else."""
+    """`x if p else y` of scalars, or of columns read from an accumulator and 0; None where it is of something else."""
     known = values.evaluate(e.condition)
     if isinstance(known, Condition) and isinstance(known.test, bool):
         return values.evaluate(e.then if known.test else e.otherwise)
@@ -188,27 +187,9 @@ def choose(values: Values, e: S.Choice) -> Any:
     a, b = (values.as_value(x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise)))
     if a.type == b.type == F32:
         return _either(condition, a, b, e.span)
-    for tile, number, holds in ((a, b, True), (b, a, False)):
-        if isinstance(number, P.Constant) and _whole(tile):
-            return _filled(tile, number, condition if holds else _not(condition, e.span), e.span)
+    if isinstance(a, P.Constant) or isinstance(b, P.Constant):
+        return values.positions.choose(values, known, e)
     return None
-
-
-def _whole(x: P.Value) -> bool:
-    """Whether a value is an f32 tile of two axes."""
-    return (
-        isinstance(x.type, P.Regs)
-        and x.type.dtype == "f32"
-        and len(x.type.shape) == 2
-        and 1 not in x.type.shape
-    )
-
-
-def _filled(tile: P.Value, number: P.Constant, keeps: P.Value, span: Span) -> P.Where:
-    """The tile where a condition holds, else a number in every element: a mask that no position is in."""
-    limit = P.Apply("select", (keeps, Number(1, span), Number(0, span)), I32, span)
-    assert isinstance(tile.type, P.Regs)
-    return P.Where(tile, (None, None), (0, 0), limit, number.value, tile.type, span)
 
 
 def _either(condition: P.Value, then: P.Value, otherwise: P.Value, span: Span) -> P.Value:

@@ -192,7 +192,7 @@ class _Blocks:
                     if found is not None:
                         return self.axes(found)
                 return ()
-            case P.Cast() | P.Where():
+            case P.Cast():
                 return self._computed(x.operand, around, sets, loops)
             case P.Transpose():
                 return self._computed(x.operand, around, sets, loops)[::-1]
@@ -387,8 +387,6 @@ class _Role:
                 return x._replace(operand=self._value(x.operand))
             case P.Apply():
                 return x._replace(operands=tuple(self._value(o) for o in x.operands))
-            case P.Where():
-                return x._replace(operand=self._value(x.operand))
             case P.Keep():
                 return self.masks.filled(self._value(x.operand), x.fill, self._named, x.tests)
             case P.Reduce() if x.type.shape[0] == 1:
@@ -462,7 +460,7 @@ def _counts(x: object) -> bool:
     match x:
         case P.Reduce() | P.Keep():
             return True
-        case P.Cast() | P.Reshape() | P.Transpose() | P.Where():
+        case P.Cast() | P.Reshape() | P.Transpose():
             return _counts(x.operand)
         case P.Apply():
             return any(_counts(o) for o in x.operands)

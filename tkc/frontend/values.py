@@ -54,7 +54,7 @@ from tkc.ir.tile.types import DTYPES
 F32 = Scalar("f32")
 _RUNTIME = (
     P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep | P.Where
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 
@@ -528,7 +528,11 @@ class Values:
                 f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
                 e.span,
             )
-        self.reads(tile, e.span)
+        return self.read(tile, span, e.span)
+
+    def read(self, tile: Tile, span: Span, at: Span | None = None) -> P.Read:
+        """The values of a tile that the role may read here."""
+        self.reads(tile, at or span)
         if tile.scale is not None:
             self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, f32, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.guards import varies
 from tkc.analysis.roles import Rows, rows_of, slot_owner
 from tkc.analysis.sharing import block_of, shares_place
 from tkc.diagnostics import Bug, TkcError
@@ -164,7 +165,7 @@ def fragment(p: Placement, value: SSAValue, piece: Piece) -> SSAValue:
 
     def needs(x: SSAValue) -> Sequence[SSAValue]:
         op, apart = x.owner, isinstance(x.type, RegsType) and not held_piece(p, x, piece.block)
-        if isinstance(op, tv.MaskOp) and op.row is op.column is None:
+        if isinstance(op, tv.MaskOp) and _is_choice(op):
             return ()  # made where it is chosen
         return op.operands if apart and isinstance(op, (*SAME, tv.MaskOp)) else ()
 
@@ -192,10 +193,11 @@ def _fragment(
         return oriented(p, op.source, type, piece)
     if isinstance(op, t.ReadOp | ReadColumnsOp):
         return _read(p, op, type, piece)
-    if isinstance(op, tv.MaskOp) and op.row is op.column is None:
+    if isinstance(op, tv.MaskOp) and _is_choice(op):
         return _chosen(p, op, type, piece)
     if isinstance(op, tv.MaskOp):
-        return _mask(p, op, made[op.source], type, piece)
+        other = [] if op.otherwise is None else [made[op.otherwise]]
+        return _mask(p, op, [made[op.source]], other, type, piece)
     if isinstance(op, SAME):
         return _same(p, op, [made[x] for x in op.operands], type)
     raise TkcError.at(
@@ -222,9 +224,20 @@ def _same(
         return p.emit.value(made)
 
 
+def _is_choice(op: tv.MaskOp) -> bool:
+    """Whether a condition chooses a whole tile or a number, where the tile is read from a slot that pipes share: what is
+    not chosen may not be there yet."""
+    if op.row is not None or op.column is not None or op.otherwise is not None:
+        return False
+    return any(
+        isinstance(r, t.ReadOp) and shares_place(slot_owner(r.tile)) for r in reads(op.source)
+    )
+
+
 def _chosen(p: Placement, op: tv.MaskOp, type: FragmentType, piece: Piece) -> SSAValue:
-    """A piece of a tile that all of a condition chooses, else a number: what is not chosen is not read."""
+    """A piece of such a tile, which is read where it is chosen alone."""
     with p.emit.at(op.location):
+        _check_alike(p, op)
         holds = p.emit.arith("lt", p.emit.const(0), p.values[op.limit], hint="chosen")
         then, otherwise = Block(), Block()
         with p.emit.inside(then):
@@ -241,12 +254,28 @@ def _chosen(p: Placement, op: tv.MaskOp, type: FragmentType, piece: Piece) -> SS
         return p.emit.value(made)
 
 
+def _check_alike(p: Placement, op: tv.MaskOp) -> None:
+    if varies(p.values[op.limit]):
+        raise TkcError.at(
+            "TK106",
+            "this condition is another one in each thread, and the elements of a tile are spread over threads: "
+            "`lane`, `warp` and `thread`, and what is made of them, do not say which elements count",
+            location_of(op),
+        )
+
+
 def _mask(
-    p: Placement, op: tv.MaskOp, source: SSAValue, type: FragmentType, piece: Piece
+    p: Placement,
+    op: tv.MaskOp,
+    source: list[SSAValue],
+    other: list[SSAValue],
+    type: FragmentType,
+    piece: Piece,
 ) -> SSAValue:
     """A piece of a masked tile: positions counted from the piece's first element."""
     with p.emit.at(op.location):
         limit = p.values[op.limit]
+        _check_alike(p, op)
         ends = (
             (op.row, op.rows, first_row(p, piece.rows, piece.block)),
             (op.column, op.columns, piece.column),
@@ -264,7 +293,9 @@ def _mask(
             )
         properties = {"rows": op.rows, "columns": op.columns, "fill": op.fill}
         return p.emit.value(
-            v.MaskOp.create(operands=[source, limit], properties=properties, result_types=[type])
+            v.MaskOp.create(
+                operands=[*source, limit, *other], properties=properties, result_types=[type]
+            )
         )
 
 
@@ -457,14 +488,15 @@ def slices(
     width: int,
     columns: int,
     body: Callable[[SSAValue], None],
-    apart: bool = False,
+    *,
+    known: bool = False,
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
-    Registers may not: an accumulator in registers is written out slice by slice. Neither may slices that are to be told
-    `apart`, where a tile is read and written in one place.
+    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns, or slices of a tile
+    that is read and written in one place are to be told apart.
     """
-    if rows.layout is FragmentLayout.WGMMA or width == columns or apart or held_whole(p, value):
+    if known or rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
         for first in range(0, width, columns):
             body(p.emit.const(first))
         return
