@@ -225,8 +225,8 @@ def _same(
 
 
 def _is_choice(op: tv.MaskOp) -> bool:
-    """Whether a condition chooses a whole tile or a number, where the tile is read from a slot that pipes share: what is
-    not chosen may not be there yet."""
+    """Whether a condition chooses a whole tile or a number, where the tile is read from a slot that pipes share: what
+    is not chosen may not be there yet."""
     if op.row is not None or op.column is not None or op.otherwise is not None:
         return False
     return any(
@@ -493,8 +493,8 @@ def slices(
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
-    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns, or slices of a tile
-    that is read and written in one place are to be told apart.
+    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns,
+    or slices of a tile that is read and written in one place are to be told apart.
     """
     if known or rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
         for first in range(0, width, columns):
