@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.happens_before import turns
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
@@ -399,14 +400,29 @@ class Operations:
                 return found
         return None
 
-    def _waited(self, op: Operation, key: Hashable) -> Index | None:
+    def _several(self, turn: turns.Turn | None) -> tuple[Chain, int, int] | None:
+        """The loop of several items a turn, how many there are, and which one is meant."""
+        if turn is None or self.turns is not None:
+            return None
+        chain = turn.chain(self.loops)  # type: ignore[arg-type]
+        return None if chain is None else (chain, turn.count, turn.number)
+
+    def _waited(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
         entry, parity = self._entry(op), getattr(op, "parity", None)
         if entry is None or parity is None:
             return None
         slots, parities = self.values.table(entry, op), self.values.table(parity, op)
         if slots is None or parities is None:
             return None
-        found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
+        several = self._several(turns.of_wait(op, key[0], self.role))
+        if several is not None:
+            loop, count, number = several
+            slots, parities = (t if t.loop else replace(t, loop=loop) for t in (slots, parities))
+            depth = self.barriers[key].depth
+            found = fit(slots, parities, depth, likely=[(count, number), (count, number - depth)])
+        else:
+            counted = self._counted(slots, parities)
+            found = fit(slots, parities, self.barriers[key].depth, turns=counted)
         return None if found is None else self._index(*found)
 
     def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
@@ -417,6 +433,12 @@ class Operations:
         slots = None if entry is None else self.values.table(entry, op)
         if slots is None:
             return None
+        several = self._several(turns.of_arrival(op, key[0], self.role))
+        if several is not None:
+            chain, count, number = several
+            slots = slots if slots.loop else replace(slots, loop=chain)
+            found = fit(slots, None, depth, likely=[(count, number)])
+            return None if found is None else self._index(*found)
         loop = slots.loop
         if loop is None and depth == 1:
             loop = self._turns(key[0], op)

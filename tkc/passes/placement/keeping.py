@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.roles import slot_owner
 from tkc.analysis.sharing import block_of, place_of, role_round, shares_place, tiles_in
 from tkc.diagnostics import TkcError
-from tkc.ir.isa.targets import NAMED_BARRIERS
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType, SharedType, SliceType
-from tkc.passes.placement.state import Placement, integer
+from tkc.passes.placement.state import Placement
 
 Product = t.MmaOp | ScaledMmaOp
 
@@ -251,15 +250,7 @@ def meet_before(p: Placement, op: t.PutOp) -> None:
     joined = p.home is Home.REGISTER and plan.accumulator is not None
     if not joined and not _reads_elsewhere(role, mine):
         return
-    if plan.groups == 1:
-        p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place")}))
-        return
-    properties = {
-        "number": integer(_number(p)),
-        "threads": integer(32 * plan.warps),
-        "id": p.id("place"),
-    }
-    p.emit.add(NamedBarrierOp.create(properties=properties))
+    p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place"), "whole": UnitAttr()}))
 
 
 def _reads_elsewhere(role: t.RoleOp, mine: set[SSAValue]) -> bool:
@@ -267,20 +258,3 @@ def _reads_elsewhere(role: t.RoleOp, mine: set[SSAValue]) -> bool:
     places = {place_of(tile) for tile in mine}
     read = (slot_owner(op.tile) for op in role.walk() if isinstance(op, t.ReadOp))
     return any(tile not in mine and place_of(tile) in places for tile in read)
-
-
-def _number(p: Placement) -> int:
-    """A barrier of the CTA for the role at hand: the last one that the program leaves."""
-    if p.role.name not in p.meetings:
-        taken = {op.number.value.data for op in p.kernel.walk() if isinstance(op, NamedBarrierOp)}
-        taken |= set(p.meetings.values())
-        free = [n for n in range(1, NAMED_BARRIERS) if n not in taken]
-        if not free:
-            raise TkcError.at(
-                "TK209",
-                f"role {p.role.name} takes a named barrier for its warpgroups; the program takes all "
-                f"{NAMED_BARRIERS - 1} of a CTA",
-                location_of(p.kernel),
-            )
-        p.meetings[p.role.name] = free[-1]
-    return p.meetings[p.role.name]

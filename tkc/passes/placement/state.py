@@ -117,8 +117,6 @@ class Placement:
         cluster = kernel.launch.data.get("cluster")
         self.ctas = cluster.value.data if isinstance(cluster, IntegerAttr) else 1
         self._ranks: dict[str, SSAValue] = {}
-        self.meetings: dict[str, int] = {}
-        """Barriers of the CTA at which roles of several warpgroups meet, by role."""
         self.plans = {
             r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
         }
