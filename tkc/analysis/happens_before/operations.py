@@ -593,4 +593,4 @@ def _before(value: SSAValue, op: Operation | Block) -> SSAValue | None:
         return last.operands[op.results.index(value)] if last is not None else None
     if op.name == "stage.while":
         return op.operands[op.results.index(value)]
-    return getattr(op, "source", None)
+    return getattr(op, "accumulator" if isinstance(op, s.WriteAccumulatorOp) else "source", None)
