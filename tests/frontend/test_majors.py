@@ -108,7 +108,7 @@ def test_the_launch_checks_which_axis_is_contiguous() -> None:
     said, *_ = caught.value.diagnostics
     assert said.code == "TK405"
     assert said.message.startswith(
-        "X: axis 0 must be contiguous, a stride of 4 bytes; found strides 800 x 4 bytes"
+        "X: axis 0 must be contiguous, a stride of 4 bytes; found strides (800, 4) bytes"
     )
 
 

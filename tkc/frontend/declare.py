@@ -205,30 +205,15 @@ class Declarations:
                     axis.span,
                 )
             dims.append(size)
-        major = self._major(word, type_, len(dims), scale is not None)
-        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const, major)
+        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const)
+        if isinstance(type_, S.Index) and len(type_.arguments) > 1 + len(dims) + (
+            scale is not None
+        ):
+            from tkc.frontend.majors import major_of
+
+            tensor = tensor._replace(major=major_of(self.values, tensor, type_))
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
-
-    def _major(self, word: Word, type_: S.Expression, rank: int, scaled: bool) -> int | None:
-        """`major = 0`: the contiguous axis; None where it is the last."""
-        assert isinstance(type_, S.Index)
-        said = [a for a in type_.arguments if a.name is not None and a.name.text == "major"]
-        if not said:
-            return None
-        if len(said) > 1:
-            self._fail("TK102", "a type says `major` once", said[1].value.span)
-        at = said[0].value.span
-        axis = self.values.number(said[0].value, "the contiguous axis", least=0)
-        if axis >= rank:
-            told = (
-                f"`major = {axis}`: {word.text} has {plural(rank, 'axis', 'axes')}, counted from 0"
-            )
-            self._fail("TK104", told, at)
-        if scaled and axis != rank - 1:
-            told = f"block scales lie along the last axis of {word.text}, which then is the contiguous one"
-            self._fail("TK106", told, at)
-        return None if axis == rank - 1 else axis
 
     def _shaped(
         self, type_: S.Expression, head: str, example: str
@@ -259,12 +244,6 @@ class Declarations:
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
         scale = scaling.scale_of(self.values, type_, dtype)
-        major = next((a for a in type_.arguments if a.name and a.name.text == "major"), None)
-        if head != "global" and major is not None:
-            told = (
-                "`major` is of tensors: a tile lies as the tensor does that it is copied from or to"
-            )
-            self._fail("TK106", told, major.value.span)
         if DTYPES[dtype].bits < 8 and scale is None:
             self._later(
                 f"{dtype}, whose elements are smaller than a byte, without block scales", first.span

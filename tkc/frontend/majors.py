@@ -9,18 +9,40 @@ turn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+import tkc.frontend.syntax as S
 from tkc.frontend.program import Regs
-from tkc.frontend.scope import Scope
+from tkc.frontend.scope import Scope, plural
 from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
 
 
 def order_of(rank: int, major: int) -> tuple[int, ...]:
     """A tensor's axes as they lie in memory, the contiguous one last."""
     return (*(axis for axis in range(rank) if axis != major), major)
+
+
+def major_of(values: Values, tensor: P.Tensor, type_: S.Index) -> int | None:
+    """What `major = 0` in a tensor's type says: the contiguous axis; None where it is the last."""
+    said = [a.value for a in type_.arguments if a.name is not None and a.name.text == "major"]
+    if not said:
+        return None
+    name, rank = tensor.name, len(tensor.dims)
+    if len(said) > 1:
+        values.fail("TK102", "a type says `major` once", said[1].span)
+    axis = values.number(said[0], "the contiguous axis", least=0)
+    if axis >= rank:
+        told = f"`major = {axis}`: {name} has {plural(rank, 'axis', 'axes')}, counted from 0"
+        values.fail("TK104", told, said[0].span)
+    if tensor.scale is not None and axis != rank - 1:
+        told = f"block scales lie along the last axis of {name}, which then is the contiguous one"
+        values.fail("TK106", told, said[0].span)
+    return None if axis == rank - 1 else axis
 
 
 def in_memory_order(scope: Scope, kernel: P.Kernel) -> P.Kernel:

@@ -30,7 +30,13 @@ def shown(scale: Scale | None) -> str:
 def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
     """The scale that a type says, of elements of `dtype`; reports TK102, TK105 or TK106 where it is none."""
     scope = values.scope
-    found = [a for a in type_.arguments if a.name is not None and a.name.text != "major"]
+    found = [a for a in type_.arguments if a.name is not None]
+    if found and not (isinstance(type_.base, S.Name) and type_.base.text == "global"):
+        for a in found:
+            if a.name is not None and a.name.text == "major":
+                told = "`major` is of tensors: a tile lies as the tensor does that it is copied from or to"
+                _fail(scope, "TK106", told, a.value.span)
+    found = [a for a in found if a.name is not None and a.name.text != "major"]
     if not found:
         return None
     for argument in found:
