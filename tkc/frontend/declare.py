@@ -208,6 +208,12 @@ class Declarations:
                 )
             dims.append(size)
         tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const)
+        if isinstance(type_, S.Index) and len(type_.arguments) > 1 + len(dims) + (
+            scale is not None
+        ):
+            from tkc.frontend.majors import major_of
+
+            tensor = tensor._replace(major=major_of(self.values, tensor, type_))
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
 
