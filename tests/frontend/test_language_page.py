@@ -23,7 +23,7 @@ WORDS = {
     *elements.LOADS, *elements.STORES, *elements.UPDATES, *elements.SCOPES, *elements.ATOMICS,
     "bulk", "pair", "multicast", "at", "each", "bytes", "barrier", "count", "elect", "while", "range", "unroll", "part",
     "print", "assert", "break", "continue", "mask", "where", "causal", "any", "longest_first", "first", "last",
-    *FUNCTIONS, *DTYPES_OF_REGISTERS, "major",
+    *FUNCTIONS, *DTYPES_OF_REGISTERS, "major", "keep",
 }  # fmt: skip
 
 

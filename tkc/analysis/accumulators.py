@@ -30,7 +30,8 @@ def accumulator_buffers(
     """
     if home is None:
         return {}
-    accums = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
+    every = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
+    accums = [o for o in every if o.within is None]
     for accum in accums:
         _check_depth(accum)
     types = [_buffer(accum, home) for accum in accums]
@@ -70,6 +71,12 @@ def accumulator_buffers(
                     Severity.WARNING if _fits_nowhere(type) else Severity.REMARK,
                 )
             )
+    for accum in every:
+        if accum.within is not None:  # as often as what it lies in
+            base = next(o for o in accums if o.sym_name == accum.within)
+            type = _buffer(accum, home)
+            depth = held[base].depth.data
+            held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home, type.swizzle.data)
     return held
 
 

@@ -78,9 +78,9 @@ def check_written(program: Program) -> Iterator[Finding]:
                 if access.space not in (Space.SHARED, Space.TENSOR):
                     continue
                 if access.write:
-                    written.add(access.buffer)
+                    written.add(access.place)
                 else:
-                    first.setdefault(access.buffer, (event, access, role.name))
+                    first.setdefault(access.place, (event, access, role.name))
     for buffer, (event, _, role_name) in first.items():
         if buffer not in written and isinstance(buffer, SSAValue):
             op: Operation | Event = event.op or event

@@ -522,15 +522,14 @@ class Values:
     def reads(self, tile: Tile, span: Span) -> None:
         """Checks that the role may read the tile here."""
         owned = self.owned(tile, span)
-        if owned.direction == "put":
+        if owned.direction == "put" and not self.scope.several(tile.name):
+            ends = f"pipe {owned.pipe.name}: {self.scope.ends(owned.pipe)}"
             self.fail(
                 "TK107",
                 f"`{tile.name}` is read inside a put of pipe {owned.pipe.name}: "
                 f"what a put writes is read in a get, by {listed(owned.pipe.consumers)}",
                 span,
-                self.scope.note(
-                    f"pipe {owned.pipe.name}: {self.scope.ends(owned.pipe)}", owned.pipe.span
-                ),
+                self.scope.note(ends, owned.pipe.span),
             )
 
     def owned(self, tile: Tile, span: Span) -> Owned:

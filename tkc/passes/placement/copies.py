@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
-from tkc.analysis.roles import Rows
+from tkc.analysis.roles import Rows, slot_owner
+from tkc.analysis.sharing import shares_place
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -481,7 +482,8 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
             operands = [part, slot.buffer, slot.slot, column, *([row] if row else [])]
             p.emit.add(s.StoreSharedOp.create(operands=operands, properties=properties))
 
-        slices(p, value, rows, width, columns, one, known=turned)
+        apart = turned or shares_place(slot_owner(op.destination))
+        slices(p, value, rows, width, columns, one, known=apart)
 
 
 def _write(p: Placement, op: t.CopyOp) -> None:
@@ -507,7 +509,7 @@ def _write(p: Placement, op: t.CopyOp) -> None:
             if rows.layout is FragmentLayout.WGMMA:
                 p.role.accumulators[key] = written
 
-        slices(p, op.source, rows, width, columns, one)
+        slices(p, op.source, rows, width, columns, one, known=shares_place(slot_owner(key)))
 
 
 def _fill_vector(p: Placement, op: t.CopyOp, slot: Slot) -> None:
