@@ -18,12 +18,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.ir.emit import Emitter, as_hint
+from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
+from tkc.ir.target import target_of
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
 
@@ -68,8 +70,9 @@ class LowerPipesPass(ModulePass):
             for ring in rings.values():
                 if ring.pipe.kind.data == "full_empty":
                     make_barriers(ring, roles, ctas)
+            early = target_of(op).has({Feature.TCGEN05_COMMIT_READ})
             for role in roles:
-                RoleLowering(role, rings, ctas).run()
+                RoleLowering(role, rings, ctas, early).run()
             for ring in rings.values():
                 ring.pipe.detach()
                 ring.pipe.erase()
@@ -82,6 +85,8 @@ class RoleLowering:
     role: s.RoleOp
     rings: dict[SSAValue, Ring]
     ctas: int = 1
+    early: bool = False
+    """Whether a commit may tell that products have read their first operands, before they are done."""
     full_of: dict[SSAValue, Ring] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     by_lanes: set[tuple[SSAValue, type[Operation]]] = field(default_factory=set)
@@ -430,12 +435,10 @@ class RoleLowering:
                 continue
             kinds = kinds_of(op)
             if "commit" in kinds:
-                emit.add(
-                    s.Tcgen05CommitOp.create(
-                        operands=[barriers, op.slot],
-                        properties={"id": self._id(ring, what), **reach},
-                    )
-                )
+                how = {"id": self._id(ring, what), **reach}
+                if self.early and isinstance(op, s.ReleaseOp) and self._read_first(ring):
+                    how["reads"] = UnitAttr()
+                emit.add(s.Tcgen05CommitOp.create(operands=[barriers, op.slot], properties=how))
             if "lane" in kinds and self.solo:
                 how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
@@ -456,6 +459,12 @@ class RoleLowering:
             if "one" in kinds or not kinds:
                 how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
+
+    def _read_first(self, ring: Ring) -> bool:
+        """Whether this role's products read a ring's tiles as their first operands, and nothing else of it does."""
+        tiles = set(ring.pipe.buffers)
+        uses = [op for op in self.role.walk() if tiles & {*op.operands}]
+        return all(isinstance(op, s.MmaOp) and op.b not in tiles for op in uses)
 
     def _arrive(
         self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, how: dict[str, Attribute]
