@@ -70,9 +70,8 @@ class LowerPipesPass(ModulePass):
             for ring in rings.values():
                 if ring.pipe.kind.data == "full_empty":
                     make_barriers(ring, roles, ctas)
-            early = target_of(op).has({Feature.TCGEN05_COMMIT_READ})
             for role in roles:
-                RoleLowering(role, rings, ctas, early).run()
+                RoleLowering(role, rings, ctas).run()
             for ring in rings.values():
                 ring.pipe.detach()
                 ring.pipe.erase()
@@ -85,8 +84,6 @@ class RoleLowering:
     role: s.RoleOp
     rings: dict[SSAValue, Ring]
     ctas: int = 1
-    early: bool = False
-    """Whether a commit may tell that products have read their first operands, before they are done."""
     full_of: dict[SSAValue, Ring] = field(default_factory=dict)
     ids: dict[str, int] = field(default_factory=dict)
     by_lanes: set[tuple[SSAValue, type[Operation]]] = field(default_factory=set)
@@ -436,7 +433,7 @@ class RoleLowering:
             kinds = kinds_of(op)
             if "commit" in kinds:
                 how = {"id": self._id(ring, what), **reach}
-                if self.early and isinstance(op, s.ReleaseOp) and self._read_first(ring):
+                if isinstance(op, s.ReleaseOp) and self._read_first(ring):
                     how["reads"] = UnitAttr()
                 emit.add(s.Tcgen05CommitOp.create(operands=[barriers, op.slot], properties=how))
             if "lane" in kinds and self.solo:
@@ -461,10 +458,15 @@ class RoleLowering:
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
 
     def _read_first(self, ring: Ring) -> bool:
-        """Whether this role's products read a ring's tiles as their first operands, and nothing else of it does."""
+        """Whether this role's products read a ring's tiles as their first operands, nothing else of it does, and the
+        target's commits can tell that by itself."""
         tiles = set(ring.pipe.buffers)
         uses = [op for op in self.role.walk() if tiles & {*op.operands}]
-        return all(isinstance(op, s.MmaOp) and op.b not in tiles for op in uses)
+        if not uses or not all(isinstance(op, s.MmaOp) and op.b not in tiles for op in uses):
+            return False
+        module = self.role.get_toplevel_object()
+        assert isinstance(module, ModuleOp)
+        return target_of(module).has({Feature.TCGEN05_COMMIT_READ})
 
     def _arrive(
         self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, how: dict[str, Attribute]
