@@ -21,7 +21,7 @@ WORDS = {
     *elements.LOADS, *elements.STORES, *elements.UPDATES, *elements.SCOPES, *elements.ATOMICS,
     "bulk", "pair", "multicast", "at", "each", "bytes", "barrier", "count", "elect", "while", "range", "unroll", "part",
     "print", "assert", "break", "continue", "mask", "where", "causal", "any", "longest_first", "first", "last",
-    "finite", "guard_div", "full",
+    "finite", "guard_div", "full", "keep",
 }  # fmt: skip
 
 

@@ -30,7 +30,8 @@ def accumulator_buffers(
     """
     if home is None:
         return {}
-    accums = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
+    every = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
+    accums = [o for o in every if o.within is None]
     types = [_buffer(accum, home) for accum in accums]
     held: dict[AccumOp | SharedOp, BufferType] = {}
     if home is Home.REGISTER:
@@ -68,6 +69,12 @@ def accumulator_buffers(
                     Severity.REMARK,
                 )
             )
+    for accum in every:
+        if accum.within is not None:  # as often as what it lies in
+            base = next(o for o in accums if o.sym_name == accum.within)
+            type = _buffer(accum, home)
+            depth = held[base].depth.data
+            held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home, type.swizzle.data)
     return held
 
 

@@ -79,16 +79,17 @@ def check_written(program: Program) -> Iterator[Finding]:
                     continue
                 if not access.write:
                     reads.append((event, access, role.name))
-                elif access.slot is None:
-                    written[access.buffer] = None
-                elif (slots := written.setdefault(access.buffer, set())) is not None:
+                elif access.slot is None or access.place is not access.buffer:
+                    written[access.place] = None
+                elif (slots := written.setdefault(access.place, set())) is not None:
                     slots.update(_slots(access))
     told: set[object] = set()
     for event, access, role_name in reads:
-        buffer, slots = access.buffer, written.get(access.buffer, set())
+        buffer, slots = access.place, written.get(access.place, set())
         if slots is None or not isinstance(buffer, SSAValue) or buffer in told:
             continue
-        missing = [n for n in _slots(access) if n not in slots]
+        same = access.place is access.buffer
+        missing = [n for n in _slots(access) if n not in slots] if same else []
         if slots and not missing:
             continue
         told.add(buffer)

@@ -36,8 +36,13 @@ class Ring:
         return cls(alignment(type.swizzle.data), type.slot_bytes, type.depth.data)
 
     @property
+    def stride(self) -> int:
+        """Bytes from one slot to the next."""
+        return -(-self.slot // self.align) * self.align
+
+    @property
     def bytes(self) -> int:
-        return -(-self.slot // self.align) * self.align * self.depth
+        return self.stride * self.depth
 
 
 def place(rings: list[Ring], barriers: list[int]) -> tuple[list[int], int]:
@@ -76,15 +81,65 @@ def check(
     limit: int,
 ) -> tuple[list[int], int]:
     """The offsets of buffers and barriers and their bytes in all; TK204 where those are more than `limit`."""
-    offsets, total = place([Ring.of(b) for b in buffers], [b.depth.value.data for b in barriers])
+    own = [b for b in buffers if b.within is None]
+    offsets, total = place([_ring(b, buffers) for b in own], [b.depth.value.data for b in barriers])
     if total > limit:
-        raise too_large(kernel, buffers, barriers, total, limit)
-    return offsets, total
+        raise too_large(kernel, own, barriers, total, limit)
+    if len(own) == len(buffers):
+        return offsets, total
+    _check_fits(buffers)
+    at = dict(zip((b.buffer for b in own), offsets, strict=False))
+    return [*(at[s.storage(b.buffer)] for b in buffers), *offsets[len(own) :]], total
+
+
+def _ring(buffer: s.BufferOp, buffers: list[s.BufferOp]) -> Ring:
+    """What a buffer takes with all that lie in its place: aligned for each of them."""
+    mine = [Ring.of(b) for b in buffers if s.storage(b.buffer) is buffer.buffer]
+    own = Ring.of(buffer)
+    return replace(own, align=max(ring.align for ring in mine))
+
+
+def strides(buffers: list[s.BufferOp]) -> dict[s.BufferOp, int]:
+    """Bytes from one slot to the next of buffers that share a place: where they have as many slots as the place has,
+    as far apart as its own."""
+    found: dict[s.BufferOp, int] = {}
+    places = {s.storage(b.buffer) for b in buffers if b.within is not None}
+    for buffer in buffers:
+        place = s.storage(buffer.buffer)
+        if place in places:
+            base = place.owner
+            assert isinstance(base, s.BufferOp)
+            ring = Ring.of(buffer)
+            alike = ring.depth == Ring.of(base).depth
+            found[buffer] = _ring(base, buffers).stride if alike else ring.stride
+    return found
+
+
+def _check_fits(buffers: list[s.BufferOp]) -> None:
+    """TK104 where a buffer is larger than the place that it lies in: padding counts, too."""
+    apart = strides(buffers)
+    for buffer in buffers:
+        base = s.storage(buffer.buffer).owner
+        assert isinstance(base, s.BufferOp)
+        if base is buffer:
+            continue
+        ring, place = Ring.of(buffer), _ring(base, buffers)
+        taken = apart[buffer] * (ring.depth - 1) + ring.slot
+        slot = ring.slot if ring.depth == place.depth else 0
+        if taken > place.bytes or slot > place.stride:
+            raise TkcError.at(
+                "TK104",
+                f"{buffer.sym_name.data} takes {taken} bytes with its layout, and {base.sym_name.data}, in whose place "
+                f"it lies, has {place.bytes}",
+                location_of(buffer),
+                Note("it lies in this", location_of(base)),
+            )
 
 
 def check_slots(kernel: KernelOp, buffers: list[s.BufferOp], limit: int) -> None:
     """TK204 where one slot is too large by itself: before it is cut into pieces, of which there could be millions."""
     if any(Ring.of(b).slot > limit for b in buffers):
+        buffers = [b for b in buffers if b.within is None]
         _, total = place([Ring.of(b) for b in buffers], [])
         raise too_large(kernel, buffers, [], total, limit)
 

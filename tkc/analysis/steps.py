@@ -272,7 +272,8 @@ class Steps:
             return None
         at = theirs[turn]
         threads = all_know(self.traces[other][at].threads, together)
-        return known._replace(copy=other, at=at + 1, state=state, threads=threads)
+        # at the meeting itself, which may be the next step, too: among the warps of the other role
+        return known._replace(copy=other, at=at, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""

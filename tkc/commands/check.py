@@ -147,7 +147,7 @@ class Order(Watcher):
         try:
             yield
         except TkcError as error:
-            error.diagnostics = (*self.diagnostics, *error.diagnostics)
+            error.diagnostics = tuple(dict.fromkeys((*self.diagnostics, *error.diagnostics)))
             raise
 
 

@@ -305,6 +305,10 @@ class RoleLowering:
                     self._wait(
                         emit, ring, ring.empty, state.slot, free, by, self._id(ring, "empty")
                     )
+                    for other in self._after_of(ring):
+                        assert other.empty is not None
+                        id = self._id(other, f"empty.{ring.name}")
+                        self._wait(emit, other, other.empty, state.slot, free, by, id)
                 self.full_of[state.slot] = ring
                 self._expect(emit, op, ring, state)
             else:
@@ -312,6 +316,11 @@ class RoleLowering:
                 self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
             op.slot.replace_all_uses_with(state.slot)
             states[_end(op)] = self._after(emit, ring, state)
+
+    def _after_of(self, ring: Ring) -> list[Ring]:
+        """The rings through which an item of this one goes on: its slot is free when the last of them gives it back."""
+        names = [] if ring.pipe.after is None else [name.data for name in ring.pipe.after]
+        return [r for name in names for r in self.rings.values() if r.name == name]
 
     def _after(self, emit: Emitter, ring: Ring, state: State) -> State:
         after = _next(emit, ring.depth, state)

@@ -136,6 +136,15 @@ class Access:
     """The elements of a tensor or vector that each thread touches."""
     element: bool = False
     """Whether each thread touches one element by itself."""
+    storage: Hashable = None
+    """The buffer in whose place this one lies; None: it has one to itself."""
+    ring: int = 0
+    """Of buffers in one place: those whose slots have the same numbers where they are the same have the same ring."""
+
+    @property
+    def place(self) -> Hashable:
+        """What accesses of the same memory have in common."""
+        return self.buffer if self.storage is None else self.storage
 
 
 def first_operand(access: Access) -> bool:

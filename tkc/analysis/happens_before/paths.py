@@ -255,7 +255,7 @@ class Reach:
         if event is None:
             return False
         for access in event.accesses:
-            if access.buffer in self.targets:
+            if access.place in self.targets:
                 return True
         source = self.source.access
         known = self.graph.matters.setdefault((source.space, source.done, self.moment), {})

@@ -33,7 +33,9 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     declared, type = k.buffer(op.buffer)
     if type.home.data == Home.TENSOR:
         assert declared.offset is not None
-        moved = k.mul(k.number(op.slot), columns_of(type))
+        whole = s.storage(op.buffer).type  # slots are as far apart as those that they lie in
+        assert isinstance(whole, BufferType)
+        moved = k.mul(k.number(op.slot), columns_of(whole))
         address = k.add(k.add(k.tensor_base, moved), declared.offset.value.data)
         k.values[op.value] = Accumulator((), address, True)
         return
