@@ -329,6 +329,8 @@ class Steps:
         x = known.source
         if not isinstance(event.op, s.Tcgen05CommitOp):
             raise Broken(f"{link.start} is no commit")
+        if "reads" in event.op.properties and (x.operand, x.touch.space) != ("a", Space.SHARED):
+            raise Broken(f"{link.start} tells of first operands alone")
         if link.rule == "commit-known":
             self._known_complete(known)
             return self._completed(link, known, event.arrivals, COMPLETE)

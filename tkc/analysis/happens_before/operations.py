@@ -349,7 +349,7 @@ class Operations:
         return [
             Arrive(
                 (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
-                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op),
+                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op), "reads" in op.properties,
             )
             for rank in self._told(op)
         ]  # fmt: skip
