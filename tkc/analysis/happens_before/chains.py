@@ -21,7 +21,7 @@ def end_of(node: Node) -> End:
     event, role = node.event, node.role
     return End(
         label(event.op) if event is not None else "",
-        role.name.split("[")[0].split(" ")[0],
+        role.declared or role.name,
         role.copy,
         role.cta,
     )

@@ -268,7 +268,8 @@ Item = Event | Loop | Choice | Beside | Sometimes
 
 @dataclass(eq=False, slots=True)
 class Role:
-    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program; `declared`:
+    what the kernel calls it, where that is not `name`."""
 
     name: str
     body: list[Item]
@@ -276,6 +277,7 @@ class Role:
     cta: int = 0
     copy: int = 0
     copies: int = 1
+    declared: str = ""
 
     def events(self) -> Iterator[Event]:
         return _events(self.body)
