@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tkc.diagnostics import Diagnostic, listening
 from tkc.ir import context
+from tkc.ir.certificates import label, read
 from tkc.passes.eliminate_fences import EliminateFencesPass
 from tkc.passes.fencing.sites import fences_of
 
@@ -55,13 +56,20 @@ def crowded(seed: int) -> tuple[Program, str]:
     return parse("\n".join(lines)), target
 
 
-def without(program: Program, gone: set[int], spaces: dict[int, str]) -> Program:
-    """A program less some sites, the others with their numbers; fences in the space that they now have."""
+def without(
+    program: Program, gone: set[int], spaces: dict[int, str], moved: frozenset[int] = frozenset()
+) -> Program:
+    """A program less some sites, the others with their numbers; fences in the space that they now have, and those that
+    moved behind the role's next barrier, where one thread executes them."""
 
     def kept(body: list[Statement]) -> list[Statement]:
         found: list[Statement] = []
+        later: list[Statement] = []
         for s in body:
             if isinstance(s, Op) and s.site in gone:
+                continue
+            if isinstance(s, Op) and s.site in moved:
+                later.insert(0, replace(s, words=s.words | {"one"}))
                 continue
             if isinstance(s, Op) and s.site in spaces:
                 s = replace(s, words=s.words - {"any", "shared::cluster"} | {spaces[s.site]})
@@ -70,6 +78,10 @@ def without(program: Program, gone: set[int], spaces: dict[int, str]) -> Program
             if isinstance(s, If):
                 s.then, s.otherwise = kept(s.then), kept(s.otherwise)
             found.append(s)
+            if isinstance(s, Op) and s.name == "sync" and not s.number:
+                found += later
+                later = []
+        assert not later
         return found
 
     made = copy.deepcopy(program)
@@ -78,15 +90,15 @@ def without(program: Program, gone: set[int], spaces: dict[int, str]) -> Program
     return made
 
 
-def eliminated(module: ModuleOp, model: str) -> list[Diagnostic]:
+def eliminated(module: ModuleOp, model: str, move: bool = False) -> list[Diagnostic]:
     """Runs the pass; gives the certificates that did not hold, and what was not examined."""
     with listening() as heard:
-        EliminateFencesPass(model=model).apply(context(), module)
+        EliminateFencesPass(model=model, move=move).apply(context(), module)
     return [d for d in heard if d.code in ("TK902", "TK223")]
 
 
 def wrongly(
-    program: Program, target: str, model: str, brief: bool
+    program: Program, target: str, model: str, brief: bool, move: bool = False
 ) -> tuple[int, set[Finding], list[str]]:
     """How many fences went, what oracle B finds only without them, and which certificates did not hold, or could not be
     checked though the oracle finds nothing."""
@@ -94,7 +106,7 @@ def wrongly(
     [kernel] = module.body.block.ops
     fences = {op: sites[op] for op in fences_of(kernel) if op in sites}  # pyright: ignore
     spaces = {op: op.properties["space"] for op in fences if "space" in op.properties}
-    said = eliminated(module, model)
+    said = eliminated(module, model, move)
     counts = trips(program, brief)
     if any(d.code == "TK223" for d in said) and judge(program, model, counts):
         said = [d for d in said if d.code != "TK223"]
@@ -106,9 +118,13 @@ def wrongly(
         for op, space in spaces.items()
         if op in left and op.properties["space"] != space
     }  # fmt: skip
-    if not gone and not changed:
+    [certificate] = read(module) or [None]
+    names = {label(op): n for op, n in fences.items()}
+    sites_of = certificate.sites if certificate is not None else ()
+    moved = frozenset(names[x.id] for x in sites_of if x.verdict == "moved")
+    if not gone and not changed and not moved:
         return 0, set(), failed
-    after = without(program, gone, changed)
+    after = without(program, gone, changed, moved)
     found = judge(after, model, counts)
     if found:  # else nothing was wrong before either
         before = judge(program, model, counts)
@@ -129,7 +145,7 @@ def ask(
         program, target = crowded(seed)
         model = ("practice", "practice", "strict")[seed % 3]
         try:
-            gone, found, failed = wrongly(program, target, model, brief)
+            gone, found, failed = wrongly(program, target, model, brief, move=seed % 4 == 1)
         except NotInStage:
             continue
         said.update(programs=1, fences=gone, failed=len(failed))

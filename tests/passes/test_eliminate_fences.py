@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import tkc
+from tkc.analysis import certificates
 from tkc.diagnostics import Diagnostic, listening
 from tkc.driver import to_module
 from tkc.ir.certificates import Certificate, label, read
@@ -354,6 +355,19 @@ def test_a_kernel_that_is_too_large_keeps_its_fences_and_is_told_so(
     assert fences[0] == fences[1] != []
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_roles_of_a_family_that_take_turns_are_followed(target: str) -> None:
+    text = (EXAMPLES.parent / "lit_tests" / "run" / "turns.tk").read_text()
+    module, certificate, failed = compiled(text, target)
+    assert failed == []
+    assert {"removed"} < {x.verdict for x in certificate.sites}
+    ends = {e.role for o in certificate.orders for e in (o.first, o.second)}
+    assert {"add[0]", "add[1]"} <= ends
+    from tests.passes.programs import parse
+
+    assert read(parse(str(module))) == [certificate]
+
+
 def moving(target: str) -> str:
     return pipeline(target).replace("eliminate-fences", "eliminate-fences{move=true}")
 
@@ -380,11 +394,36 @@ def test_one_thread_fences_for_its_role_where_that_is_asked_for(name: str, targe
     assert out.tobytes() == whole.tobytes()
 
 
-def test_a_fence_whose_readers_release_apart_is_not_moved() -> None:
-    """The checker does not follow all of it: the move is taken back, and what else is proved goes."""
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_fence_moves_where_readers_release_in_two_places(target: str) -> None:
+    """Items of one barrier are given back in two loops: the certificate has a chain through each."""
     text = (EXAMPLES / "row_softmax.tk").read_text()
-    _, moved, failed = compiled(text, "sm_90a", passes=moving("sm_90a"))
-    _, plain, _ = compiled(text, "sm_90a")
+    module, moved, failed = compiled(text, target, passes=moving(target))
     assert failed == []
-    assert [x.verdict for x in moved.sites] == [x.verdict for x in plain.sites]
-    assert "removed" in {x.verdict for x in moved.sites}
+    assert [x.verdict for x in moved.sites].count("moved") == 1
+    [one] = [op for op in module.walk() if isinstance(op, s.ProxyFenceOp) and op.by is not None]
+    assert isinstance(one.prev_op, s.RoleBarrierOp)
+    kernel = tkc.compile(text, target=target, passes=moving(target))
+    x = np.random.default_rng().normal(size=(130, 200)).astype(BF16)
+    results: list[bytes] = []
+    for each in (kernel, tkc.compile(text, target=target)):
+        y, lse = np.full(x.shape, np.nan, BF16), np.full(len(x), np.nan, np.float32)
+        assert each.emulate(x, y, lse, sm_count=2, schedule="random").clean
+        results.append(y.tobytes() + lse.tobytes())
+    assert results[0] == results[1]
+
+
+def test_a_move_that_the_checker_refuses_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (EXAMPLES / "silu_mul.tk").read_text()
+    _, plain, _ = compiled(text, "sm_90a")
+    whole = certificates.wrong
+
+    def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
+        moves = [x for x in certificate.sites if x.verdict == "moved"]
+        refused = {i: "refused" for x in moves for i in x.orders}
+        return whole(certificate, kernel) | refused
+
+    monkeypatch.setattr(certificates, "wrong", refusing)
+    _, back, failed = compiled(text, "sm_90a", passes=moving("sm_90a"))
+    assert failed == []
+    assert [x.verdict for x in back.sites] == [x.verdict for x in plain.sites]

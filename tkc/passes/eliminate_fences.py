@@ -137,28 +137,28 @@ class Elimination:
         if not changes:
             return {}
         undo = {op: ways[0]() for op, ways in changes}
-        if self._still_proved(gone):
+        if self._still_proved(proofs, gone):
             return undo
         for back in undo.values():
             back()
-        held = {op: self._first_that_holds(ways, gone) for op, ways in changes}
+        held = {op: self._first_that_holds(proofs, ways, gone) for op, ways in changes}
         return {op: back for op, back in held.items() if back is not None}
 
     def _first_that_holds(
-        self, ways: list[Change], gone: list[Operation]
+        self, proofs: Proofs, ways: list[Change], gone: list[Operation]
     ) -> Callable[[], None] | None:
         """Makes the first change with which all is in order."""
         for change in ways:
             undo = change()
-            if self._still_proved(gone):
+            if self._still_proved(proofs, gone):
                 return undo
             undo()
         return None
 
-    def _still_proved(self, gone: list[Operation]) -> bool:
+    def _still_proved(self, proofs: Proofs, gone: list[Operation]) -> bool:
         again = Proofs(self.kernel, self.model)
         settled = not (again.broken or again.unproved or again.unjudged)
-        return settled and _in_order(again, gone)
+        return settled and again.rest_on_no_more(proofs) and _in_order(again, gone)
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
@@ -189,7 +189,7 @@ class Elimination:
                 continue
             self.before.setdefault(fence, spelled(fence))
             undo = self._behind(fence, barrier)
-            if self._still_proved(gone):
+            if self._still_proved(proofs, gone):
                 found[fence] = undo
             else:
                 undo()

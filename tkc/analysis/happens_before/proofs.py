@@ -123,6 +123,13 @@ class Proofs:
     def unproved(self) -> list[Hazard]:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
+    def rest_on_no_more(self, before: Proofs) -> bool:
+        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own."""
+        now, then = ([p.model_of(h) for h in p.hazards] for p in (self, before))
+        return len(now) == len(then) and all(
+            m in (self.profile, was) for m, was in zip(now, then, strict=True)
+        )
+
     def guarded(self, fence: Operation) -> list[Hazard]:
         """The hazards that a fence could order."""
         act = self.act(fence)
