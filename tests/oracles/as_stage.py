@@ -502,9 +502,7 @@ class _Said:
         self._proxy_fence(op, {"any": "all"}.get(op.space, op.space))
 
     def say_fence_release(self, op: Op) -> None:
-        if "read" in op.words:
-            raise NotInStage("a fence of reads alone")
-        self._proxy_fence(op, "release")
+        self._proxy_fence(op, "release::read" if "read" in op.words else "release")
 
     def say_fence_acquire(self, op: Op) -> None:
         self._proxy_fence(op, "acquire")

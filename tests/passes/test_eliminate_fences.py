@@ -427,3 +427,62 @@ def test_a_move_that_the_checker_refuses_is_taken_back(monkeypatch: pytest.Monke
     _, back, failed = compiled(text, "sm_90a", passes=moving("sm_90a"))
     assert failed == []
     assert [x.verdict for x in back.sites] == [x.verdict for x in plain.sites]
+
+
+READS = "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.cluster"
+ACQUIRE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster"
+SOFTMAX = (EXAMPLES / "row_softmax.tk").read_text()
+
+
+def test_what_reads_alone_is_released_one_way_where_the_target_has_the_form() -> None:
+    """The fence between a pass that only reads and the copy engine's next write: a wait for the warp's own loads."""
+    _, certificate, failed = compiled(SOFTMAX, "sm_107a")
+    assert failed == []
+    [halved] = [x for x in certificate.sites if x.verdict == "weakened"]
+    assert (halved.before, halved.after) == ("fence.proxy.async.shared::cta", READS)
+    added = [x for x in certificate.sites if x.verdict == "added"]
+    assert [(x.before, x.after) for x in added] == [("", ACQUIRE)] * 2
+    rules = {r for i in halved.orders for r in certificate.orders[i].rules()}
+    assert {"half-release", "half-acquire"} <= rules
+    kernel = tkc.compile(SOFTMAX, target="sm_107a")
+    kept = "fence.proxy.async.shared::cta"
+    assert sorted(f for f in fences(kernel.ptx) if "proxy" in f) == sorted(
+        [ACQUIRE] * 2 + [READS, kept]
+    )
+
+
+def test_one_way_forms_are_not_a_reason_for_a_later_version_of_ptx() -> None:
+    assert ACQUIRE not in tkc.compile(SOFTMAX, target="sm_100a").ptx
+    newest = pipeline("sm_100a").replace("eliminate-fences", "eliminate-fences{newest=true}")
+    asked = tkc.compile(SOFTMAX, target="sm_100a", passes=newest).ptx
+    assert asked.count(ACQUIRE) == 2
+    assert asked.startswith(".version 9.4")
+
+
+@pytest.mark.parametrize("without", [READS, ACQUIRE])
+def test_both_halves_are_needed(without: str) -> None:
+    kernel = tkc.compile(SOFTMAX, target="sm_107a")
+    x = np.random.default_rng().normal(size=(130, 456)).astype(BF16)
+    given = (x, np.full(x.shape, np.nan, BF16), np.full(len(x), np.nan, np.float32))
+    launch = kernel.emulation(*given, sm_count=1)
+    assert launch is not None
+    assert tkc.emulate(kernel.ptx, **launch).clean
+    found = tkc.emulate(kernel.ptx.replace(f"{without};", ""), **launch).findings
+    assert {f.code for f in found} == {"TK302"}
+
+
+def test_halves_that_the_checker_refuses_become_the_fence_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = certificates.wrong
+
+    def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
+        refused = {i: "no" for x in certificate.sites if x.verdict == "added" for i in x.orders}
+        return whole(certificate, kernel) | refused
+
+    monkeypatch.setattr(certificates, "wrong", refusing)
+    module, certificate, failed = compiled(SOFTMAX, "sm_107a")
+    assert {d.code for d in failed} == {"TK902"}
+    assert {"weakened", "added"}.isdisjoint(x.verdict for x in certificate.sites)
+    left = [op.space.data for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
+    assert set(left) == {"shared::cta"}

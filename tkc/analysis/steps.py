@@ -33,8 +33,20 @@ from tkc.analysis.known import (
     those,
 )
 from tkc.ir.certificates import Link, label
-from tkc.ir.isa.fences import form
-from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
+from tkc.ir.isa.fences import ONE_WAY, form
+from tkc.ir.isa.memory import (
+    Await,
+    Close,
+    Done,
+    Kind,
+    Meet,
+    Proxy,
+    Scope,
+    Sem,
+    Signal,
+    Space,
+    Touch,
+)
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 
@@ -134,11 +146,14 @@ class Steps:
     def one_way_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         """The release half, of a thread's own accesses in its CTA; the acquire half, which joins them to this one's."""
         op, x = event.op, known.source
-        half = op.space.data if isinstance(op, s.ProxyFenceOp) else ""
-        if f"half-{half}" != link.rule or x.touch.space is not Space.SHARED:
+        half = ONE_WAY.get(op.space.data) if isinstance(op, s.ProxyFenceOp) else None
+        rule = "half-release" if half is not None and half.releases else "half-acquire"
+        if half is None or rule != link.rule or x.touch.space is not Space.SHARED:
             raise Broken(f"{link.start} is no {link.rule}")
         threads = those(known, event)
-        if half == "release":
+        if half.releases:
+            if half.reads and x.touch.kind is not Kind.READ:
+                raise Broken(f"{link.start} releases what reads only")
             expect(known, GENERIC)
             if known.copy != x.copy or x.touch.proxy is not Proxy.GENERIC:
                 raise Broken(f"{link.start} releases what its own thread accesses only")

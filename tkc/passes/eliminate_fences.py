@@ -9,8 +9,9 @@ Here because: proofs need every synchronisation to be there; elections come afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -25,36 +26,38 @@ from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
-from tkc.ir.isa.fences import PROXY_FENCES, form
+from tkc.ir.isa.fences import NEWEST, PROXY_FENCES, form, halves
 from tkc.ir.isa.memory import Scope, Space
+from tkc.ir.isa.targets import Version
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import By
+from tkc.ir.target import target_of
+from tkc.passes.fencing.changes import Change, Undo, setting
+from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
 
 
 @dataclass(frozen=True)
 class EliminateFencesPass(ModulePass):
     """`eliminate-fences`. `fences`: `minimal`, or `as-written`, which leaves a program's own as they are; `model`: what
-    proofs may rest on; `move`: whether one thread fences for a role behind its barrier where that is proved (A11)."""
+    proofs may rest on; `move`: whether one thread fences for a role behind its barrier where that is proved (A11);
+    `newest`: whether forms may be taken that want a later PTX version than the target does."""
 
     name = "eliminate-fences"
     fences: str = "minimal"
     model: str = "practice"
     move: bool = False
+    newest: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         made: list[c.Certificate] = []
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             if any(fences_of(kernel)):
-                made.append(
-                    Elimination(kernel, self.fences == "as-written", self.model, self.move).run()
-                )
+                as_written = self.fences == "as-written"
+                ptx = NEWEST if self.newest else target_of(op).ptx
+                made.append(Elimination(kernel, as_written, self.model, self.move, ptx).run())
         c.write(op, made)
-
-
-Change = Callable[[], Callable[[], None]]
-"""Changes something, and gives the way back."""
 
 
 @dataclass
@@ -65,14 +68,14 @@ class Elimination:
     as_written: bool
     model: str
     move: bool
+    ptx: Version
     before: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    weakened: dict[Operation, Callable[[], None]] = field(
-        default_factory=dict[Operation, Callable[[], None]]
-    )
+    weakened: dict[Operation, Undo] = field(default_factory=dict[Operation, Undo])
     followed: dict[Operation, Operation | None] = field(
         default_factory=dict[Operation, Operation | None]
     )
     moved: list[Operation] = field(default_factory=list[Operation])
+    halves: Halves = field(default_factory=Halves)
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
 
@@ -99,6 +102,8 @@ class Elimination:
             ways = self._behind_barriers(proofs, gone)
             self.moved = list(ways)
             self.weakened |= ways
+        self.weakened |= self._halved(proofs, gone)
+        self.before |= dict.fromkeys(self.halves.wanted, "")
         return self._certified(proofs, gone)
 
     def _left(self) -> c.Certificate:
@@ -119,7 +124,7 @@ class Elimination:
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
-    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Callable[[], None]]:
+    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
         way back from each change."""
         if proofs.broken or proofs.unproved or proofs.unjudged:
@@ -146,7 +151,7 @@ class Elimination:
 
     def _first_that_holds(
         self, proofs: Proofs, ways: list[Change], gone: list[Operation]
-    ) -> Callable[[], None] | None:
+    ) -> Undo | None:
         """Makes the first change with which all is in order."""
         for change in ways:
             undo = change()
@@ -167,20 +172,48 @@ class Elimination:
                 return
             for other in PROXY_FENCES:
                 if other.cost < row.cost and other.covers <= row.covers:
-                    yield _setting(op, "space", StringAttr(other.word))
+                    yield setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
             if self.kernel.preferred is not None and _of_several_units(op.barriers):
                 return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
-                yield _setting(op, "scope", None)
+                yield setting(op, "scope", None)
+
+    def _halved(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
+        """Takes a one-way form of fences for which it is enough; gives the ways back."""
+        found: dict[Operation, Undo] = {}
+        if proofs.broken or proofs.unproved or proofs.unjudged:
+            return found
+        fences = [f for f in proofs.events if f not in gone and self._may_halve(f)]
+        if not fences:
+            return found
+        now = Proofs(self.kernel, self.model)
+        rest: dict[Operation, list[Hazard]] = {}
+        for hazard, _ in now.finally_without(gone):
+            for fence in dict.fromkeys(e.op for e in steps_of(hazard)):
+                rest.setdefault(fence, []).append(hazard)
+        for fence in fences:
+            ways = [
+                self.halves.of(fence, word, issuing)
+                for word in halves(fence.space.data, self.ptx)
+                if (issuing := issuers(word, rest.get(fence, ())))
+            ]
+            if (undo := self._first_that_holds(proofs, ways, gone)) is not None:
+                found[fence] = undo
+        return found
+
+    def _may_halve(self, fence: Operation) -> TypeGuard[s.ProxyFenceOp]:
+        if not isinstance(fence, s.ProxyFenceOp) or fence in self.moved:
+            return False
+        if self.as_written and c.origin(c.label(fence)) == "user":
+            return False
+        return not ordered_by(fence) & self.hidden and any(halves(fence.space.data, self.ptx))
 
     # Other places ----------------------------------------------------------------------------------------------------
 
-    def _behind_barriers(
-        self, proofs: Proofs, gone: list[Operation]
-    ) -> dict[Operation, Callable[[], None]]:
+    def _behind_barriers(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Lets one thread, behind the role's next barrier, fence for all that did so before it; gives the ways back."""
-        found: dict[Operation, Callable[[], None]] = {}
+        found: dict[Operation, Undo] = {}
         if proofs.broken or proofs.unproved or proofs.unjudged:
             return found
         for fence in [f for f in proofs.events if f not in gone and self._may_move(f)]:
@@ -204,12 +237,12 @@ class Elimination:
         everyone = fence.executed_by is not By.ONE and role.warps.value.data > 1
         return everyone and not ordered_by(fence) & self.hidden
 
-    def _behind(self, fence: Operation, barrier: Operation) -> Callable[[], None]:
+    def _behind(self, fence: Operation, barrier: Operation) -> Undo:
         block, following = fence.parent_block(), fence.next_op
         assert block is not None
         role = barrier.parent_block()
         assert role is not None
-        by = _setting(fence, "by", StringAttr(By.ONE))()
+        by = setting(fence, "by", StringAttr(By.ONE))()
         fence.detach()
         role.insert_op_after(fence, barrier)
 
@@ -252,16 +285,22 @@ class Elimination:
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
-        for op in doubtful:
+        added = {c.label(half): half for half in self.halves.wanted}
+        undone = [f for op in doubtful for f in [*self.halves.wanted.get(op, ()), op]]
+        for op in dict.fromkeys(undone):
             if op in self.weakened:
                 self.weakened.pop(op)()
         for fence in gone:
             if fence not in doubtful:
                 fence.erase()
-        ids = {c.label(op) for op in doubtful}
+        ids = {c.label(op) for op in undone}
+        away = {id for id, half in added.items() if half not in self.halves.wanted}
         sites = tuple(
-            site._replace(verdict="kept", after=site.before) if site.id in ids else site
+            site._replace(verdict="kept", after=site.before)
+            if site.id in ids - set(added)
+            else site
             for site in certificate.sites
+            if site.id not in away
         )
         return certificate._replace(sites=sites)
 
@@ -303,7 +342,7 @@ class Elimination:
         rested: dict[Operation, set[tuple[Operation, Operation]]],
         final: list[tuple[Hazard, Judge]],
     ) -> c.Certificate:
-        changed = [*gone, *self.weakened]
+        changed = [*gone, *self.weakened, *self.halves.wanted]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
         mine: dict[Operation, list[int]] = {op: [] for op in changed}
@@ -336,7 +375,8 @@ class Elimination:
     ) -> c.Site:
         moved = op in self.moved
         changed = "moved" if moved else "weakened" if op in self.weakened else "kept"
-        verdict = "removed" if op in gone else changed
+        left = "added" if op in self.halves.wanted else changed
+        verdict = "removed" if op in gone else left
         after = "" if op in gone else spelled(op) + " by one thread" * moved
         place = location_of(op)
         id = c.label(op)
@@ -382,25 +422,6 @@ def _next_barrier(fence: Operation) -> Operation | None:
     while at is not None and not isinstance(at, s.RoleBarrierOp):
         at = at.next_op
     return at
-
-
-def _setting(
-    op: Operation, name: str, value: StringAttr | None
-) -> Callable[[], Callable[[], None]]:
-    """A change of one property."""
-
-    def put(new: object) -> None:
-        if new is None:
-            op.properties.pop(name, None)
-        else:
-            op.properties[name] = new  # pyright: ignore
-
-    def change() -> Callable[[], None]:
-        old = op.properties.get(name)
-        put(value)
-        return lambda: put(old)
-
-    return change
 
 
 def _say_unjudged(kernel: s.KernelOp, proofs: Proofs) -> None:

@@ -209,6 +209,7 @@ def _proxy_fence(
         return
     if act.half == "release":
         mine = state.part == Part.OWN and within(source.threads, who)
+        mine = mine and not (act.reads and access.write)
         if state.name == "gen" and state.n == 0 and mine and cta == source.cta:
             yield state._replace(name="half", who=who), "half-release"
         return

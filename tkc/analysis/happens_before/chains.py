@@ -20,7 +20,7 @@ SILENT = frozenset({"po", "loop", "leave", "choice"})
 BETWEEN = "read-between"
 
 MOST_WAYS = 8
-"""Chains of one pair in one direction: arrivals of several sites make up the items of a barrier, and each is another."""
+"""Chains of one pair in one direction: arrivals of several sites make up the items of a barrier."""
 
 
 def end_of(node: Node) -> End:

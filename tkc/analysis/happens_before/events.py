@@ -196,12 +196,13 @@ class AwaitGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair, `read` its
-    form for reads."""
+    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair; `reads`:
+    of what reads, only."""
 
     space: Space | None = Space.SHARED
     cluster: bool = False
     half: str = ""
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

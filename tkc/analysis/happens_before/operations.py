@@ -38,6 +38,7 @@ from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
+from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp, StoreElementOp
@@ -366,9 +367,10 @@ class Operations:
     def _proxy_fence(self, op: Operation) -> ProxyFence:
         word = _word(op, "space")
         where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(
-            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
-        )
+        half = ONE_WAY.get(word)
+        if half is None:
+            return ProxyFence(where, word == "shared::cluster")
+        return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
 
     # Items -----------------------------------------------------------------------------------------------------------
 
