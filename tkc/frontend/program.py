@@ -1,5 +1,7 @@
 """The checked program: every name resolved, every shape and dtype known, ready to become operations."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkc.frontend.sizes import Size
@@ -178,7 +180,8 @@ class Load(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """`row_sum(x)`: a kind of `tile.reduce`. `block` is the loop variable that the columns of x are a block of."""
+    """`row_sum(x)`, `col_sum(x)`: a kind of `tile.reduce`; its type has 1 where it is reduced. `block` is the loop
+    variable that the columns of x are a block of."""
 
     kind: str
     operand: Value
@@ -371,8 +374,8 @@ class Kernel(NamedTuple):
     span: Span
     requires: tuple[Require, ...] = ()
     ctas: int = 1
-    preferred: int = 0
-    """Up to how many CTAs the hardware may put into one cluster; 0: no more than `ctas`."""
+    sizes: Mapping[str, int] = MappingProxyType({})
+    """CTAs of clusters that hold several units: the `minimum` of all, and `preferred` where as many are free."""
 
 
 class Product(NamedTuple):

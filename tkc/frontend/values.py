@@ -319,7 +319,7 @@ class Values:
         if isinstance(x, Transposed) and name == "T":
             return x.tile
         if isinstance(x, _RUNTIME) and name == "T" and isinstance(x.type, Regs):
-            if len(x.type.shape) != 2:
+            if len(x.type.shape) != 2 or 1 in x.type.shape:
                 self.fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
             return P.Transpose(x, Regs(x.type.dtype, x.type.shape[::-1]), e.span)
         if isinstance(x, X.Place) and name == "T" and not x.tile.accumulator:

@@ -408,7 +408,7 @@ class Writes:
         return self._set(name, value, s.span, s.span, span)
 
     def _add(self, s: S.Update) -> P.Statement:
-        """`C[m, n] += r`: the copy engine adds, in no order."""
+        """`C[m, n] += r`: the copy engine adds, or of a vector in registers the threads do, in no order."""
         target = self.values.evaluate(s.target)
         if not isinstance(target, Slice):
             self.values.fail(
@@ -425,8 +425,8 @@ class Writes:
             )
         copy = self.copy(S.Copy(s.target, s.value, (), s.span))
         assert isinstance(copy, P.Move)
-        if not isinstance(copy.source, str) and len(target.shape) < 2:
-            self.values.later("adding a vector in registers to a slice", s.span)
+        if not isinstance(copy.source, str) and len(target.shape) < 2 and target.dtype != "f32":
+            self.values.later(f"adding a vector of {target.dtype} in registers to a slice", s.span)
         return copy._replace(add=True)
 
     def _accumulate(self, s: S.Update, d: Tile) -> P.Statement:

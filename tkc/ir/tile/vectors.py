@@ -39,10 +39,10 @@ def joined(shapes: Sequence[tuple[int | str, ...]]) -> tuple[int | str, ...] | N
 
 @irdl_op_definition
 class ReduceOp(Operation):
-    """`row_sum(x)`: one value for each row, `[rows, 1]`.
+    """`row_sum(x)`: one value for each row, `[rows, 1]`; `col_sum(x)`: one for each column, `[1, columns]`.
 
     With `block` and `extent`, columns at or beyond the extent of the axis that the block is of count as the neutral
-    element.
+    element of a reduction along rows.
     """
 
     name = "tile.reduce"
@@ -55,6 +55,13 @@ class ReduceOp(Operation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
 
+    @property
+    def axis(self) -> int:
+        """The axis of the tile that is reduced: 1 leaves one value a row, 0 one a column."""
+        value = self.value.type
+        assert isinstance(value, RegsType)
+        return 1 if value.shape[1] == 1 else 0
+
     def verify_(self) -> None:
         source, value = self.source.type, self.value.type
         assert isinstance(source, RegsType)
@@ -63,8 +70,13 @@ class ReduceOp(Operation):
             raise VerifyException(
                 f"no reduction {self.kind.data!r}; one of {', '.join(self.KINDS)}"
             )
-        if len(source.shape) != 2 or value.shape != (source.shape[0], 1):
-            raise VerifyException(f"a reduction of {source} along rows does not make {value}")
+        if len(source.shape) != 2 or value.shape not in (
+            (source.shape[0], 1),
+            (1, source.shape[1]),
+        ):
+            raise VerifyException(f"a reduction of {source} does not make {value}")
+        if self.axis == 0 and self.block is not None:
+            raise VerifyException("a reduction over rows has no mask of columns")
         if (self.block is None) != (self.extent is None):
             raise VerifyException("a masked reduction has a block and an extent")
 

@@ -184,11 +184,14 @@ def tcgen05_fence(k: Kernel, op: s.Tcgen05FenceOp) -> None:
 
 @lowers(s.RoleBarrierOp)
 def role_barrier(k: Kernel, op: s.RoleBarrierOp) -> None:
-    """Named barriers: one for each warpgroup that splits the role's rows; 0 is the CTA's own."""
+    """Named barriers: one for each warpgroup that splits the role's rows, and one for all; 0 is the CTA's own."""
     role = k.current_role()
     groups = role.groups.value.data
     first = k.barrier_ids[role]
     number = first
+    if op.whole is not None and groups > 1:
+        k.emit("barrier.cta.sync", first + groups, role.threads)
+        return
     if groups > 1:
         offset = role.first_warp.value.data
         warp = k.emit("sub", ".u32", k.warp, offset) if offset else k.warp

@@ -13,7 +13,7 @@ from tkc.ir.ptx.registers import type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering.state import Fragment, Kernel
-from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_role
+from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_rows
 
 
 class Turned:
@@ -61,7 +61,7 @@ def store_transposed(
     """A thread's row becomes a column, element by element: neighbouring threads write neighbouring elements."""
     match FragmentLayout(type.layout.data):
         case FragmentLayout.ROWS:
-            _store_row(k, op, fragment, thread_of_role(k))
+            _store_row(k, op, fragment, thread_of_rows(k))
         case FragmentLayout.HALF_ROWS:
             holds = k.emit("setp", ".lt", ".u32", k.lane, 16)
             k.emit.if_(holds, lambda: _store_row(k, op, fragment, half_row(k)))
