@@ -296,7 +296,7 @@ class _Said:
         self.state = state
         entries = [(self.values[e.name], self.slot(e, state)) for e in op.entries]
         self.parity_of = lambda: self.parity(op.entries[0], state, "lag" in op.words)
-        self.id = StringAttr(f"{role.name}.{op.site}")
+        self.id = StringAttr(f"{role.name}.user.{op.site}")
         say(op, *entries)
 
     def synchronises(self, op: Op) -> Mapping[str, Attribute]:

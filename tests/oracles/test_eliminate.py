@@ -8,9 +8,10 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from oracles.as_stage import NotInStage, as_stage
@@ -24,6 +25,7 @@ from tkc.ir import context
 from tkc.ir.certificates import label, read
 from tkc.passes.eliminate_fences import EliminateFencesPass
 from tkc.passes.fencing.sites import fences_of
+from tkc.passes.fencing.waits import waits_of
 
 PROGRESS = Path(__file__).parents[2] / "out" / "eliminate-soak.json"
 """How far earlier soaks came: the next one goes on from there."""
@@ -41,7 +43,7 @@ TIED = ("wait_ld", "wgmma_commit", "else")
 
 
 def crowded(seed: int) -> tuple[Program, str]:
-    """A random program with fences where they may be needed, where they are not, and some of it not in order."""
+    """A random program with fences and waits where they are needed, where they are not, and some of it not in order."""
     rng = random.Random(seed)
     program, target = generate(seed, faults=rng.choice([0, 0, 0, 1]))
     lines: list[str] = []
@@ -53,6 +55,8 @@ def crowded(seed: int) -> tuple[Program, str]:
             indent = line[: len(line) - len(line.lstrip())]
             lines.append(indent + rng.choice(FENCES[target]))
         lines.append(line)
+        if word in ("wait", "bulk_wait") and rng.random() < 0.15:
+            lines.append(line)  # once more, for nothing
     return parse("\n".join(lines)), target
 
 
@@ -64,8 +68,8 @@ def without(
     program: Program,
     gone: set[int],
     spaces: dict[int, str],
-    moved: frozenset[int] = frozenset(),
-    acquires: frozenset[int] = frozenset(),
+    moved: Set[int] = frozenset(),
+    acquires: Set[int] = frozenset(),
 ) -> Program:
     """A program less some sites, the others with their numbers; fences in the space that they now have, those that
     moved behind the role's next barrier, where one thread executes them, and acquire halves before some sites."""
@@ -111,43 +115,69 @@ def eliminated(module: ModuleOp, model: str, **options: bool) -> list[Diagnostic
     return [d for d in heard if d.code in ("TK902", "TK223")]
 
 
-def wrongly(
-    program: Program, target: str, model: str, brief: bool, **options: bool
-) -> tuple[int, set[Finding], list[str]]:
-    """How many fences went, what oracle B finds only without them, and which certificates did not hold, or could not be
-    checked though the oracle finds nothing."""
+class Done(NamedTuple):
+    """What the pass has done to a program, by sites: what is gone, what changed into which form, what moved, what an
+    acquire half stands before; `fences`: those that there were; `failed`: what it said of certificates."""
+
+    fences: set[int]
+    gone: set[int]
+    changed: dict[int, str]
+    moved: set[int]
+    acquires: set[int]
+    failed: list[Diagnostic]
+
+    def after(self, program: Program, *more: int) -> Program:
+        """The program as it then is, less some more sites."""
+        left = without(program, self.gone, self.changed, self.moved, self.acquires)
+        return without(left, set(more), {}) if more else left
+
+
+def eliminate(program: Program, target: str, model: str, **options: bool) -> Done:
     module, sites = as_stage(program, target)
     [kernel] = module.body.block.ops
     fences = {op: sites[op] for op in fences_of(kernel) if op in sites}  # pyright: ignore
+    waits = {op: sites[op] for op in waits_of(kernel) if op in sites}  # pyright: ignore
     spaces = {op: op.properties["space"] for op in fences if "space" in op.properties}
-    said = eliminated(module, model, **options)
-    counts = trips(program, brief)
-    if any(d.code == "TK223" for d in said) and judge(program, model, counts):
-        said = [d for d in said if d.code != "TK223"]
-    failed = [d.message for d in said]
+    failed = eliminated(module, model, **options)
     left = set(module.walk())
-    gone = {n for op, n in fences.items() if op not in left}
     changed = {
         fences[op]: op.properties["space"].data  # pyright: ignore
         for op, space in spaces.items()
         if op in left and op.properties["space"] != space
-    }  # fmt: skip
-    [certificate] = read(module) or [None]
+    }
     names = {label(op): n for op, n in fences.items()}
-    sites_of = certificate.sites if certificate is not None else ()
-    moved = frozenset(names[x.id] for x in sites_of if x.verdict == "moved")
-    added = {x.id for x in sites_of if x.verdict == "added"}
-    acquires = frozenset(sites[op.next_op] for op in left if label(op) in added)  # pyright: ignore
-    if not gone and not changed and not moved:
+    said = [x for certificate in read(module) for x in certificate.sites]
+    added = {x.id for x in said if x.verdict == "added"}
+    return Done(
+        set(fences.values()),
+        {n for op, n in (fences | waits).items() if op not in left},
+        changed,
+        {names[x.id] for x in said if x.verdict == "moved"},
+        {sites[op.next_op] for op in left if label(op) in added},  # pyright: ignore
+        failed,
+    )
+
+
+def wrongly(
+    program: Program, target: str, model: str, brief: bool, **options: bool
+) -> tuple[int, set[Finding], list[str]]:
+    """How much went, what oracle B finds only without it, and which certificates did not hold, or could not be checked
+    though the oracle finds nothing."""
+    done = eliminate(program, target, model, **options)
+    said, counts = done.failed, trips(program, brief)
+    if any(d.code == "TK223" for d in said) and judge(program, model, counts):
+        said = [d for d in said if d.code != "TK223"]
+    failed = [d.message for d in said]
+    if not done.gone and not done.changed and not done.moved:
         return 0, set(), failed
-    after = without(program, gone, changed, moved, acquires)
+    after = done.after(program)
     found = judge(after, model, counts)
     if found:  # else nothing was wrong before either
         before = judge(program, model, counts)
         found -= before
         if model == "strict" and before:  # what no fence puts in order strictly goes by practice
             found = judge(after, "practice", counts) - judge(program, "practice", counts)
-    return len(gone), found, failed
+    return len(done.gone), found, failed
 
 
 def ask(

@@ -6,8 +6,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from xdsl.ir import SSAValue
-
 from tkc.analysis.instances import Copy, Event, Word, number
 from tkc.analysis.known import (
     ACQUIRED,
@@ -25,6 +23,7 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    Like,
     expect,
     kind,
     over,
@@ -58,26 +57,26 @@ class Steps:
 
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
-    kinds: Mapping[str, tuple[str, SSAValue | None]]
+    kinds: Mapping[str, Like]
     where: dict[tuple[Copy, str], list[int]] = field(
         default_factory=dict[tuple[Copy, str], list[int]]
     )
-    alike: dict[tuple[Copy, str, SSAValue | None], list[int]] = field(
-        default_factory=dict[tuple[Copy, str, "SSAValue | None"], list[int]]
+    alike: dict[tuple[Copy, Like], list[int]] = field(
+        default_factory=dict[tuple[Copy, Like], list[int]]
     )
 
     def __post_init__(self) -> None:
         for copy, trace in self.traces.items():
             for at, event in enumerate(trace):
                 self.where.setdefault((copy, event.name), []).append(at)
-                self.alike.setdefault((copy, *kind(event.op)), []).append(at)
+                self.alike.setdefault((copy, kind(event.op)), []).append(at)
         self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
 
     def places(self, copy: Copy, site: str) -> tuple[list[int], list[int]]:
         """Where a named operation happens in a trace, and where any like it does, which another branch may have."""
         if site not in self.kinds:
             raise Broken(f"{site} is not in the program")
-        return self.where.get((copy, site), []), self.alike.get((copy, *self.kinds[site]), [])
+        return self.where.get((copy, site), []), self.alike.get((copy, self.kinds[site]), [])
 
     def closed(self, x: Access, group: Done, at: int) -> int:
         """How many groups the threads of an access have closed since, up to a place of their trace."""
@@ -375,7 +374,7 @@ class Steps:
         copy = Copy(link.end.role, link.end.copy, link.end.cta)
         phases = dict(words)
         _, waits = self.places(copy, link.end.site)
-        barriers = self.kinds[link.end.site][1]
+        barriers = self.kinds[link.end.site].barriers
         if all(w.barriers is not barriers for w in phases):
             raise Broken(f"{link.end} does not wait for {link.start}")
         for at in waits:
@@ -389,7 +388,7 @@ class Steps:
         return None
 
 
-def kinds_of(kernel: s.KernelOp) -> dict[str, tuple[str, SSAValue | None]]:
+def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:
     """The kind of every named operation."""
     return {label(op): kind(op) for op in kernel.walk() if label(op)}
 

@@ -36,6 +36,7 @@ from tkc.ir.target import target_of
 from tkc.passes.fencing.changes import Change, Undo, setting
 from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
+from tkc.passes.fencing.waits import Waits
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,9 @@ class Elimination:
     )
     moved: list[Operation] = field(default_factory=list[Operation])
     halves: Halves = field(default_factory=Halves)
+    waits: Waits = field(init=False)
+    rested: dict[Operation, set[tuple[Operation, Operation]]] = field(init=False)
+    """Of what may go, the pairs whose first proofs used it."""
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
 
@@ -97,6 +101,8 @@ class Elimination:
         gone = proofs.removable(candidates)
         _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
+        self.rested = {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
+        proofs = self._without_waits(proofs, gone)
         self.weakened = self._weaken(proofs, gone)
         if self.move:
             ways = self._behind_barriers(proofs, gone)
@@ -121,6 +127,18 @@ class Elimination:
         if ordered_by(fence) & self.hidden:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
+
+    def _without_waits(self, proofs: Proofs, gone: list[Operation]) -> Proofs:
+        """Takes a program's needless waits out, and gives the proofs of what is left."""
+        self.waits = Waits(self.kernel)
+        settled = not (proofs.broken or proofs.unproved or proofs.unjudged or proofs.untried)
+        if self.as_written or self.hidden or self.crossed or not settled:
+            return proofs
+        self.waits.take(proofs, gone, lambda: self._still_proved(proofs, gone))
+        for wait, told in self.waits.told.items():
+            self.before[wait] = spelled(wait)
+            self.rested[wait] = {_pair(h) for h in told}
+        return Proofs(self.kernel, self.model) if self.waits.told else proofs
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
@@ -257,7 +275,6 @@ class Elimination:
 
     def _certified(self, proofs: Proofs, gone: list[Operation]) -> c.Certificate:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
-        rested = {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
         if self.weakened:
             proofs = Proofs(self.kernel, self.model)
         final = list(proofs.finally_without(gone))
@@ -268,12 +285,22 @@ class Elimination:
                 )
             )
             return self._certified(proofs, [])
-        certificate = self._certificate(proofs, gone, rested, final)
+        certificate = self._certificate(proofs, gone, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         self.followed = {f: following for f, _, following in places}
         for fence in gone:
             fence.detach()
         doubtful = self._doubtful(certificate)
+        if not self.waits.told.keys().isdisjoint(doubtful):
+            for diagnostic in dict.fromkeys(
+                d for op, d in doubtful.items() if op in self.waits.told
+            ):
+                report(diagnostic)
+            self._put_back(places)
+            for wait in self.waits.told:
+                del self.before[wait]
+            self.waits.put_back()
+            return self._certified(Proofs(self.kernel, self.model), gone)
         if moved := [
             op for op in doubtful if op in self.moved
         ]:  # what is left in place may be proved
@@ -339,10 +366,9 @@ class Elimination:
         self,
         proofs: Proofs,
         gone: list[Operation],
-        rested: dict[Operation, set[tuple[Operation, Operation]]],
         final: list[tuple[Hazard, Judge]],
     ) -> c.Certificate:
-        changed = [*gone, *self.weakened, *self.halves.wanted]
+        changed = [*gone, *self.waits.told, *self.weakened, *self.halves.wanted]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
         mine: dict[Operation, list[int]] = {op: [] for op in changed}
@@ -350,7 +376,7 @@ class Elimination:
             guards = [
                 op
                 for op in changed
-                if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)
+                if hazard.verdict is Verdict.ORDERED and self._may_guard(proofs, op, hazard)
             ]
             if not guards:
                 continue
@@ -361,7 +387,7 @@ class Elimination:
             made += entries
             for op in guards:
                 guarded[op] += numbers
-                if _pair(hazard) in rested.get(op, ()):
+                if _pair(hazard) in self.rested.get(op, ()):
                     mine[op] += numbers
         sites = [
             self._site(op, gone, guarded.get(op, []), mine.get(op, []))
@@ -370,14 +396,24 @@ class Elimination:
         ]
         return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
 
+    def _may_guard(self, proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
+        """Whether an operation may be what orders a pair: a fence of its kind, a wait that its proof used, or a step of
+        its chain."""
+        if op in proofs.events:
+            return proofs.may_guard(op, hazard)
+        if op in self.waits.told:
+            return _pair(hazard) in self.rested[op]
+        return any(event.op is op for event in steps_of(hazard))
+
     def _site(
         self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]
     ) -> c.Site:
         moved = op in self.moved
         changed = "moved" if moved else "weakened" if op in self.weakened else "kept"
         left = "added" if op in self.halves.wanted else changed
-        verdict = "removed" if op in gone else left
-        after = "" if op in gone else spelled(op) + " by one thread" * moved
+        away = op in gone or op in self.waits.told
+        verdict = "removed" if away else left
+        after = "" if away else spelled(op) + " by one thread" * moved
         place = location_of(op)
         id = c.label(op)
         return c.Site(
@@ -403,13 +439,6 @@ def _lost(before: Sequence[Hazard], after: Sequence[Hazard]) -> str:
 
 def _pair(hazard: Hazard) -> tuple[Operation, Operation]:
     return hazard.first.event.op, hazard.second.event.op
-
-
-def _may_guard(proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
-    """Whether an operation may be what orders a pair: a fence of its kind, or a step of its chain."""
-    if op in proofs.events:
-        return proofs.may_guard(op, hazard)
-    return any(event.op is op for event in steps_of(hazard))
 
 
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:

@@ -144,7 +144,10 @@ class Proofs:
 
     def judges(self, away: Iterable[Operation]) -> dict[str, Judge]:
         """The judge of each model for the kernel without some fences."""
-        gone = frozenset(e for f in away for e in self.events[f])
+        return self.judges_without(e for f in away for e in self.events[f])
+
+    def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
+        gone = frozenset(events)
         return {m: Judge(self.graph, PROFILES[m], gone) for m in (self.profile, WIDEST)}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
