@@ -403,6 +403,8 @@ class Barriers:
         wanted = seen if seen % 2 == parity % 2 else seen + 1
         if self.phase.get(word, 0) <= wanted:
             return False
+        if self.phase.get(word, 0) > wanted + 1:
+            raise Unknown("a phase ends before all have seen the one before it")
         self.seen[copy, word] = wanted
         event.waited = (word, wanted)
         return True

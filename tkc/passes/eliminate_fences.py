@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -26,8 +26,8 @@ from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
-from tkc.ir.isa.fences import NEWEST, PROXY_FENCES, form, halves
-from tkc.ir.isa.memory import Scope, Space
+from tkc.ir.isa.fences import NEWEST, PROXY_FENCES, RELAXED, form, halves
+from tkc.ir.isa.memory import Scope, Sem, Space
 from tkc.ir.isa.targets import Version
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -36,7 +36,11 @@ from tkc.ir.target import target_of
 from tkc.passes.fencing.changes import Change, Undo, setting
 from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
-from tkc.passes.fencing.waits import Waits
+from tkc.passes.fencing.waits import Waits, waits_of
+
+
+TELLING = (s.MbarrierArriveOp, s.MbarrierWaitOp, s.BulkWaitOp)
+"""What tells other threads of accesses of any space."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class EliminateFencesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         made: list[c.Certificate] = []
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            if any(fences_of(kernel)):
+            if any(fences_of(kernel)) or any(waits_of(kernel)):
                 as_written = self.fences == "as-written"
                 ptx = NEWEST if self.newest else target_of(op).ptx
                 made.append(Elimination(kernel, as_written, self.model, self.move, ptx).run())
@@ -152,8 +156,8 @@ class Elimination:
         for op in list(self.kernel.walk()):
             if op in gone or (self.as_written and c.origin(c.label(op)) == "user"):
                 continue
-            if isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp) and not plainly:
-                continue  # what strict rules do not prove is not to rest on more assumptions still
+            if isinstance(op, TELLING) and (self.hidden or self.crossed or not plainly):
+                continue  # it may tell of what is not followed, or of what strict rules do not prove
             if ways := list(self._cheaper(op)):
                 self.before.setdefault(op, spelled(op))
                 changes.append((op, ways))
@@ -196,6 +200,10 @@ class Elimination:
                 return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield setting(op, "scope", None)
+                if op.sem is None and self.ptx >= RELAXED:
+                    yield setting(op, "sem", StringAttr(Sem.RELAXED))
+        elif isinstance(op, s.BulkWaitOp) and op.read is None and c.origin(c.label(op)) == "user":
+            yield setting(op, "read", UnitAttr())
 
     def _halved(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Takes a one-way form of fences for which it is enough; gives the ways back."""

@@ -62,6 +62,10 @@ ONE_WAY: Mapping[str, OneWay] = {
 NEWEST = max(half.ptx for half in ONE_WAY.values())
 """The version that has all of them."""
 
+RELAXED = (8, 6)
+"""The version from which arrivals and waits may be `.relaxed`: in the machine code no cheaper than `.cta`, so for what
+must reach another CTA with fences of its own."""
+
 ALIASES = {"shared": "shared::cta", "all": ""}
 """Other words for the same."""
 

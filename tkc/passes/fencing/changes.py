@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 Undo = Callable[[], None]
 Change = Callable[[], Undo]
 """Changes something, and gives the way back."""
 
 
-def setting(op: Operation, name: str, value: StringAttr | None) -> Change:
+def setting(op: Operation, name: str, value: Attribute | None) -> Change:
     """A change of one property."""
 
     def put(new: object) -> None:

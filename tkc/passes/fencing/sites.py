@@ -55,4 +55,5 @@ def spelled(op: Operation) -> str:
             for name in ("sem", "scope"):
                 word = op.properties.get(name)
                 words += [word.data] if isinstance(word, StringAttr) else []
+            words += ["read"] if "read" in op.properties else []
             return ".".join(words)
