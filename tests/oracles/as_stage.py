@@ -30,7 +30,7 @@ from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import CopiesCommitOp, CopiesWaitOp, CopyElementsOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.stage.types import (
     AccumulatorType,
@@ -369,6 +369,19 @@ class _Said:
             box=BOX,
         )
         self.state[key] = self.emit.arith("add", self.state[key], self.emit.const(1))
+
+    def say_cpasync(self, op: Op, a: tuple[SSAValue, SSAValue]) -> None:
+        if op.by == "all":
+            raise NotInStage("copies of one element by several threads")
+        zero = self.emit.const(0)
+        with self.elected(op):
+            operands = (self.loaded, zero, zero, *a, zero, zero)
+            self.act(op, CopyElementsOp, operands, (), (1, 2, 1, 3), bytes=number(16))
+
+    def say_cpasync_wait(self, op: Op) -> None:
+        with self.elected(op):
+            self.act(op, CopiesCommitOp, id=StringAttr(f"{self.id.data}.commit"))
+            self.act(op, CopiesWaitOp, pending=number(0), id=self.id)
 
     def say_bulk_commit(self, op: Op) -> None:
         self.act(op, s.BulkCommitOp, id=self.id)

@@ -115,12 +115,12 @@ class Steps:
             state = GENERIC
         elif rule == "implicit-fence-read":
             state = GENERIC
-        elif rule == "implicit-fence":
+        elif rule in ("implicit-fence", "whole-warpgroup-fence"):
             if reads_only:
                 raise Broken("the implicit fence is stated for full completion only")
             state = GENERIC
         if group is Done.WGMMA_GROUP:  # products are a warp's, or by A12 the warpgroup's
-            everyone = rule == "whole-warpgroup"
+            everyone = rule.startswith("whole-warpgroup")
             threads = {
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
@@ -407,6 +407,7 @@ STEPS: Mapping[str, Step] = {
     "await-group": Steps.await_group,
     "implicit-fence-read": Steps.await_group,
     "whole-warpgroup": Steps.await_group,
+    "whole-warpgroup-fence": Steps.await_group,
     "tcgen05-wait": Steps.await_group,
     "implicit-fence": Steps.implicit_fence,
     "proxy-fence": Steps.proxy_fence,
