@@ -30,7 +30,13 @@ from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import CopiesCommitOp, CopiesWaitOp, CopyElementsOp, LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import (
+    CopiesCommitOp,
+    CopiesWaitOp,
+    CopyElementsOp,
+    LoadElementOp,
+    StoreElementOp,
+)
 from tkc.ir.stage.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.stage.types import (
     AccumulatorType,

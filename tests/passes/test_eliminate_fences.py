@@ -224,7 +224,10 @@ def test_the_cheapest_form_is_taken() -> None:
     assert failed == []
     forms = [(x.before, x.after) for x in certificate.sites if x.verdict == "weakened"]
     fence = ("fence.proxy.async", "fence.proxy.async.shared::cta")
-    assert forms == [fence, ("bulk_wait", "bulk_wait.read")]  # the last one: nobody reads what has been stored
+    assert forms == [
+        fence,
+        ("bulk_wait", "bulk_wait.read"),
+    ]  # the last one: nobody reads what has been stored
     [left] = [op for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
     assert (label(left), left.space.data) == ("store.user.fence.2", "shared::cta")
 

@@ -136,7 +136,9 @@ def test_a_certificate_that_the_checker_refuses_brings_waits_back(
     whole = certificates.wrong
 
     def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
-        refused = {i: "no" for x in certificate.sites if x.id in gone(certificate) for i in x.orders}
+        refused = {
+            i: "no" for x in certificate.sites if x.id in gone(certificate) for i in x.orders
+        }
         return whole(certificate, kernel) | refused
 
     def order(ops: object) -> list[str]:

@@ -193,11 +193,12 @@ class Reduce(NamedTuple):
 
 class Test(NamedTuple):
     """A condition on where an element stands: the sum of position times factor, over blocks of the given sizes, is less
-    than `limit`."""
+    than `limit`, or one of the `others` holds."""
 
     terms: tuple[tuple[str | Part, int, int], ...]
     limit: Value
     span: Span
+    others: tuple["Test", ...] = ()
 
 
 class Keep(NamedTuple):
@@ -211,7 +212,8 @@ class Keep(NamedTuple):
 
 
 class Where(NamedTuple):
-    """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
+    """The operand where a test holds, which says which block each axis is of and with what factor; elsewhere
+    `otherwise`, the same operand by another test, or where there is none `fill`."""
 
     operand: Value
     blocks: tuple[str | Part | None, str | Part | None]
@@ -220,6 +222,7 @@ class Where(NamedTuple):
     fill: float
     type: Regs
     span: Span
+    otherwise: "Where | None" = None
 
 
 class Fill(NamedTuple):

@@ -528,7 +528,11 @@ class Values:
                 f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
                 e.span,
             )
-        self.reads(tile, e.span)
+        return self.read(tile, span, e.span)
+
+    def read(self, tile: Tile, span: Span, at: Span | None = None) -> P.Read:
+        """The values of a tile that the role may read here."""
+        self.reads(tile, at or span)
         if tile.scale is not None:
             self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)

@@ -38,7 +38,6 @@ from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
 from tkc.passes.fencing.waits import Waits, waits_of
 
-
 TELLING = (s.MbarrierArriveOp, s.MbarrierWaitOp, s.BulkWaitOp)
 """What tells other threads of accesses of any space."""
 
@@ -65,6 +64,10 @@ class EliminateFencesPass(ModulePass):
         c.write(op, made)
 
 
+Rested = dict[Operation, set[tuple[Operation, Operation]]]
+"""The pairs whose first proof names a fence or a wait."""
+
+
 @dataclass
 class Elimination:
     """What is done to one kernel."""
@@ -82,8 +85,6 @@ class Elimination:
     moved: list[Operation] = field(default_factory=list[Operation])
     halves: Halves = field(default_factory=Halves)
     waits: Waits = field(init=False)
-    rested: dict[Operation, set[tuple[Operation, Operation]]] = field(init=False)
-    """Of what may go, the pairs whose first proofs used it."""
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
 
@@ -105,16 +106,18 @@ class Elimination:
         gone = proofs.removable(candidates)
         _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
-        self.rested = {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
-        proofs = self._without_waits(proofs, gone)
-        self.weakened = self._weaken(proofs, gone)
-        if self.move:
-            ways = self._behind_barriers(proofs, gone)
+        rested = _rested(proofs)
+        proofs = self._without_waits(proofs, gone, rested)
+        self.weakened, proofs = self._weaken(proofs, gone)
+        if self.move and (ways := self._behind_barriers(proofs, gone)):
             self.moved = list(ways)
             self.weakened |= ways
-        self.weakened |= self._halved(proofs, gone)
-        self.before |= dict.fromkeys(self.halves.wanted, "")
-        return self._certified(proofs, gone)
+            proofs = Proofs(self.kernel, self.model)
+        if ways := self._halved(proofs, gone):
+            self.weakened |= ways
+            self.before |= dict.fromkeys(self.halves.wanted, "")
+            proofs = Proofs(self.kernel, self.model)
+        return self._certified(proofs, gone, rested)
 
     def _left(self) -> c.Certificate:
         """Every fence stays."""
@@ -132,7 +135,7 @@ class Elimination:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
 
-    def _without_waits(self, proofs: Proofs, gone: list[Operation]) -> Proofs:
+    def _without_waits(self, proofs: Proofs, gone: list[Operation], rested: Rested) -> Proofs:
         """Takes a program's needless waits out, and gives the proofs of what is left."""
         self.waits = Waits(self.kernel)
         settled = not (proofs.broken or proofs.unproved or proofs.unjudged or proofs.untried)
@@ -141,16 +144,18 @@ class Elimination:
         self.waits.take(proofs, gone, lambda: self._still_proved(proofs, gone))
         for wait, told in self.waits.told.items():
             self.before[wait] = spelled(wait)
-            self.rested[wait] = {_pair(h) for h in told}
+            rested[wait] = {_pair(h) for h in told}
         return Proofs(self.kernel, self.model) if self.waits.told else proofs
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
-    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
+    def _weaken(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> tuple[dict[Operation, Undo], Proofs]:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
-        way back from each change."""
+        way back from each change, and the proofs after them."""
         if proofs.broken or proofs.unproved or proofs.unjudged:
-            return {}
+            return {}, proofs
         plainly = set(proofs.models.values()) == {self.model}
         changes: list[tuple[Operation, list[Change]]] = []
         for op in list(self.kernel.walk()):
@@ -162,30 +167,42 @@ class Elimination:
                 self.before.setdefault(op, spelled(op))
                 changes.append((op, ways))
         if not changes:
-            return {}
+            return {}, proofs
         undo = {op: ways[0]() for op, ways in changes}
-        if self._still_proved(proofs, gone):
-            return undo
+        again = proofs.restated(undo)
+        if again.rest_on_no_more(proofs) and _in_order(again, gone):
+            return undo, again
         for back in undo.values():
             back()
-        held = {op: self._first_that_holds(proofs, ways, gone) for op, ways in changes}
-        return {op: back for op, back in held.items() if back is not None}
+        proofs.restated(undo)
+        undo.clear()
+        for op, ways in changes:
+            proofs = self._first_that_holds(op, ways, proofs, gone, undo)
+        return undo, proofs
 
     def _first_that_holds(
-        self, proofs: Proofs, ways: list[Change], gone: list[Operation]
-    ) -> Undo | None:
-        """Makes the first change with which all is in order."""
+        self,
+        op: Operation,
+        ways: list[Change],
+        proofs: Proofs,
+        gone: list[Operation],
+        undo: dict[Operation, Undo],
+    ) -> Proofs:
+        """Makes the first change of an operation with which all is in order; gives the proofs after it."""
         for change in ways:
-            undo = change()
-            if self._still_proved(proofs, gone):
-                return undo
-            undo()
-        return None
+            back = change()
+            again = proofs.restated((op,))
+            if again.rest_on_no_more(proofs) and _in_order(again, gone):
+                undo[op] = back
+                return again
+            back()
+            proofs.restated((op,))
+        return proofs
 
     def _still_proved(self, proofs: Proofs, gone: list[Operation]) -> bool:
+        """Whether all is in order in the kernel as it now is, on no more assumptions than before."""
         again = Proofs(self.kernel, self.model)
-        settled = not (again.broken or again.unproved or again.unjudged)
-        return settled and again.rest_on_no_more(proofs) and _in_order(again, gone)
+        return again.rest_on_no_more(proofs) and _in_order(again, gone)
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
@@ -213,19 +230,19 @@ class Elimination:
         fences = [f for f in proofs.events if f not in gone and self._may_halve(f)]
         if not fences:
             return found
-        now = Proofs(self.kernel, self.model)
         rest: dict[Operation, list[Hazard]] = {}
-        for hazard, _ in now.finally_without(gone):
+        for hazard, _ in proofs.finally_without(gone):
             for fence in dict.fromkeys(e.op for e in steps_of(hazard)):
                 rest.setdefault(fence, []).append(hazard)
         for fence in fences:
-            ways = [
-                self.halves.of(fence, word, issuing)
-                for word in halves(fence.space.data, self.ptx)
-                if (issuing := issuers(word, rest.get(fence, ())))
-            ]
-            if (undo := self._first_that_holds(proofs, ways, gone)) is not None:
-                found[fence] = undo
+            for word in halves(fence.space.data, self.ptx):
+                issuing = issuers(word, rest.get(fence, ()))
+                undo = self.halves.of(fence, word, issuing)() if issuing else None
+                if undo is not None and self._still_proved(proofs, gone):
+                    found[fence] = undo
+                    break
+                if undo is not None:
+                    undo()
         return found
 
     def _may_halve(self, fence: Operation) -> TypeGuard[s.ProxyFenceOp]:
@@ -281,10 +298,8 @@ class Elimination:
 
     # Certificates ----------------------------------------------------------------------------------------------------
 
-    def _certified(self, proofs: Proofs, gone: list[Operation]) -> c.Certificate:
+    def _certified(self, proofs: Proofs, gone: list[Operation], rested: Rested) -> c.Certificate:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
-        if self.weakened:
-            proofs = Proofs(self.kernel, self.model)
         final = list(proofs.finally_without(gone))
         if lost := _lost(proofs.hazards, [hazard for hazard, _ in final]):
             report(
@@ -292,23 +307,15 @@ class Elimination:
                     gone[0], f"without it {lost} would not be in order, so every fence stays"
                 )
             )
-            return self._certified(proofs, [])
-        certificate = self._certificate(proofs, gone, final)
+            return self._certified(proofs, [], rested)
+        certificate = self._certificate(proofs, gone, rested, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         self.followed = {f: following for f, _, following in places}
         for fence in gone:
             fence.detach()
         doubtful = self._doubtful(certificate)
         if not self.waits.told.keys().isdisjoint(doubtful):
-            for diagnostic in dict.fromkeys(
-                d for op, d in doubtful.items() if op in self.waits.told
-            ):
-                report(diagnostic)
-            self._put_back(places)
-            for wait in self.waits.told:
-                del self.before[wait]
-            self.waits.put_back()
-            return self._certified(Proofs(self.kernel, self.model), gone)
+            return self._with_waits(doubtful, places, gone)
         if moved := [
             op for op in doubtful if op in self.moved
         ]:  # what is left in place may be proved
@@ -316,7 +323,8 @@ class Elimination:
             for op in moved:
                 self.moved.remove(op)
                 self.weakened.pop(op)()
-            return self._certified(Proofs(self.kernel, self.model), gone)
+            proofs = Proofs(self.kernel, self.model)
+            return self._certified(proofs, gone, _rested(proofs))
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
@@ -328,16 +336,30 @@ class Elimination:
         for fence in gone:
             if fence not in doubtful:
                 fence.erase()
-        ids = {c.label(op) for op in undone}
+        ids = {c.label(op) for op in undone} - set(added)
         away = {id for id, half in added.items() if half not in self.halves.wanted}
         sites = tuple(
-            site._replace(verdict="kept", after=site.before)
-            if site.id in ids - set(added)
-            else site
+            site._replace(verdict="kept", after=site.before) if site.id in ids else site
             for site in certificate.sites
             if site.id not in away
         )
         return certificate._replace(sites=sites)
+
+    def _with_waits(
+        self,
+        doubtful: dict[Operation, Diagnostic],
+        places: list[tuple[Operation, Block | None, Operation | None]],
+        gone: list[Operation],
+    ) -> c.Certificate:
+        """The same with all waits where they were: the checker does not accept that they are not needed."""
+        for diagnostic in dict.fromkeys(d for op, d in doubtful.items() if op in self.waits.told):
+            report(diagnostic)
+        self._put_back(places)
+        for wait in self.waits.told:
+            del self.before[wait]
+        self.waits.put_back()
+        proofs = Proofs(self.kernel, self.model)
+        return self._certified(proofs, gone, _rested(proofs))
 
     def _doubtful(self, certificate: c.Certificate) -> dict[Operation, Diagnostic]:
         """The changed operations with a pair that the checker does not accept, and what is to be said of it."""
@@ -374,6 +396,7 @@ class Elimination:
         self,
         proofs: Proofs,
         gone: list[Operation],
+        rested: Rested,
         final: list[tuple[Hazard, Judge]],
     ) -> c.Certificate:
         changed = [*gone, *self.waits.told, *self.weakened, *self.halves.wanted]
@@ -384,7 +407,7 @@ class Elimination:
             guards = [
                 op
                 for op in changed
-                if hazard.verdict is Verdict.ORDERED and self._may_guard(proofs, op, hazard)
+                if hazard.verdict is Verdict.ORDERED and self._may_guard(proofs, op, hazard, rested)
             ]
             if not guards:
                 continue
@@ -395,7 +418,7 @@ class Elimination:
             made += entries
             for op in guards:
                 guarded[op] += numbers
-                if _pair(hazard) in self.rested.get(op, ()):
+                if _pair(hazard) in rested.get(op, ()):
                     mine[op] += numbers
         sites = [
             self._site(op, gone, guarded.get(op, []), mine.get(op, []))
@@ -404,13 +427,13 @@ class Elimination:
         ]
         return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
 
-    def _may_guard(self, proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
+    def _may_guard(self, proofs: Proofs, op: Operation, hazard: Hazard, rested: Rested) -> bool:
         """Whether an operation may be what orders a pair: a fence of its kind, a wait that its proof used, or a step of
         its chain."""
         if op in proofs.events:
             return proofs.may_guard(op, hazard)
         if op in self.waits.told:
-            return _pair(hazard) in self.rested[op]
+            return _pair(hazard) in rested[op]
         return any(event.op is op for event in steps_of(hazard))
 
     def _site(
@@ -449,8 +472,15 @@ def _pair(hazard: Hazard) -> tuple[Operation, Operation]:
     return hazard.first.event.op, hazard.second.event.op
 
 
+def _rested(proofs: Proofs) -> Rested:
+    return {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
+
+
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
-    return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone))
+    """Whether all is proved, also without some fences."""
+    if proofs.broken or proofs.unproved or proofs.unjudged:
+        return False
+    return all(h.verdict is Verdict.ORDERED for h, _ in proofs.finally_without(gone))
 
 
 def _next_barrier(fence: Operation) -> Operation | None:

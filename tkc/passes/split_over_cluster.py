@@ -343,6 +343,8 @@ class Split:
                 self.mark(op.value if value is op.slice else op.slice, axis, op)
             case t.CastOp() | MaskOp():
                 self.mark(op.value if value is op.source else op.source, axis, op)
+                if isinstance(op, MaskOp) and op.otherwise is not None:
+                    self.mark(op.otherwise, axis, op)
             case TransposeOp():
                 self.mark(op.value if value is op.source else op.source, 1 - axis, op)
             case ReshapeOp():

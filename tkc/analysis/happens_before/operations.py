@@ -203,7 +203,7 @@ class Operations:
 
     def _fragment(self, op: Operation) -> SSAValue | None:
         """The fragment that an operation moves from or to columns of a slot."""
-        if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
+        if not isinstance(getattr(op, "column", None), SSAValue):
             return None
         for name in ("value", "source"):
             found = getattr(op, name, None)
@@ -222,6 +222,8 @@ class Operations:
             return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
         row, first = self._number(getattr(op, "row", None)), self._number(column)
+        if "transposed" in op.properties:
+            return ("turned", layout, tuple(shape), row, first)
         whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
         return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
 
@@ -234,19 +236,21 @@ class Operations:
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
-        fragment = self._fragment(op)
-        first = None if fragment is None else self.values.constant(op.column)  # pyright: ignore
-        if fragment is None or first is None:
-            return None
-        return first, first + fragment.type.shape[1]  # pyright: ignore
+        return self._extent(op, "transposed" in op.properties)
 
     def _lines(self, op: Operation) -> tuple[int, int] | None:
         """The rows of a slot that a fragment takes, where they are constants."""
+        return self._extent(op, "transposed" not in op.properties)
+
+    def _extent(self, op: Operation, rows: bool) -> tuple[int, int] | None:
+        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of."""
         fragment = self._fragment(op)
-        first = None if fragment is None else self._number(getattr(op, "row", None))
-        if fragment is None or not isinstance(first, int):
+        if fragment is None:
             return None
-        return first, first + fragment.type.shape[0]  # pyright: ignore
+        first = self._number(getattr(op, "row", None) if rows else op.column)  # pyright: ignore
+        if not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
@@ -302,7 +306,7 @@ class Operations:
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(self._proxy_fence(op))
+                    found.append(_proxy_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(_word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
@@ -373,14 +377,6 @@ class Operations:
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
-    def _proxy_fence(self, op: Operation) -> ProxyFence:
-        word = _word(op, "space")
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        half = ONE_WAY.get(word)
-        if half is None:
-            return ProxyFence(where, word == "shared::cluster")
-        return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
-
     # Items -----------------------------------------------------------------------------------------------------------
 
     def _entry(self, op: Operation) -> SSAValue | None:
@@ -447,6 +443,28 @@ class Operations:
             return Index(None, offset, rate)
         known = self.loops.get(loop)
         return None if known is None else Index(known, offset, rate)
+
+
+def restated(event: Event) -> Act | None:
+    """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
+    act = event.act
+    if isinstance(act, ProxyFence):
+        return _proxy_fence(event.op)
+    if isinstance(act, AwaitGroup):
+        return replace(act, read="read" in event.op.properties)
+    if isinstance(act, Wait | Arrive):
+        default = Sem.ACQUIRE if isinstance(act, Wait) else Sem.RELEASE
+        return replace(act, sem=_sem(event.op, default), scope=_scope(event.op))
+    return act
+
+
+def _proxy_fence(op: Operation) -> ProxyFence:
+    word = _word(op, "space")
+    where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+    half = ONE_WAY.get(word)
+    if half is None:
+        return ProxyFence(where, word == "shared::cluster")
+    return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
 
 
 _WHAT = {

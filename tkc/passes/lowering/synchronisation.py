@@ -149,8 +149,12 @@ def sharers(k: Kernel) -> Any:
     if not k.pairs:
         return k.every_cta()
     alike = sum(1 << PAIR * pair for pair in range(k.pairs))
-    half = k.bit_and(k.emit.special("%cluster_ctarank"), PAIR - 1)
-    return k.moved(alike, k.add(k.first_rank, half))
+
+    def mine() -> Any:
+        half = k.bit_and(k.emit.special("%cluster_ctarank"), PAIR - 1)
+        return k.add(k.first_rank, half)
+
+    return k.moved(alike, k.once("rank of the first alike", mine))
 
 
 def units_in_cluster(k: Kernel) -> Any:

@@ -458,7 +458,7 @@ def _staging(p: Placement, type: BufferType) -> Staging:
 
 
 def _fill(p: Placement, op: t.CopyOp) -> None:
-    """`a <- r`: a register tile into a slot of a put, slice by slice."""
+    """`a <- r`, `a <- r.T`: a register tile into a slot of a put, slice by slice."""
     tile = op.source.type
     assert isinstance(tile, RegsType)
     slot = p.role.slots[op.destination]
@@ -466,21 +466,22 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
     if len(tile.shape) == 1:
         _fill_vector(p, op, slot)
         return
-    height, width = matrix(tile, op)
+    turned = isinstance(op.source.owner, TransposeOp)
+    value = op.source.owner.source if isinstance(op.source.owner, TransposeOp) else op.source
+    assert isinstance(value.type, RegsType)
+    height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
-    columns = _slice_columns(slot, width)
+    columns = math.gcd(width, TURNED) if turned else _slice_columns(slot, width)
+    properties: dict[str, Attribute] = {"transposed": UnitAttr()} if turned else {}
     for block in range(rows.blocks):
 
         def one(column: SSAValue, block: int = block) -> None:
-            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            part = fragment(p, value, Piece(rows, block, columns, column))
             row = first_row(p, rows, block)
-            p.emit.add(
-                s.StoreSharedOp.create(
-                    operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
-                )
-            )
+            operands = [part, slot.buffer, slot.slot, column, *([row] if row else [])]
+            p.emit.add(s.StoreSharedOp.create(operands=operands, properties=properties))
 
-        slices(p, op.source, rows, width, columns, one)
+        slices(p, value, rows, width, columns, one, known=turned)
 
 
 def _write(p: Placement, op: t.CopyOp) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.guards import varies
 from tkc.analysis.roles import Rows, rows_of, slot_owner
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
@@ -190,7 +191,8 @@ def _fragment(
     if isinstance(op, t.ReadOp | ReadColumnsOp):
         return _read(p, op, type, piece)
     if isinstance(op, tv.MaskOp):
-        return _mask(p, op, made[op.source], type, piece)
+        other = [] if op.otherwise is None else [made[op.otherwise]]
+        return _mask(p, op, [made[op.source]], other, type, piece)
     if isinstance(op, SAME):
         return _same(p, op, [made[x] for x in op.operands], type)
     raise TkcError.at(
@@ -218,11 +220,23 @@ def _same(
 
 
 def _mask(
-    p: Placement, op: tv.MaskOp, source: SSAValue, type: FragmentType, piece: Piece
+    p: Placement,
+    op: tv.MaskOp,
+    source: list[SSAValue],
+    other: list[SSAValue],
+    type: FragmentType,
+    piece: Piece,
 ) -> SSAValue:
     """A piece of a masked tile: positions counted from the piece's first element."""
     with p.emit.at(op.location):
         limit = p.values[op.limit]
+        if varies(limit):
+            raise TkcError.at(
+                "TK106",
+                "this condition is another one in each thread, and the elements of a tile are spread over threads: "
+                "`lane`, `warp` and `thread`, and what is made of them, do not say which elements count",
+                location_of(op),
+            )
         ends = (
             (op.row, op.rows, first_row(p, piece.rows, piece.block)),
             (op.column, op.columns, piece.column),
@@ -240,7 +254,9 @@ def _mask(
             )
         properties = {"rows": op.rows, "columns": op.columns, "fill": op.fill}
         return p.emit.value(
-            v.MaskOp.create(operands=[source, limit], properties=properties, result_types=[type])
+            v.MaskOp.create(
+                operands=[*source, limit, *other], properties=properties, result_types=[type]
+            )
         )
 
 
@@ -422,12 +438,14 @@ def slices(
     width: int,
     columns: int,
     body: Callable[[SSAValue], None],
+    *,
+    known: bool = False,
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
-    Registers may not: an accumulator in registers is written out slice by slice.
+    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns.
     """
-    if rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
+    if known or rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
         for first in range(0, width, columns):
             body(p.emit.const(first))
         return
