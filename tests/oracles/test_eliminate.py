@@ -147,7 +147,7 @@ def eliminate(program: Program, target: str, model: str, **options: bool) -> Don
     }
     names = {label(op): n for op, n in fences.items()}
     said = [x for certificate in read(module) for x in certificate.sites]
-    added = {x.id for x in said if x.verdict == "added"}
+    added = {x.id for x in said if x.verdict == "inserted"}
     return Done(
         set(fences.values()),
         {n for op, n in (fences | waits).items() if op not in left},
