@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.emulator.agents import COMPLETED, OWN, SCOPES, BarrierClock, Op
-from tkc.emulator.clocks import HALF, LATER, ORDER, READ_A, RUN, TENSOR, Clock
+from tkc.emulator.clocks import LATER, ORDER, READ_A, RUN, TENSOR, Clock
 from tkc.emulator.events import BRIDGED, GENERIC, RAW
 from tkc.emulator.fences import Fences
 from tkc.emulator.lanes import LANES, SELECT, Vec
@@ -72,7 +72,7 @@ class Completions(Fences):
         self.remote(barrier.cta, self.of(w).base + SELECT[mask][0], self.of(w).time, ins, w)
         self.publish(w, mask, told, release)
         bar.current.join_row(RUN, told.times[RUN])
-        bar.current.join_row(HALF, told.times[HALF])
+        bar.current.join_halves(told)
         if not release:
             return
         if "A2" in self.grants:

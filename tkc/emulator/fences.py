@@ -59,10 +59,11 @@ class Fences(Ordering):
                 np.maximum(times[row], known, out=times[row])
         mine.time += 1
 
-    def fence_half(self, w: Warp, acquires: bool) -> None:
-        """The one-way proxy fences: each thread releases its own accesses, the acquiring CTA may then use them."""
+    def fence_half(self, w: Warp, acquires: bool, reads: bool = False) -> None:
+        """The one-way proxy fences: each thread releases its own accesses (`reads`: those that read only), the
+        acquiring CTA may then use them."""
         mine = self.of(w)
-        rank, components = w.cta.rank, mine.components
+        components = mine.components
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
             if acquires:
@@ -70,9 +71,11 @@ class Fences(Ordering):
                 for row in rows:
                     np.maximum(times[row], times[HALF], out=times[row])
                 np.maximum(times[ORDER], times[HALF], out=times[ORDER])
+                part.clock.acquire_reads()
+            elif reads:
+                part.clock.released_reads(mine.lanes(part.mask & w.mask), mine.time)
             else:
                 times[HALF, mine.lanes(part.mask & w.mask)] = mine.time
-        del rank
         mine.time += 1
 
     def map_component(self, w: Warp) -> int:

@@ -23,7 +23,8 @@ BARRIERS = 16
 
 FENCES: dict[str, dict[str, str]] = {
     "proxy": {"shared": "shared::cta", "cluster": "shared::cluster", "global": "global", "all": "",
-              "acquire": "acquire", "release": "release", "alias": "alias"},
+              "acquire": "acquire", "release": "release", "reads": "release::read",
+              "alias": "alias"},
     "tcgen05": {"before": "before_thread_sync", "after": "after_thread_sync"},
     "acq_rel": {"cta": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"},
     "acquire": {"cta": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"},

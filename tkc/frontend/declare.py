@@ -71,7 +71,7 @@ class Declarations:
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
-            S.Maps: self._maps,
+            S.Maps: lambda s: scope.later("`maps`", s.span),
             S.Assertion: self._assertion,
             E.Barrier: self._barrier,
         }
@@ -208,9 +208,8 @@ class Declarations:
                 )
             dims.append(size)
         tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const)
-        if isinstance(type_, S.Index) and len(type_.arguments) > 1 + len(dims) + (
-            scale is not None
-        ):
+        assert isinstance(type_, S.Index)
+        if any(a.name is not None and a.name.text == "major" for a in type_.arguments):
             from tkc.frontend.majors import major_of
 
             tensor = tensor._replace(major=major_of(self.values, tensor, type_))
@@ -300,9 +299,6 @@ class Declarations:
             )
         if test is not True:
             self.requires.append(Require(contract(test), f"the program asserts `{text}`{said}"))
-
-    def _maps(self, s: S.Maps) -> None:
-        self.scope.later("`maps`", s.span)
 
     def _schedule(self, s: S.Schedule) -> None:
         if s.given or s.where is not None:

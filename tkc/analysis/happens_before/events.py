@@ -211,12 +211,13 @@ class AwaitGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair, `read` its
-    form for reads."""
+    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair; `reads`:
+    of what reads, only."""
 
     space: Space | None = Space.SHARED
     cluster: bool = False
     half: str = ""
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +284,8 @@ Item = Event | Loop | Choice | Beside | Sometimes
 
 @dataclass(eq=False, slots=True)
 class Role:
-    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program; `declared`:
+    what the kernel calls it, where that is not `name`."""
 
     name: str
     body: list[Item]
@@ -291,6 +293,7 @@ class Role:
     cta: int = 0
     copy: int = 0
     copies: int = 1
+    declared: str = ""
 
     def events(self) -> Iterator[Event]:
         return _events(self.body)

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from tkc.diagnostics import TargetError
+from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
@@ -19,9 +20,6 @@ from tkc.passes.lowering.state import Kernel, lowers
 
 FIRST = 0
 """The rank of a cluster's first CTA."""
-
-ONE_WAY = {"acquire": ".sync_restrict::shared::cluster", "release": ".sync_restrict::shared::cta"}
-"""Proxy fences in one direction, and what each is restricted to (PTX 9.7.13.5)."""
 
 ALL_LANES = -1
 """The full membership mask of a warp."""
@@ -191,7 +189,9 @@ def cta_mask(k: Kernel, mask: SSAValue) -> Any:
 def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
     space = op.space.data
     if space in ONE_WAY:
-        k.emit("fence.proxy.async::generic", f".{space}", ONE_WAY[space])
+        half = ONE_WAY[space]
+        sem = ".release" if half.releases else ".acquire"
+        k.emit("fence.proxy.async::generic", sem, half.restrict)
     else:
         k.emit("fence.proxy.async", *([f".{space}"] if space else []))
 
