@@ -73,7 +73,8 @@ class Answers:
                 raise TkcError.at(
                     "TK110",
                     "with `launch clc` items are handed out once: a second loop over a schedule, in role "
-                    f"{role.sym_name.data}, is not supported yet; one loop for what both do, or `launch persistent`, fits",
+                    f"{role.sym_name.data}, is not supported yet; one loop for what both do fits, or "
+                    "`launch persistent`",
                     location_of(loop),
                     Note("the first loop", location_of(before)),
                 )
