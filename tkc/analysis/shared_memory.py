@@ -18,6 +18,9 @@ from tkc.ir.tile.ops import KernelOp
 BARRIER_BYTES = 8
 """An mbarrier object (PTX 9.7.15.16: 8 bytes, 8-aligned)."""
 
+WORTH_A_NOTE = 1024
+"""Bytes of barriers of one name that are a mistake rather than a ring's."""
+
 TENSOR_ADDRESS_BYTES = 8
 """The word that tcgen05.alloc writes its address to, with padding to keep what follows aligned."""
 
@@ -153,7 +156,12 @@ def too_large(
 ) -> TkcError:
     """What takes how much, and how many slots of the largest ring would fit."""
     sizes = {b: Ring.of(b) for b in buffers}
-    ranked = sorted(buffers, key=lambda b: -sizes[b].bytes)
+    sizes |= {
+        b: Ring(BARRIER_BYTES, BARRIER_BYTES, b.depth.value.data)
+        for b in barriers
+        if b.depth.value.data * BARRIER_BYTES > WORTH_A_NOTE
+    }
+    ranked = sorted(sizes, key=lambda b: -sizes[b].bytes)
     notes = [
         Note(
             f"{b.sym_name.data} takes {sizes[b].bytes} bytes ({sizes[b].depth} x {sizes[b].slot})",
@@ -161,10 +169,13 @@ def too_large(
         )
         for b in ranked
     ]
+    if ranked and isinstance(ranked[0], s.BarriersOp):
+        fits = f"fewer barriers than {sizes[ranked[0]].depth} would fit: one a slot is what a ring takes"
+    else:
+        fits = _what_fits(buffers, barriers, limit)
     return TkcError.at(
         "TK204",
-        f"kernel {kernel.sym_name.data} needs {total} bytes of shared memory; the target has {limit}; "
-        + _what_fits(buffers, barriers, limit),
+        f"kernel {kernel.sym_name.data} needs {total} bytes of shared memory; the target has {limit}; {fits}",
         location_of(ranked[0]) if ranked else location_of(kernel),
         *notes,
     )

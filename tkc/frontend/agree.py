@@ -428,6 +428,9 @@ def _report(
         told[1] = told[1].replace("put", does.removesuffix("s"))
     else:
         told = [f"`{t}`" for t in texts]
+    if told[0] == told[1]:
+        told = [f"{t} in line {span.line}" for t, span in zip(told, spans, strict=True)]
+        told[1] += ", which is of other values there, or the other arm"
     scope.error(
         "TK109",
         f"roles {names[0]} and {names[1]} disagree about the items of pipe {pipe.name}: "

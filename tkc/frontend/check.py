@@ -130,7 +130,7 @@ def check_kernel(
         longest_first(scope, declared, roles)
     if len(source.found.diagnostics) > before:
         return None
-    return P.Kernel(
+    made = P.Kernel(
         kernel.name.text,
         tuple(declared.arguments),
         declared.params,
@@ -142,6 +142,11 @@ def check_kernel(
         declared.clauses.ctas,
         declared.clauses.sizes,
     )
+    if any(isinstance(a, P.Tensor) and a.major is not None for a in declared.arguments):
+        from tkc.frontend.majors import in_memory_order
+
+        made = in_memory_order(scope, made)
+    return None if len(source.found.diagnostics) > before else made
 
 
 def _statement(s: Any) -> str:

@@ -71,7 +71,7 @@ class Declarations:
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
-            S.Maps: self._maps,
+            S.Maps: lambda s: scope.later("`maps`", s.span),
             S.Assertion: self._assertion,
             E.Barrier: self._barrier,
         }
@@ -208,6 +208,11 @@ class Declarations:
                 )
             dims.append(size)
         tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const)
+        assert isinstance(type_, S.Index)
+        if any(a.name is not None and a.name.text == "major" for a in type_.arguments):
+            from tkc.frontend.majors import major_of
+
+            tensor = tensor._replace(major=major_of(self.values, tensor, type_))
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
 
@@ -294,9 +299,6 @@ class Declarations:
             )
         if test is not True:
             self.requires.append(Require(contract(test), f"the program asserts `{text}`{said}"))
-
-    def _maps(self, s: S.Maps) -> None:
-        self.scope.later("`maps`", s.span)
 
     def _schedule(self, s: S.Schedule) -> None:
         if s.given or s.where is not None:

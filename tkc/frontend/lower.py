@@ -172,6 +172,13 @@ class _Kernel:
         if kernel.requires:
             rows = [{"test": r.test, "message": r.message} for r in kernel.requires]
             asserted["requires"] = to_attribute(rows)
+        majors = {
+            a.name: _integer(a.major)
+            for a in kernel.arguments
+            if isinstance(a, P.Tensor) and a.major is not None
+        }
+        if majors:
+            asserted["majors"] = DictionaryAttr(majors)
         return self.emit(
             T.KernelOp,
             kernel.span,

@@ -45,7 +45,8 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
-    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one."""
+    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one. `major`: the
+    contiguous axis where it is not the last."""
 
     name: str
     dtype: str
@@ -53,6 +54,7 @@ class Tensor(NamedTuple):
     span: Span
     scale: tuple[str, int] | None = None
     const: bool = False
+    major: int | None = None
 
 
 class Held(NamedTuple):

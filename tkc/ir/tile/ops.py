@@ -93,7 +93,8 @@ class KernelOp(Operation):
     """A kernel: its body's block arguments are the user's arguments in order; roles and declarations stand in the body.
 
     `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement (`cluster` with its
-    CTAs); `requires` what the program asserts of the launch, in the contract's form.
+    CTAs); `requires` what the program asserts of the launch, in the contract's form. `majors`: of tensors that the
+    launch gives with another order of axes, which axis of theirs is the last one here.
     """
 
     name = "tile.kernel"
@@ -102,6 +103,7 @@ class KernelOp(Operation):
     params = prop_def(DictionaryAttr)
     launch = prop_def(DictionaryAttr)
     requires = opt_prop_def(ArrayAttr)
+    majors = opt_prop_def(DictionaryAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), SymbolOpInterface())
 

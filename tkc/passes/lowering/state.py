@@ -266,6 +266,17 @@ class Kernel:
         index = self.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
         return self.source.arg_names.data[index].data
 
+    def axes_of(self, tensor: SSAValue) -> list[int]:
+        """The axes of a tensor as its argument numbers them; the last is the contiguous one."""
+        type = tensor.type
+        assert isinstance(type, TensorType)
+        axes, name = list(range(len(type.shape))), self.argument(tensor)
+        given: Any = self.source.contract.data.get("arguments", ())
+        for argument in given:
+            if argument.data["name"].data == name and "major" in argument.data:
+                axes.append(axes.pop(argument.data["major"].value.data))
+        return axes
+
     def tensor_map(self, key: tuple[Any, ...], arg: dict[str, Any]) -> SSAValue:
         """The address of a tensor map, an ARG of the contract, declared as a parameter on first use.
 

@@ -68,7 +68,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
     source, destination = op.source, op.destination
     match source.type, destination.type:
         case SliceType(), SharedType():
-            _check_once(p, op, "loads")
+            check_once(p, op, "loads")
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
@@ -82,7 +82,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                     "TK110", "storing a block-scaled tile is not supported yet", location_of(op)
                 )
             if op.add is not None:
-                _check_once(p, op, "adds")
+                check_once(p, op, "adds")
             slot = p.role.slots[source]
             check_box(slot.type, op)
             box = box_of(p, destination, slot.type.shape)
@@ -132,7 +132,7 @@ def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[s
     return {"multicast": integer(box.axes[0])}
 
 
-def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
+def check_once(p: Placement, op: Operation, does: str) -> None:
     """A role in two warpgroups starts a copy in each of them: TK110 where that is not the same as once."""
     if p.role.plan.groups > 1:
         raise TkcError.at(
