@@ -57,7 +57,7 @@ def _at(end: SSAValue, place: SSAValue) -> bool:
 
 
 def handed_on(p: Placement, tile: SSAValue, taken: SSAValue | None) -> SSAValue | None:
-    """What an accumulator in registers holds where a put begins: what the get round it has, or the get before it left."""
+    """What an accumulator in registers holds where a put begins: what the get round it has, or the one before left."""
     if taken is not None:
         return p.role.accumulators.get(taken)
     value, block = p.role.left.get(tile, (None, None))
@@ -77,8 +77,8 @@ def check_holds(p: Placement, slot: SSAValue, op: Operation) -> None:
     ):
         raise TkcError.at(
             "TK213",
-            "what this put finds in its slot was left by another role or turn, and the accumulator lives in registers on "
-            f"{p.target.name}, which are handed on directly: by a put in the get that took them, or right behind it",
+            "what this put finds in its slot was left by another role or turn, and the accumulator lives in registers "
+            f"on {p.target.name}, which are handed on directly: by a put in the get that took them, or right behind it",
             location_of(op),
         )
 
