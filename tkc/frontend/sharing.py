@@ -199,9 +199,9 @@ def hand_overs(
 ) -> dict[str, tuple[str, ...]]:
     """The pipes through which each pipe's items go on, item by item, until the slot is free again.
 
-    `load -> work` and `work -> store` of one tile are such: a slot is free for load when store has released it. What the
-    commit of a product tells of a release ahead of it is not proved, so later roles await it themselves where the tile
-    is an accumulator.
+    `load -> work` and `work -> store` of one tile are such: a slot is free for load when store has released it. What
+    the commit of a product tells of a release ahead of it is not proved, so later roles await it themselves where the
+    tile is an accumulator.
     """
     found: dict[str, tuple[str, ...]] = {}
     for pipe in pipes:
