@@ -244,7 +244,7 @@ def main() -> None:
     out = None
     if options.out:
         Path(options.out).parent.mkdir(parents=True, exist_ok=True)
-        out = Path(options.out).open("w", encoding="utf-8")  # noqa: SIM115
+        out = Path(options.out).open("w", encoding="utf-8")
     until = time.monotonic() + options.seconds
     for verdict in judged(work, options.schedules, options.tries, until):
         said.append(verdict)

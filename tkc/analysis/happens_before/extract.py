@@ -30,12 +30,13 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Turns,
 )
-from tkc.analysis.happens_before.expressions import Expressions
+from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import WhileOp
 
 MOST_TURNS = 8
 """Turns after which a condition has to repeat."""
@@ -165,9 +166,12 @@ class Body:
     def _named(self, op: Operation) -> Loop:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
+        if isinstance(op, WhileOp):
+            loop.key = ("while", self._numbered(self.ops.evolve.turns(op)))
+            self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
         if isinstance(op, s.ForOp):
             loop.key = ("for", *(self._bound(v, op) for v in (op.lower, op.upper, op.step)))
-            self.ops.write.loops[op.body.block] = loop.key
+            self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
             known = [self.ops.values.table(v, op) for v in (op.lower, op.upper, op.step)]
             if all(t is not None for t in known):
                 turns = _turns([t for t in known if t is not None])
@@ -179,9 +183,22 @@ class Body:
         loop, or how it is computed."""
         table = self.ops.values.table(value, op)
         if table is None:
-            return self.ops.write(value)
-        loops = tuple(self.ops.write.loops.get(o.regions[-1].block) for o in table.loop or ())
+            return self._numbered(self.ops.evolve(value))
+        loops = tuple(self._name_of(o) for o in table.loop or ())
         return ("table", loops, table.before, table.period)
+
+    def _numbered(self, formula: int) -> Hashable:
+        """A formula's number, with the CTA and the warpgroup where it asks for these."""
+        uses = self.ops.write.counters(formula)
+        rank = self.ops.rank if "rank" in uses else None
+        group = self.ops.group if "group" in uses else None
+        return formula if rank is None and group is None else (formula, rank, group)
+
+    def _name_of(self, op: Operation) -> Hashable:
+        """What is equal for loops and conditions of several roles that stand and turn alike."""
+        if isinstance(op, s.IfOp):
+            return ("if", depth_of(op), self._numbered(self.ops.evolve(op.condition)))
+        return self.ops.write.loops.get(op.regions[-1].block)
 
     def _loop(self, op: Operation, who: Threads) -> list[Item]:
         loop = self._named(op)
@@ -216,7 +233,7 @@ class Body:
             for block, taken in regions:
                 body += self.block(block, threads if taken else Threads.SOME)
             if rest and body:
-                return [Loop("if", body, ("if", *(self.ops.write(c) for c in rest)), 0, 1, op=op)]
+                return [Loop("if", body, ("if", *(self._bound(c, op) for c in rest)), 0, 1, op=op)]
             return body
         sometimes = self._sometimes(op)
         if sometimes:

@@ -33,6 +33,7 @@ from tkc.analysis.happens_before.events import (
     Turns,
     Wait,
 )
+from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
@@ -72,6 +73,7 @@ class Operations:
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
+        self.evolve = Evolutions(self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
         self.lane = lane_of(self.role)
         self.turns: Turns | None = None
