@@ -32,14 +32,11 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
-from tkc.analysis.happens_before.values import Chain, Table, Values
+from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
-
-MOST_TURNS = 8
-"""Turns after which a condition has to repeat."""
 
 
 def program(kernel: s.KernelOp) -> Program:

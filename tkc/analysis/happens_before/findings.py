@@ -194,6 +194,7 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         and isinstance(node.event.act, AwaitGroup)
         and node.event.act.done is done
         and hazard.clock in node.path
+        and node.role in (first.node.role, second.node.role)
     ]
     if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
         late = hazard.forward if first is hazard.first else hazard.back
