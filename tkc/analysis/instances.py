@@ -266,9 +266,13 @@ class Machine:
     def _who(self, op: s.StageOp) -> frozenset[int]:
         """The threads that execute an operation: those that its conditions let through, or of them whom it names."""
         everyone = len(self.mask) == self.count
+        by = op.executed_by or By.ALL
+        leads = frozenset(t for t in self.mask if t % 2 == 0)
+        if not everyone and by is not By.ALL and len(leads) == 1 and len(self.mask) == 2:
+            return leads  # of a whole warp, the elected one
         if not everyone and op.EACH:
             return self.mask
-        step = {By.ONE: self.count, By.LANE: 2}.get(op.executed_by or By.ALL, 1)
+        step = {By.ONE: self.count, By.LANE: 2}.get(by, 1)
         found = self.mask & frozenset(range(0, self.count, step))
         if not found:
             raise Unknown("nobody executes an operation")

@@ -27,26 +27,49 @@ def lane_of(role: s.RoleOp) -> int:
     return found.pop() if len(found) == 1 else 0
 
 
-def let_through(guard: Guard | None, lane: int = 0) -> Threads:
-    """The threads of a role for which a condition on who one is holds; those of a later warp, and lanes but `lane`, are
-    not told apart."""
-    if guard is None or guard.never or guard.warp not in (None, 0):
+def warp_of(role: s.RoleOp, first: int = 0) -> int:
+    """The warp that stands for the first of a role, or of one of its warpgroups, which begins with warp `first`: that, or
+    another where all tests of warps name it and nothing else in the role is done by one thread."""
+    named: set[int] = set()
+    under: set[Operation] = set()
+    for op in role.walk():
+        guard = guard_of(op.condition) if isinstance(op, s.IfOp) else None
+        if guard is not None and guard.warp is not None:
+            named.add(guard.warp)
+            under |= set(op.walk())
+    if len(named) != 1 or role.groups.value.data > 1:
+        return first
+    lone = any(
+        op not in under
+        and (
+            (isinstance(op, s.StageOp) and op.executed_by is s.By.ONE)
+            or (isinstance(op, s.ElectedOp) and op.scope.data == s.By.ONE)
+        )
+        for op in role.walk()
+    )
+    return first if lone else named.pop()
+
+
+def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads:
+    """The threads of a role for which a condition on who one is holds; those of a warp but `warp`, and lanes but
+    `lane`, are not told apart."""
+    if guard is None or guard.never or guard.warp not in (None, warp):
         return Threads.SOME
     if guard.lane and guard.number != lane:
         return Threads.SOME
     if not guard.lane:
         return Threads.WARP
-    return Threads.ONE if guard.warp == 0 or guard.elected == s.By.ONE else Threads.LANE
+    return Threads.ONE if guard.warp is not None or guard.elected == s.By.ONE else Threads.LANE
 
 
 def narrowed(
-    who: Threads, condition: SSAValue, lane: int
+    who: Threads, condition: SSAValue, lane: int, warp: int = 0
 ) -> tuple[Threads, tuple[SSAValue, ...]] | None:
     """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
     guard = guard_of(condition)
     if guard is not None and not guard.narrows:
         return None
-    inner = both(who, let_through(guard, lane))
+    inner = both(who, let_through(guard, lane, warp))
     return (Threads.SOME if inner is None else inner), (() if guard is None else guard.rest)
 
 

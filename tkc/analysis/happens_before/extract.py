@@ -13,6 +13,7 @@ from math import lcm, prod
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.guards import guard_of
 from tkc.analysis.happens_before.conditions import narrowed
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
@@ -216,6 +217,10 @@ class Body:
             if region is not None and region.blocks
         ]
         known = self.ops.values.constant(op.condition)
+        guard = guard_of(op.condition)
+        if guard is not None and guard.warp is not None:
+            elsewhere = guard.warp // self.ops.warps != self.ops.group
+            known = 0 if elsewhere and self.ops.role.groups.value.data > 1 else known
         if known is not None:
             return [
                 e
@@ -223,7 +228,7 @@ class Body:
                 if taken is bool(known)
                 for e in self.block(block, who)
             ]
-        through = narrowed(who, op.condition, self.ops.lane)
+        through = narrowed(who, op.condition, self.ops.lane, self.ops.warp)
         if through is not None:
             threads, rest = through
             body: list[Item] = []

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, outside, warp_of, within
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
@@ -75,7 +75,9 @@ class Operations:
         self.places = Places(self.values, self.write)
         self.evolve = Evolutions(self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
+        self.warps = self.role.warps.value.data // self.role.groups.value.data
         self.lane = lane_of(self.role)
+        self.warp = warp_of(self.role, self.group * self.warps)
         self.turns: Turns | None = None
 
     def events(self, op: Operation, who: Threads) -> list[Event]:
@@ -84,12 +86,7 @@ class Operations:
         if not rows or not isinstance(op, s.StageOp):
             return []
         by = op.executed_by
-        threads = WHO[by] if by is not None else Threads.ALL
-        if (
-            who is not Threads.ALL
-        ):  # a thread that a condition lets through acts for itself where it meets no other
-            met = who if op.EACH else both(who, threads)
-            threads = met if met is not None else Threads.SOME
+        threads = self._comers(op, who, WHO[by] if by is not None else Threads.ALL)
         accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
         acts = self._acts(op, rows)
         if not accesses and not acts:
@@ -104,6 +101,15 @@ class Operations:
             return found
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
         return found + [Event(name, threads, (), act, op) for act in acts[1:]]
+
+    def _comers(self, op: s.StageOp, who: Threads, threads: Threads) -> Threads:
+        """Of the threads that a condition lets through, those that execute an operation of `threads`: each for itself
+        where it meets no other; of a whole warp the elected one, for what one thread does."""
+        if who is Threads.ALL:
+            return threads
+        alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
+        met = who if alone else both(who, threads)
+        return met if met is not None else Threads.SOME
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
