@@ -89,7 +89,7 @@ def _once(found: Iterable[Finding]) -> list[Finding]:
 
 def _finding(judge: Judge, hazard: Hazard) -> Finding:
     first, second = hazard.first, hazard.second
-    if hazard.witness is not None and hazard.witness[1] < hazard.witness[0]:
+    if _other_way_round(hazard):
         first, second = second, first
     code, remedy = _diagnose(judge, hazard, first, second)
     names = f"{describe(first)} and {describe(second)}"
@@ -112,6 +112,20 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
         describe(first),
         fence=_fence(first, second) if hazard.verdict is Verdict.WRONG_PROXY else None,
     )
+
+
+def _other_way_round(hazard: Hazard) -> bool:
+    """Whether the second access is the one that the first has to come after: it is in an earlier turn, or in the same
+    one, and what is known is that it comes after the first of the round before."""
+    if hazard.witness is None:
+        return False
+    mine, its = hazard.witness
+    if mine != its:
+        return its < mine
+    later, earlier = hazard.forward <= hazard.period, hazard.back <= hazard.period
+    if later and earlier:
+        return hazard.second.access.write and not hazard.first.access.write
+    return later
 
 
 def _place(hazard: Hazard) -> str:
