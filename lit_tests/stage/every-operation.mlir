@@ -80,6 +80,7 @@
 // CHECK-NEXT: %lane = stage.identity {which = "lane"} : () -> (i32)
 // CHECK-NEXT: %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+// CHECK-NEXT: stage.cluster_copy %a, %zero, %a, %one, %full, %one, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32)
 // CHECK-NEXT: stage.mma_fence {id = "u"}
 // CHECK-NEXT: stage.mma_commit {id = "v"}
 // CHECK-NEXT: stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
@@ -190,6 +191,7 @@ builtin.module {
       %lane = stage.identity {which = "lane"} : () -> (i32)
       %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
       stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+      stage.cluster_copy %a, %zero, %a, %one, %full, %one, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32)
       stage.mma_fence {id = "u"}
       stage.mma_commit {id = "v"}
       stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}

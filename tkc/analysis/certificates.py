@@ -179,7 +179,7 @@ class Run(Steps):
             if done is Done.TCGEN05_COMMIT and touch.space is Space.SHARED and in_registers(event):
                 done = Done.WGMMA_GROUP
             if touch.space is not Space.GLOBAL and owner not in owners(
-                event, copy.cta, self.cluster
+                event, copy.cta, self.cluster, operand
             ):
                 raise Broken(f"{end.site} does not touch memory of CTA {owner}")
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
-from tkc.ir.isa.memory import Await, Effect, Signal
+from tkc.ir.isa.memory import Await, Effect, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
@@ -309,8 +309,16 @@ def entry(event: Event) -> int:
     return found
 
 
-def owners(event: Event, cta: int, cluster: int) -> list[int]:
-    """The CTAs whose memory an event touches."""
+def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]:
+    """The CTAs whose memory an event touches by an operand, or of whose barriers it is."""
+    at = next(
+        (r.at for r in event.rows() if isinstance(r, Touch) and r.operand == operand and r.at), ""
+    )
+    if at:
+        rank = event.value(at)
+        if not isinstance(rank, int):
+            raise Unknown("a CTA whose number is not known")
+        return [rank]
     if "pair" in event.op.properties:
         return [cta & ~1, cta | 1]
     if {"multicast", "everywhere"} & set(event.op.properties):
@@ -408,7 +416,7 @@ class Barriers:
             size = getattr(event.op, row.bytes_of).type.copied_bytes
             many = len(s.sharers(event.op, copy.cta, self.cluster))
             share = many if "multicast" in event.op.properties else 1
-            for owner in owners(event, copy.cta, self.cluster):
+            for owner in owners(event, copy.cta, self.cluster, row.bytes_of):
                 word = Word(barriers, entry(event), self._of(event, owner))
                 event.completions.append((word, self.phase.get(word, 0), owner))
                 self._count_down(word, 0, -(size // share))

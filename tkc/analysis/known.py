@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
-from tkc.ir.isa.memory import Done, Space, Touch
+from tkc.ir.isa.memory import Done, Kind, Space, Touch
 from tkc.ir.stage.types import Home
 
 
@@ -52,6 +52,11 @@ class Access:
     @property
     def tensor(self) -> bool:
         return self.touch.space is Space.TENSOR
+
+    @property
+    def source_of_copy(self) -> bool:
+        """Whether a copy between CTAs reads it, whose bytes complete elsewhere."""
+        return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
 
     @cached_property
     def buffer(self) -> SSAValue:

@@ -293,7 +293,7 @@ class Steps:
             words = [
                 (w, p)
                 for w, p, owner in event.completions
-                if owner == x.home or "A1" not in self.assumed
+                if owner == x.home or "A1" not in self.assumed or x.source_of_copy
             ]
             state = GENERIC if link.rule == "implicit-fence" else COMPLETE
         return self._completed(link, known, words, state)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tkc.backend import cuda, ptxas_log
 from tkc.backend.arrays import CUDA, ITEM_BYTES, View, mark, stream_handle, view
-from tkc.backend.bind import Bound, PointerValue, ScalarValue, bind, gather, number
+from tkc.backend.bind import Bound, PointerValue, ScalarValue, bind, clusters_for, gather, number
 from tkc.backend.cuda import Driver, DriverError
 from tkc.diagnostics import Diagnostic, Note, TkcError
 from tkc.ir.isa.targets import TARGETS, runs_on
@@ -206,11 +206,11 @@ class Launcher:
         kernel = self.kernel
         cluster, flags = kernel["cluster"], kernel["attributes"]
         attributes: list[tuple[int, Sequence[int]]] = []
+        size, preferred = clusters_for(cluster, grid)
         if cluster["size"] != [1, 1, 1] or cluster.get("preferred"):
-            attributes.append((cuda.CLUSTER, cluster["size"]))
-        if preferred := cluster.get("preferred"):
-            if all(g % p == 0 for g, p in zip(grid, preferred, strict=True)):
-                attributes.append((cuda.PREFERRED_CLUSTER, preferred))
+            attributes.append((cuda.CLUSTER, size))
+        if preferred is not None:
+            attributes.append((cuda.PREFERRED_CLUSTER, preferred))
         if flags.get("dependent"):
             attributes.append((cuda.DEPENDENT, (1,)))
         if flags.get("cooperative"):

@@ -520,8 +520,7 @@ class _Kernel:
 def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
     """The clauses; a cluster of one CTA is none."""
     clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
-    if kernel.preferred:
-        clauses["preferred"] = _integer(kernel.preferred)
+    clauses |= {name: _integer(ctas) for name, ctas in kernel.sizes.items()}
     return clauses if kernel.ctas == 1 else {**clauses, "cluster": _integer(kernel.ctas)}
 
 

@@ -1,5 +1,7 @@
 """The checked program: every name resolved, every shape and dtype known, ready to become operations."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkc.frontend.sizes import Size
@@ -371,8 +373,8 @@ class Kernel(NamedTuple):
     span: Span
     requires: tuple[Require, ...] = ()
     ctas: int = 1
-    preferred: int = 0
-    """Up to how many CTAs the hardware may put into one cluster; 0: no more than `ctas`."""
+    sizes: Mapping[str, int] = MappingProxyType({})
+    """CTAs of clusters that hold several units: the `minimum` of all, and `preferred` where as many are free."""
 
 
 class Product(NamedTuple):

@@ -169,7 +169,7 @@ class Elimination:
                 if other.cost < row.cost and other.covers <= row.covers:
                     yield _setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
-            if self.kernel.preferred is not None and _of_several_units(op.barriers):
+            if self.kernel.most_ctas is not None and _of_several_units(op.barriers):
                 return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield _setting(op, "scope", None)

@@ -103,7 +103,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         source.sym_name.data,
         reqntid=threads,
         cluster=None if source.cluster is None else source.cluster.value.data,
-        most_ctas=None if source.preferred is None else source.preferred.value.data,
+        most_ctas=source.most_ctas,
         shared_bytes=shared,
         location=source.location,
     )
@@ -191,11 +191,12 @@ def _prefetch_maps(k: Kernel, before: Operation | None) -> None:
 
 
 def _cluster(source: s.KernelOp, ctas: int) -> dict[str, Any]:
-    """Sizes of clusters in the launch contract: what is asked for, what the hardware may make of it."""
-    size = [ctas, 1, 1]
-    if source.preferred is None:
-        return {"size": size, "preferred": None, "minimum": None}
-    return {"size": size, "preferred": [source.preferred.value.data, 1, 1], "minimum": size}
+    """Sizes of clusters in the launch contract: what is asked for, what the hardware may make of it, what suffices."""
+    if source.most_ctas is None:
+        return {"size": [ctas, 1, 1], "preferred": None, "minimum": None}
+    size = ctas if source.minimum is None else source.minimum.value.data
+    larger = None if source.preferred is None else [source.preferred.value.data, 1, 1]
+    return {"size": [size, 1, 1], "preferred": larger, "minimum": [ctas, 1, 1]}
 
 
 def _of_all(op: Operation) -> bool:

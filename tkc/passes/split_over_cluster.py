@@ -66,7 +66,11 @@ class SplitOverClusterPass(ModulePass):
 
 def check_sizes(kernel: t.KernelOp, target: Target) -> None:
     """Clusters that the target takes, and what fixed ones cost: some of its multiprocessors have no part in one."""
-    sizes = {c: kernel.launch.data[c] for c in ("cluster", "preferred") if c in kernel.launch.data}
+    sizes = {
+        c: kernel.launch.data[c]
+        for c in ("cluster", "minimum", "preferred")
+        if c in kernel.launch.data
+    }
     for clause, size in sizes.items():
         assert isinstance(size, IntegerAttr)
         ctas = size.value.data
@@ -76,7 +80,8 @@ def check_sizes(kernel: t.KernelOp, target: Target) -> None:
                 f"a cluster of {ctas} CTAs: {target.name} takes {target.max_cluster}",
                 location_of(kernel),
             )
-        if clause == "cluster":
+        fixed = "minimum" if "minimum" in sizes else "cluster"
+        if clause == fixed:
             _tell_idle(kernel, target, ctas)
     if "preferred" in sizes and not target.has({Feature.PREFERRED_CLUSTER}):
         kernel.launch = DictionaryAttr(
@@ -85,7 +90,7 @@ def check_sizes(kernel: t.KernelOp, target: Target) -> None:
         report(
             Diagnostic(
                 "TK219",
-                f"{target.name} has no {Feature.PREFERRED_CLUSTER}: clusters have the size that the code needs",
+                f"{target.name} has no {Feature.PREFERRED_CLUSTER}: clusters have the smaller size",
                 location_of(kernel),
                 Severity.REMARK,
             )

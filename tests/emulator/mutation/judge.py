@@ -1,7 +1,8 @@
 """What the emulator says of mutants, against what the memory model says of them.
 
 `python tests/emulator/mutation/judge.py --state FILE` judges the whole corpus and goes on where it was stopped;
-`--minutes`, `--seed`, `--seeds`, `--only` bound and choose. A mutant is caught where a run under `lazy`, or under
+`--minutes`, `--seed`, `--seeds`, `--only` bound and choose, `--slice 3/16` takes one part of sixteen, which many machines
+or cores do side by side, each with a file of its own; `--report FILE…` says what all of them found. A mutant is caught where a run under `lazy`, or under
 another schedule with one of the seeds, has an error; it is redundant where `redundant.py` says so. A silent one that
 nobody calls redundant is missed where a result was wrong, and in our own and the reference kernels, which have been
 gone through; in the kernels of other compilers it is unjudged. Only statements that the unchanged kernel executes count.
@@ -15,6 +16,7 @@ import random
 import re
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -105,10 +107,32 @@ def executed(kernel: Kernel) -> set[int]:
     return lines
 
 
-def sites(kernel: Kernel) -> Iterator[Mutant]:
-    """The mutants of the statements that a kernel executes."""
-    lines = executed(kernel)
-    yield from (m for m in _mutants(kernel) if m.line in lines)
+def _in_part(kernel: Kernel, mutant: Mutant, part: tuple[int, int]) -> bool:
+    return zlib.crc32(f"{kernel.name} {mutant.name}".encode()) % part[1] == part[0] - 1
+
+
+def stored(states: Sequence[Path]) -> list[Verdict]:
+    """The verdicts of state files, each mutant once; a last line that was cut off is left out."""
+    found: dict[tuple[str, str], Verdict] = {}
+    for state in states:
+        for line in state.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                verdict = Verdict(**json.loads(line))
+                found[verdict.kernel, verdict.mutant] = verdict
+    return list(found.values())
+
+
+def with_reasons(verdicts: Sequence[Verdict], kernels: Sequence[Kernel]) -> None:
+    """Says anew which are redundant: the reasons may have been written since."""
+    by_kernel: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        by_kernel.setdefault(verdict.kernel, {})[verdict.mutant] = verdict
+    for kernel in kernels:
+        mine = by_kernel.get(kernel.name)
+        for mutant in _mutants(kernel) if mine else ():
+            if mine and mutant.name in mine:
+                mine[mutant.name].redundant = reason(kernel.name, mutant)
+                mine[mutant.name].foreign = kernel.foreign
 
 
 def _mutants(kernel: Kernel) -> Iterator[Mutant]:
@@ -148,22 +172,23 @@ def run(
     seeds: int,
     most: int = 1_000_000,
     say: Callable[[str], None] = print,
+    part: tuple[int, int] = (1, 1),
 ) -> list[Verdict]:
-    """Judges up to `most` mutants in an order that the seed chooses, those in the state file not again."""
-    done: list[Verdict] = []
-    if state is not None and state.exists():
-        done = [Verdict(**json.loads(line)) for line in state.read_text().splitlines()]
-    known = {(v.kernel, v.mutant): v for v in done}
+    """Judges up to `most` mutants in an order that the seed chooses, those in the state file not again.
+
+    Of `part` = (i, n) only the i-th of n parts, which depend on names alone.
+    """
+    done = stored([state] if state is not None and state.exists() else [])
+    known = {(v.kernel, v.mutant) for v in done}
+    with_reasons(done, kernels)
     work: list[tuple[Kernel, Mutant]] = []
     for kernel in kernels:
-        for mutant in sites(kernel):
-            verdict = known.get((kernel.name, mutant.name))
-            if verdict is None:
-                work.append((kernel, mutant))
-            else:
-                # The reasons may have been written since.
-                verdict.redundant = reason(kernel.name, mutant)
-                verdict.foreign = kernel.foreign
+        mine = [m for m in _mutants(kernel) if _in_part(kernel, m, part)]
+        if any((kernel.name, m.name) not in known for m in mine):
+            lines = executed(kernel)
+            work += [
+                (kernel, m) for m in mine if m.line in lines and (kernel.name, m.name) not in known
+            ]
     random.Random(seed).shuffle(work)
     until = time.monotonic() + seconds
     for kernel, mutant in work[:most]:
@@ -192,9 +217,47 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=50, help="runs of a mutant after the lazy one")
     parser.add_argument("--only", default="", help="kernels whose names match")
+    parser.add_argument("--slice", type=parts, default=(1, 1), help="I/N: the I-th of N parts")
+    parser.add_argument(
+        "--report", type=Path, nargs="+", help="say what these states hold, and run nothing"
+    )
     options = parser.parse_args()
     kernels = [k for k in corpus() if re.search(options.only, k.name)]
-    run(kernels, options.state, 60 * options.minutes, options.seed, options.seeds)
+    if options.report:
+        print(report(stored(options.report), kernels))
+        return
+    run(
+        kernels,
+        options.state,
+        60 * options.minutes,
+        options.seed,
+        options.seeds,
+        part=options.slice,
+    )
+
+
+def parts(word: str) -> tuple[int, int]:
+    """`3/16` as (3, 16)."""
+    found = re.fullmatch(r"(\d+)/(\d+)", word)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{word!r} is not I/N with I from 1 to N")
+    return int(found[1]), int(found[2])
+
+
+def report(verdicts: list[Verdict], kernels: Sequence[Kernel]) -> str:
+    """The rates of our own and of other compilers' kernels, and every verdict that a person must look at."""
+    with_reasons(verdicts, kernels)
+    lines: list[str] = []
+    for name, foreign in (("ours", False), ("other compilers", True)):
+        mine = [v for v in verdicts if v.foreign is foreign]
+        lines.append(f"{name}: {len(mine)} mutants: {rates(mine)}")
+    for word in ("missed", "false_alarm", "unjudged"):
+        lines += [
+            f"{word}: {v.kernel} {v.mutant} {v.what} {v.codes} right {v.right} {v.redundant}"
+            for v in verdicts
+            if getattr(v, word) and v.caught != "refused"
+        ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

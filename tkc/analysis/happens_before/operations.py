@@ -94,9 +94,10 @@ class Operations:
         name = _word(op, "id") or op.name.removeprefix("stage.")
         found: list[Event] = []
         if acts and isinstance(acts[0], Complete):  # each copy's bytes complete by themselves
+            filled = {r.bytes_of for r in rows if isinstance(r, m.Signal)}
             for act in acts:
                 assert isinstance(act, Complete)
-                mine = [a for a in accesses if a.space is Space.GLOBAL or a.owner == act.owner]
+                mine = [a for a in accesses if a.operand not in filled or a.owner == act.owner]
                 found.append(Event(name, threads, tuple(mine), act, op))
             return found
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
@@ -144,7 +145,7 @@ class Operations:
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(access, owner=owner) for owner in self._owners(op)]
+        return [replace(access, owner=owner) for owner in self._owners(op, row)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
@@ -168,8 +169,11 @@ class Operations:
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
 
-    def _owners(self, op: Operation) -> list[int]:
-        """The CTAs whose memory an operation touches."""
+    def _owners(self, op: Operation, row: m.Touch) -> list[int]:
+        """The CTAs whose memory an operation touches by one of its rows; every CTA where it is not known."""
+        if row.at:
+            known = self.values.constant(getattr(op, row.at))
+            return list(range(self.cluster)) if known is None else [known]
         if "pair" in op.properties:
             return [self.rank & ~1, self.rank | 1]
         if {"multicast", "everywhere"} & set(op.properties):
@@ -324,9 +328,11 @@ class Operations:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
-            share = len(self._owners(op)) if "multicast" in op.properties else 1
+            [filled] = [r for r in rows if isinstance(r, m.Touch) and r.operand == row.bytes_of]
+            owners = self._owners(op, filled)
+            share = len(owners) if "multicast" in op.properties else 1
             made: list[Act] = []
-            for owner in self._owners(op):
+            for owner in owners:
                 key = (barrier, self._of(op, owner))
                 made.append(Complete(key, self._arrived(op, key), size // share, owner))
             return made

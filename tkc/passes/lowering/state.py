@@ -105,7 +105,7 @@ class Kernel:
     @property
     def several(self) -> bool:
         """Whether a cluster may hold more than one unit."""
-        return self.source.preferred is not None
+        return self.source.most_ctas is not None
 
     @property
     def first_rank(self) -> Any:
@@ -165,6 +165,7 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
+            import tkc.passes.lowering.bulk
             import tkc.passes.lowering.debugging
             import tkc.passes.lowering.elements
             import tkc.passes.lowering.explicit
