@@ -36,6 +36,7 @@ from tkc.ir.certificates import Link, label
 from tkc.ir.isa.fences import form
 from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import CopiesArriveOp
 from tkc.ir.stage.explicit import FenceOp
 
 
@@ -254,7 +255,7 @@ class Steps:
         x = known.source
         if known.state in PENDING:
             raise Broken("an arrival tells nothing of what is under way")
-        if isinstance(event.op, s.Tcgen05CommitOp) or any(
+        if isinstance(event.op, s.Tcgen05CommitOp | CopiesArriveOp) or any(
             isinstance(r, Signal) and r.bytes_of for r in event.rows()
         ):
             raise Broken(f"{link.start} releases only what it tracks")

@@ -225,4 +225,5 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
             "TK307",
             f"groups belong to the thread that commits them: the one of role {role} has to wait for its {name} itself",
         )
-    return "TK309", f"wait for the {name} before the slot is handed on"
+    code = "TK301" if first.access.write else "TK309"
+    return code, f"wait for the {name} before the slot is handed on"

@@ -36,6 +36,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Turns,
     Wait,
+    Who,
 )
 from tkc.analysis.happens_before.rules import PRACTICE
 
@@ -49,7 +50,7 @@ class Node:
     role: Role
     event: Event | None
     path: tuple[Clock, ...]
-    threads: Threads = Threads.ALL
+    threads: Who = Threads.ALL
     loops: tuple[Loop, ...] = ()
     turns: Turns | None = None
     """The turns of the innermost loop in which it runs, where these are some only."""
@@ -286,6 +287,9 @@ def _link(pending: Pending, node: Node) -> None:
         before.next.append((node, kind, clock))
 
 
+_IN_ONE_WARP: dict[Who, Who] = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}
+
+
 def _block(
     graph: Graph,
     role: Role,
@@ -300,9 +304,7 @@ def _block(
         if isinstance(item, Event):
             threads = item.threads
             if role.warps == 1:
-                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(
-                    threads, threads
-                )
+                threads = _IN_ONE_WARP.get(threads, threads)
             node = Node(role, item, path, threads, loops, turns)
             graph.nodes.append(node)
             graph.node_of[item] = node

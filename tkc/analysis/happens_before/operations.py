@@ -27,11 +27,13 @@ from tkc.analysis.happens_before.events import (
     Meet,
     ProxyFence,
     Slot,
+    Some,
     TensorFence,
     ThreadFence,
     Threads,
     Turns,
     Wait,
+    Who,
 )
 from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
@@ -41,7 +43,8 @@ from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import ElementOp, StoreElementOp
+from tkc.ir.stage.elements import CopiesArriveOp, ElementOp, StoreElementOp
+from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
@@ -80,7 +83,7 @@ class Operations:
         self.warp = warp_of(self.role, self.group * self.warps)
         self.turns: Turns | None = None
 
-    def events(self, op: Operation, who: Threads) -> list[Event]:
+    def events(self, op: Operation, who: Who) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
         rows = effects_of(op)
         if not rows or not isinstance(op, s.StageOp):
@@ -103,12 +106,22 @@ class Operations:
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
         return found + [Event(name, threads, (), act, op) for act in acts[1:]]
 
-    def _comers(self, op: s.StageOp, who: Threads, threads: Threads) -> Threads:
+    def answered(self, asked: TryWaitOp, at: Operation, who: Who) -> list[Event]:
+        """The wait that an answer of yes stands for, at an operation that it leads to."""
+        key = (asked.barriers, self.rank)
+        index = self._item(key, asked.slot, asked.parity, at)
+        if index is None or key not in self.barriers:
+            return []
+        wait = Wait(key, index, _sem(asked, Sem.ACQUIRE), _scope(asked))
+        return [Event(_word(asked, "id"), who, (), wait, asked)]
+
+    def _comers(self, op: s.StageOp, who: Who, threads: Threads) -> Who:
         """Of the threads that a condition lets through, those that execute an operation of `threads`: each for itself
         where it meets no other; of a whole warp the elected one, for what one thread does."""
         if who is Threads.ALL:
             return threads
         alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
+        alone |= op.ALONE and isinstance(who, Some)
         met = who if alone else both(who, threads)
         return met if met is not None else Threads.SOME
 
@@ -336,6 +349,10 @@ class Operations:
                 key = (barrier, self._of(op, owner))
                 made.append(Complete(key, self._arrived(op, key), size // share, owner))
             return made
+        if isinstance(op, CopiesArriveOp):
+            key = (barrier, self.rank)
+            counted = op.uncounted is None
+            return [Arrive(key, self._arrived(op, key), int(counted), copies=counted or _backed(op))]
         tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return [
             Arrive(
@@ -396,9 +413,13 @@ class Operations:
 
     def _waited(self, op: Operation, key: Hashable) -> Index | None:
         entry, parity = self._entry(op), getattr(op, "parity", None)
-        if entry is None or parity is None:
-            return None
-        slots, parities = self.values.table(entry, op), self.values.table(parity, op)
+        return None if entry is None or parity is None else self._item(key, entry, parity, op)
+
+    def _item(
+        self, key: Hashable, entry: SSAValue, parity: SSAValue, at: Operation
+    ) -> Index | None:
+        """The item that a slot and a parity name at an operation."""
+        slots, parities = self.values.table(entry, at), self.values.table(parity, at)
         if slots is None or parities is None:
             return None
         found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
@@ -460,6 +481,22 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _backed(arrival: CopiesArriveOp) -> bool:
+    """Whether an arrival that the phase does not count keeps it from completing: once all of its threads have come
+    here, some arrive at the phase as well, next in their program."""
+    threads, after = {s.By.ALL}, arrival.next_op
+    while after is not None and not after.regions and not isinstance(after, s.MbarrierWaitOp):
+        if isinstance(after, s.WarpSyncOp):
+            threads.add(s.By.LANE)
+        elif isinstance(after, s.RoleBarrierOp):
+            threads |= {s.By.LANE, s.By.ONE}
+        elif isinstance(after, s.MbarrierArriveOp) and after.executed_by in threads:
+            if after.rank is None and arrival.operands[:2] == after.operands[:2]:
+                return True
+        after = after.next_op
+    return False
 
 
 def _written(tensor: SSAValue) -> bool:
