@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.bug_cases import CASES, ELSEWHERE, KINDS, Case
+from tests.analysis.more_cases import MORE
 from tests.analysis.test_twins import diagnosed
 from tkc.diagnostics import Diagnostic, TkcError
 
 ALL = [
     pytest.param(case, id=f"{name}.{n}")
-    for name, cases in CASES.items()
+    for name, cases in (CASES | MORE).items()
     for n, case in enumerate(cases)
 ]
 

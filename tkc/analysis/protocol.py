@@ -146,10 +146,19 @@ class RingProtocol:
         """All count items by one clock, at one rate."""
         counted = [s for s in self._sites() if s.clock is not self.graph.kernel]
         for site in counted[1:]:
-            if (site.clock, site.rate) != (counted[0].clock, counted[0].rate):
+            first = counted[0]
+            if site.clock is first.clock and site.rate != first.rate:
+                more, fewer = sorted((site, first), key=lambda s: -s.rate)
+                yield finding_at(
+                    "TK305", more.node,
+                    f"{_event(more).name} in role {more.node.role.name} goes on by {more.rate} items of {self._name} a "
+                    f"turn, and {_event(fewer).name} in role {fewer.node.role.name} by {fewer.rate}",
+                )  # fmt: skip
+                return
+            if site.clock is not first.clock:
                 yield finding_at(
                     "TK305", site.node,
-                    f"roles {counted[0].node.role.name} and {site.node.role.name} go through the items of {self._name} "
+                    f"roles {first.node.role.name} and {site.node.role.name} go through the items of {self._name} "
                     "in loops of which nothing says that they turn equally often",
                 )  # fmt: skip
                 return
