@@ -38,7 +38,7 @@ from tkc.emulator import Report
 from tkc.emulator.machine import SCHEDULES
 from tkc.job import Job
 
-ENDS = {"TK310", "TK311", "TK320", "TK324"}
+ENDS = {"TK310", "TK311", "TK313", "TK320", "TK324"}
 """How a kernel may end, and initialised data: random role programs neither drain at their end nor fill whole tiles."""
 
 

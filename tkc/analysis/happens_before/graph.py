@@ -458,7 +458,7 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
     """Arrivals under conditions that reach each item once, by the case that an item may be; None where they may not.
 
     Either in each iteration but an outer iteration's first the one before and, after the loop, if it had any, the last;
-    or one in each branch of a choice that the whole loop's body is.
+    or one in each branch of a choice in the loop's body.
     """
     late = [s for s in sites if s.after]
     inside = [s for s in sites if not s.after]
@@ -473,11 +473,8 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
             branches.setdefault(site.node.loops[-1], []).append(site)
         whole = inside[0].node.loops[-2].body
         alike = len({s.offset for s in sites}) == 1
-        if (
-            alike
-            and len(whole) == 1
-            and isinstance(whole[0], Choice)
-            and set(whole[0].branches) == set(branches)
+        if alike and any(
+            isinstance(item, Choice) and set(item.branches) == set(branches) for item in whole
         ):
             return list(branches.values())
         return None
