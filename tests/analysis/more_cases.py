@@ -115,6 +115,86 @@ kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], n: i32):
 """
 """Two loops on conditions that say the same."""
 
+TWICE = """\
+kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], f: i32, g: i32):
+    launch persistent
+    schedule work: m, c in tiles(blocks(M, 128), blocks(N, 64))
+    shared x: tile[bf16, 128, 64] * 2
+    barrier full * 2, count = 1
+    barrier empty * 2, count = 1
+    role load:
+        i = 0
+        phase = 0
+        for m, c in work:
+            if m.index < f:
+                wait empty[i], phase ^ 1
+                elect:
+                    expect full[i], bytes(x)
+                    load x[i] <- X[m, c], full[i]
+                phase = phase ^ i
+                i = 1 - i
+            if c.index < g:
+                wait empty[i], phase ^ 1
+                elect:
+                    expect full[i], bytes(x)
+                    load x[i] <- X[m, c], full[i]
+                phase = phase ^ i
+                i = 1 - i
+    role store:
+        i = 0
+        phase = 0
+        for m, c in work:
+            if m.index < f:
+                wait full[i], phase
+                elect:
+                    store Y[m, c] <- x[i]
+                    commit stores
+                    wait stores
+                    arrive empty[i]
+                phase = phase ^ i
+                i = 1 - i
+            if c.index < g:
+                wait full[i], phase
+                elect:
+                    store Y[m, c] <- x[i]
+                    commit stores
+                    wait stores
+                    arrive empty[i]
+                phase = phase ^ i
+                i = 1 - i
+"""
+"""A ring whose items come under one condition and then under another, each once a turn."""
+
+NESTED = changed(
+    TWICE,
+    (TWICE[TWICE.index("            if c.index < g:\n                wait empty") : TWICE.index("    role store")], ""),
+    (TWICE[TWICE.rindex("            if c.index < g:\n") :], ""),
+    ("if m.index < f:", "if m.index < f and c.index < g:"),
+)  # fmt: skip
+
+EITHER = """\
+kernel sums(A: global[f32, M, N], B: global[f32, M, N], C: global[f32, M, N], f: i32):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared a: tile[f32, 128, 32] * 2
+    pipe left(a): load -> math
+    role load:
+        for m, n in work:
+            if f > m.index:
+                put left: a <- A[m, n]
+            else:
+                put left: a <- B[m, n]
+    role math, warps 4:
+        for m, n in work:
+            x = full(0)
+            if f > m.index:
+                get left: x = x + read(a)
+            else:
+                get left: x = x + read(a) * 2
+            C[m, n] <- x
+"""
+"""An item in each branch of a condition, and more in the turn."""
+
 PEEKED = changed(
     RING,
     ("            wait full[i], phase\n",
@@ -194,6 +274,20 @@ MORE: dict[str, tuple[Case, ...]] = {
             ((("while n > by", "while c.index > by"),), "TK314", "wait"),
             ((("                    arrive empty[i]\n", ""),), "TK305", "wait empty"),
         )),
+    ),
+    "items under conditions": (
+        Case(TWICE, (
+            ((("            if c.index < g:\n                wait full", "            if c.index <= g:\n                wait full"),), "TK314", "wait"),
+            ((("                wait full[i], phase\n", ""),), "TK301", "store Y"),
+            ((("                    arrive empty[i]\n", ""),), "TK305", "wait empty"),
+            ((("                    wait stores\n", ""),), "TK309", "load x"),
+            ((("                phase = phase ^ i\n                i = 1 - i\n    role store", "                i = 1 - i\n    role store"),), "TK306", "wait empty"),
+        )),
+        Case(NESTED, (
+            ((("if m.index < f and c.index < g:\n                wait full", "if m.index < f:\n                wait full"),), "TK314", "wait"),
+            ((("                wait full[i], phase\n", ""),), "TK301", "store Y"),
+        )),
+        Case(EITHER),
     ),
     "threads that data choose": (
         Case(SHARED, (

@@ -106,7 +106,7 @@ class Body:
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and not isinstance(op, s.IfOp) and _alone(chains[op]):
+            if op in chains and _alone(chains[op]) and all(_turns_once(o) for o in chains[op]):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -158,7 +158,8 @@ class Body:
         for number, (op, known) in enumerate(zip(chain, inner, strict=True)):
             branch = Loop(known.name, [], ("turn", number, known.key), 0, 1, op=op)
             self.ops.loops[(op,)] = branch
-            branch.body = self.block(op.regions[-1].block, who)
+            body = op.then if isinstance(op, s.IfOp) else op.regions[-1]
+            branch.body = self.block(body.block, who)
             branches.append(branch)
         whole.key = ("chain", *(b.key for b in branches))
         whole.body = [Choice(branches)]
@@ -167,6 +168,8 @@ class Body:
     def _named(self, op: Operation) -> Loop:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
+        if isinstance(op, s.IfOp):
+            loop.key, loop.high = ("if", True, self._bound(op.condition, op)), 1
         if isinstance(op, WhileOp):
             loop.key = ("while", self._numbered(self.ops.evolve.turns(op)))
             self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
@@ -349,6 +352,20 @@ def _turns(bounds: list[Table]) -> list[int]:
         lower, upper, step = (t.at(i) for t in bounds)
         found.append(max(0, -(-(upper - lower) // step)) if step > 0 else 0)
     return found
+
+
+def _turns_once(op: Operation) -> bool:
+    """Of a condition: whether it asks of no thread, and does nothing where it does not hold."""
+    if not isinstance(op, s.IfOp):
+        return True
+    guard = guard_of(op.condition)
+    if guard is None or guard.narrows:
+        return False
+    return op.otherwise is None or all(
+        isinstance(o, s.YieldOp) or o.has_trait(Pure)
+        for block in op.otherwise.blocks
+        for o in block.ops
+    )
 
 
 def _alone(chain: Chain) -> bool:

@@ -162,7 +162,9 @@ class Values(Evaluator):
     def _init_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
         """The loop beside another that carries a value on."""
         for use in value.uses:
-            op = use.operation
+            op: Operation | None = use.operation
+            if isinstance(op, s.YieldOp) and isinstance(op.parent_op(), s.IfOp):
+                op = op.parent_op()  # a condition passes on what it leaves as it was
             if op in self.carried and op.parent_block() is beside.parent_block():
                 return next(((op, r) for r in self.carried[op] if r.init is value), None)
         return None
