@@ -180,7 +180,8 @@ class Load(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """`row_sum(x)`: a kind of `tile.reduce`. `block` is the loop variable that the columns of x are a block of."""
+    """`row_sum(x)`, `col_sum(x)`: a kind of `tile.reduce`; its type has 1 where it is reduced. `block` is the loop
+    variable that the columns of x are a block of."""
 
     kind: str
     operand: Value
@@ -192,11 +193,12 @@ class Reduce(NamedTuple):
 
 class Test(NamedTuple):
     """A condition on where an element stands: the sum of position times factor, over blocks of the given sizes, is less
-    than `limit`."""
+    than `limit`, or one of the `others` holds."""
 
     terms: tuple[tuple[str | Part, int, int], ...]
     limit: Value
     span: Span
+    others: tuple["Test", ...] = ()
 
 
 class Keep(NamedTuple):
@@ -210,7 +212,8 @@ class Keep(NamedTuple):
 
 
 class Where(NamedTuple):
-    """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
+    """The operand where a test holds, which says which block each axis is of and with what factor; elsewhere
+    `otherwise`, the same operand by another test, or where there is none `fill`."""
 
     operand: Value
     blocks: tuple[str | Part | None, str | Part | None]
@@ -219,6 +222,7 @@ class Where(NamedTuple):
     fill: float
     type: Regs
     span: Span
+    otherwise: "Where | None" = None
 
 
 class Fill(NamedTuple):

@@ -319,7 +319,7 @@ class Values:
         if isinstance(x, Transposed) and name == "T":
             return x.tile
         if isinstance(x, _RUNTIME) and name == "T" and isinstance(x.type, Regs):
-            if len(x.type.shape) != 2:
+            if len(x.type.shape) != 2 or 1 in x.type.shape:
                 self.fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
             return P.Transpose(x, Regs(x.type.dtype, x.type.shape[::-1]), e.span)
         if isinstance(x, X.Place) and name == "T" and not x.tile.accumulator:
@@ -528,7 +528,11 @@ class Values:
                 f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
                 e.span,
             )
-        self.reads(tile, e.span)
+        return self.read(tile, span, e.span)
+
+    def read(self, tile: Tile, span: Span, at: Span | None = None) -> P.Read:
+        """The values of a tile that the role may read here."""
+        self.reads(tile, at or span)
         if tile.scale is not None:
             self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)

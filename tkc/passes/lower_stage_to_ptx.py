@@ -249,7 +249,7 @@ def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
                 f"{NAMED_BARRIERS - 1} beside its own",
                 location_of(meeting[-1]),
                 *(
-                    Note(f"role {r.sym_name.data} takes {_number(r.groups)}", location_of(r))
+                    Note(f"role {r.sym_name.data} takes {_barriers(r)}", location_of(r))
                     for r in meeting
                 ),
             )
@@ -261,10 +261,19 @@ def _numbered(roles: list[s.RoleOp], taken: set[int]) -> tuple[dict[s.RoleOp, in
     ids: dict[s.RoleOp, int] = {}
     number = 1
     for role in roles:
-        while taken & {*range(number, number + _number(role.groups))}:
+        while taken & {*range(number, number + _barriers(role))}:
             number += 1
-        ids[role], number = number, number + _number(role.groups)
+        ids[role], number = number, number + _barriers(role)
     return ids, number
+
+
+def _barriers(role: s.RoleOp) -> int:
+    """One for each warpgroup that splits the role's rows, and one more where all of them meet."""
+    groups = _number(role.groups)
+    if groups == 1:
+        return 1
+    meets = any(isinstance(op, s.RoleBarrierOp) and op.whole is not None for op in role.walk())
+    return groups + meets
 
 
 def _dispatch(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:

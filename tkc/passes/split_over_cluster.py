@@ -343,6 +343,8 @@ class Split:
                 self.mark(op.value if value is op.slice else op.slice, axis, op)
             case t.CastOp() | MaskOp():
                 self.mark(op.value if value is op.source else op.source, axis, op)
+                if isinstance(op, MaskOp) and op.otherwise is not None:
+                    self.mark(op.otherwise, axis, op)
             case TransposeOp():
                 self.mark(op.value if value is op.source else op.source, 1 - axis, op)
             case ReshapeOp():
@@ -354,13 +356,13 @@ class Split:
                     if isinstance(x.type, RegsType) and _shape(x)[axis] != 1:
                         self.mark(x, axis, op)
             case ReduceOp():
-                if axis != 0:
+                if axis == op.axis:
                     raise TkcError.at(
                         "TK110",
                         "a reduction along the axis that a pair splits is not supported yet",
                         location_of(op),
                     )
-                self.mark(op.value if value is op.source else op.source, 0, op)
+                self.mark(op.value if value is op.source else op.source, axis, op)
             case _:
                 pass
 

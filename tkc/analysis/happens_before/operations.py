@@ -223,7 +223,7 @@ class Operations:
 
     def _fragment(self, op: Operation) -> SSAValue | None:
         """The fragment that an operation moves from or to columns of a slot."""
-        if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
+        if not isinstance(getattr(op, "column", None), SSAValue):
             return None
         for name in ("value", "source"):
             found = getattr(op, name, None)
@@ -242,6 +242,8 @@ class Operations:
             return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
         row, first = self._number(getattr(op, "row", None)), self._number(column)
+        if "transposed" in op.properties:
+            return ("turned", layout, tuple(shape), row, first)
         whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
         return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
 
@@ -254,19 +256,21 @@ class Operations:
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
-        fragment = self._fragment(op)
-        first = None if fragment is None else self.values.constant(op.column)  # pyright: ignore
-        if fragment is None or first is None:
-            return None
-        return first, first + fragment.type.shape[1]  # pyright: ignore
+        return self._extent(op, "transposed" in op.properties)
 
     def _lines(self, op: Operation) -> tuple[int, int] | None:
         """The rows of a slot that a fragment takes, where they are constants."""
+        return self._extent(op, "transposed" not in op.properties)
+
+    def _extent(self, op: Operation, rows: bool) -> tuple[int, int] | None:
+        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of."""
         fragment = self._fragment(op)
-        first = None if fragment is None else self._number(getattr(op, "row", None))
-        if fragment is None or not isinstance(first, int):
+        if fragment is None:
             return None
-        return first, first + fragment.type.shape[0]  # pyright: ignore
+        first = self._number(getattr(op, "row", None) if rows else op.column)  # pyright: ignore
+        if not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
@@ -322,7 +326,7 @@ class Operations:
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(self._proxy_fence(op))
+                    found.append(_proxy_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(_word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
@@ -380,6 +384,9 @@ class Operations:
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
 
     def _meet(self, op: Operation, among: str) -> Meet:
+        if "whole" in op.properties and self.role.groups.value.data > 1:
+            # All warpgroups run one program, so each place where they meet is a barrier of its own.
+            return Meet("cta", (op, self.rank), count=self.role.threads)
         does = _word(op, "does", "arrive" if "arrives" in op.properties else "sync")
         if among == "cluster":
             return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
@@ -393,13 +400,6 @@ class Operations:
         """A product in registers is a group by itself, unless fences and groups stand round it."""
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
-
-    def _proxy_fence(self, op: Operation) -> ProxyFence:
-        word = _word(op, "space")
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(
-            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
-        )
 
     # Items -----------------------------------------------------------------------------------------------------------
 
@@ -473,6 +473,21 @@ class Operations:
         return None if known is None else Index(known, offset, rate)
 
 
+def restated(event: Event) -> Act | None:
+    """What an event does now that its operation may have got another space or scope."""
+    act = event.act
+    if isinstance(act, ProxyFence):
+        return _proxy_fence(event.op)
+    return replace(act, scope=_scope(event.op)) if isinstance(act, Wait | Arrive) else act
+
+
+def _proxy_fence(op: Operation) -> ProxyFence:
+    word = _word(op, "space")
+    where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+    half = word if word in ("acquire", "release") else ""
+    return ProxyFence(where, word == "shared::cluster", half)
+
+
 _WHAT = {
     ("read_accumulator", ""): "ld",
     ("copy_scales", ""): "cp",
@@ -528,7 +543,8 @@ def _widths(op: Operation, axes: int) -> list[int]:
     axis = op.properties.get("axis")
     if isinstance(axis, IntegerAttr):
         fragment = getattr(op, "source", None) or op.value  # pyright: ignore
-        found[axis.value.data] = max(fragment.type.shape)  # pyright: ignore
+        rows = max(fragment.type.shape)  # pyright: ignore
+        found[axis.value.data] = min(rows, _number(op, "limit", rows))
     return found
 
 
