@@ -224,6 +224,7 @@ ASKED = changed(
 """),
 )  # fmt: skip
 
+
 def by_warp(number: int) -> str:
     """The ring, loaded by one warp of four."""
     return changed(

@@ -132,7 +132,9 @@ SLIPS: list[tuple[Callable[[ModuleOp], None], tuple[str, ...], str]] = [
 
 
 @pytest.mark.parametrize(("slip", "forms", "code"), SLIPS, ids=lambda x: getattr(x, "__name__", ""))
-def test_a_slip_is_told(slip: Callable[[ModuleOp], None], forms: tuple[str, ...], code: str) -> None:
+def test_a_slip_is_told(
+    slip: Callable[[ModuleOp], None], forms: tuple[str, ...], code: str
+) -> None:
     for form in forms:
         module = stage(form)
         slip(module)
@@ -191,9 +193,7 @@ def _ahead(module: ModuleOp) -> None:
 
 @pytest.mark.parametrize("slip", [_whatever, _counted, _twice, _ahead])
 @pytest.mark.parametrize("form", ["one CTA", "a cluster"])
-def test_nothing_is_asked_for_after_a_refusal(
-    slip: Callable[[ModuleOp], None], form: str
-) -> None:
+def test_nothing_is_asked_for_after_a_refusal(slip: Callable[[ModuleOp], None], form: str) -> None:
     module = stage(form)
     slip(module)
     found = [f for f in check(module) if f.code == "TK330"]
@@ -217,5 +217,3 @@ def test_a_request_under_the_answer_before_it_is_right() -> None:
     assert before is not None
     block.insert_op_before(guarded, before)
     assert "TK330" not in codes(module)
-
-

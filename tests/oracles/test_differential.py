@@ -84,7 +84,9 @@ def test_finds_nothing_less_where_items_are_conditional() -> None:
         except NotInStage:
             continue
         verdicts[difference.kind if difference else "agree"] += 1
-        assert difference is None or difference.kind != "unsound", f"{seed}\n{program}\n{difference}"
+        assert difference is None or difference.kind != "unsound", (
+            f"{seed}\n{program}\n{difference}"
+        )
     assert verdicts["agree"] > 25, verdicts
 
 

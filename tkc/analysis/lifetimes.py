@@ -42,7 +42,10 @@ def _finding(place: Place, remedy: str) -> Finding:
     if access.space is Space.TENSOR:
         code, what = "TK310", "is under way, and its tensor memory is given back then"
     elif access.owner != role.cta:
-        code, what = "TK313", f"reaches the shared memory of CTA {access.owner}, which may have ended"
+        code, what = (
+            "TK313",
+            f"reaches the shared memory of CTA {access.owner}, which may have ended",
+        )
     return Finding(
         code,
         f"role {role.name} may end while {event.name} {what}; {remedy}",

@@ -470,8 +470,7 @@ def _in_every_branch(sites: list[Site]) -> bool:
         return False
     standing = {s.node.loops[-1] for s in sites}
     return any(
-        isinstance(item, Choice) and set(item.branches) <= standing
-        for item in first.loops[-2].body
+        isinstance(item, Choice) and set(item.branches) <= standing for item in first.loops[-2].body
     )
 
 

@@ -1,7 +1,6 @@
-"""Whether a cluster is asked for only as long as none has been refused: what comes after a refusal that the CTA has seen is
-not defined (PTX 9.7.15.18).
+"""Whether a cluster is asked for only as long as none was refused.
 
-A request is answered in a slot. The next one may come in a turn that only runs where that answer, and no other, was
+What comes after a refusal that the CTA has seen is not defined (PTX 9.7.15.18). A request is answered in a slot. The next one may come in a turn that only runs where that answer, and no other, was
 that there is one more.
 """
 
@@ -51,7 +50,11 @@ def _why(request: TryCancelOp, values: Values) -> str:
     last = loop.body.block.last_op
     more = last.operands[0] if last is not None else None
     answer = more.owner if more is not None else None
-    if not isinstance(answer, AnswerOp) or more is not answer.more or answer.parent_op() is not loop:
+    if (
+        not isinstance(answer, AnswerOp)
+        or more is not answer.more
+        or answer.parent_op() is not loop
+    ):
         return "the next turn does not depend on the answer"
     if answer in before or answer.buffer is not request.buffer:
         return "the next turn depends on the answer to another request"

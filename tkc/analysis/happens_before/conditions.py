@@ -28,8 +28,8 @@ def lane_of(role: s.RoleOp) -> int:
 
 
 def warp_of(role: s.RoleOp, first: int = 0) -> int:
-    """The warp that stands for the first of a role, or of one of its warpgroups, which begins with warp `first`: that, or
-    another where all tests of warps name it and nothing else in the role is done by one thread."""
+    """The warp that stands for the first of a role, or of a warpgroup that begins with warp `first`: that, or another
+    where all tests of warps name it and nothing else in the role is done by one thread."""
     named: set[int] = set()
     under: set[Operation] = set()
     for op in role.walk():

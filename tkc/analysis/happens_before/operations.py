@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
@@ -38,6 +38,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.opened import opened_by
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -356,7 +357,9 @@ class Operations:
         if isinstance(op, CopiesArriveOp):
             key = (barrier, self.rank)
             counted = op.uncounted is None
-            return [Arrive(key, self._arrived(op, key), int(counted), copies=counted or _backed(op))]
+            return [
+                Arrive(key, self._arrived(op, key), int(counted), copies=counted or _backed(op))
+            ]
         tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return [
             Arrive(
@@ -570,37 +573,3 @@ def _sem(op: Operation, default: Sem) -> Sem:
 def _scope(op: Operation) -> Scope:
     word = _word(op, "scope")
     return Scope(word) if word in list(Scope) else Scope.CTA
-
-
-def opened_by(accumulator: SSAValue) -> s.OpenOp | None:
-    """The operation that opened an accumulator's slot, back through products, loops and conditions."""
-    seen: set[SSAValue] = set()
-    value = accumulator
-    while value not in seen:
-        seen.add(value)
-        op = value.owner
-        if isinstance(op, s.OpenOp):
-            return op
-        before = _before(value, op)
-        if before is None:
-            return None
-        value = before
-    return None
-
-
-def _before(value: SSAValue, op: Operation | Block) -> SSAValue | None:
-    """The accumulator that one was before its operation, or before the loop that carries it."""
-    if isinstance(op, Block):
-        loop = op.parent_op()
-        number: int = value.index  # pyright: ignore
-        if isinstance(loop, s.ForOp):
-            return loop.inits[number - 1]
-        return loop.operands[number] if loop is not None else None
-    if isinstance(op, s.ForOp):
-        return op.inits[op.results.index(value)]
-    if isinstance(op, s.IfOp):
-        last = op.then.block.last_op
-        return last.operands[op.results.index(value)] if last is not None else None
-    if op.name == "stage.while":
-        return op.operands[op.results.index(value)]
-    return getattr(op, "source", None)
