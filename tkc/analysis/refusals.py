@@ -1,7 +1,7 @@
 """Whether a cluster is asked for only as long as none was refused.
 
-What comes after a refusal that the CTA has seen is not defined (PTX 9.7.15.18). A request is answered in a slot. The next one may come in a turn that only runs where that answer, and no other, was
-that there is one more.
+What comes after a refusal that the CTA has seen is not defined (PTX 9.7.15.18). A request is answered in a slot. The
+next one may come in a turn that only runs where that answer, and no other, was that there is one more.
 """
 
 from __future__ import annotations
