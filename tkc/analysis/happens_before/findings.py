@@ -122,6 +122,8 @@ def _other_way_round(hazard: Hazard) -> bool:
     mine, its = hazard.witness
     if mine != its:
         return its < mine
+    if hazard.first.node.role is hazard.second.node.role:
+        return False  # as they stand in its program
     later, earlier = hazard.forward <= hazard.period, hazard.back <= hazard.period
     if later and earlier:
         return hazard.second.access.write and not hazard.first.access.write

@@ -38,4 +38,6 @@ def _before(value: SSAValue, op: Operation | Block) -> SSAValue | None:
         return last.operands[op.results.index(value)] if last is not None else None
     if op.name == "stage.while":
         return op.operands[op.results.index(value)]
+    if isinstance(op, s.WriteAccumulatorOp):
+        return op.accumulator
     return getattr(op, "source", None)
