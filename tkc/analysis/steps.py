@@ -51,6 +51,7 @@ from tkc.ir.isa.memory import (
     Touch,
 )
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import CopiesArriveOp
 from tkc.ir.stage.explicit import FenceOp
 
 Seen = dict[Word, tuple[list[int], list[int]]]
@@ -295,7 +296,7 @@ class Steps:
         x = known.source
         if known.state in PENDING:
             raise Broken("an arrival tells nothing of what is under way")
-        if isinstance(event.op, s.Tcgen05CommitOp) or any(
+        if isinstance(event.op, s.Tcgen05CommitOp | CopiesArriveOp) or any(
             isinstance(r, Signal) and r.bytes_of for r in event.rows()
         ):
             raise Broken(f"{link.start} releases only what it tracks")
