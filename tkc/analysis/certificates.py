@@ -27,6 +27,7 @@ from tkc.analysis.known import (
     Broken,
     Known,
     alone,
+    fragment_of,
     in_registers,
 )
 from tkc.analysis.phases import owners, runs
@@ -393,10 +394,12 @@ class Run(Steps):
                 raise Broken(
                     f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
                 )
-        own = known.copy == x.copy and self._same_part(x, y)
-        for t in y.event.threads:
-            needed = frozenset({t}) & x.event.threads if own else x.event.threads
-            if not needed <= known.threads.get(t, frozenset()):
+        every, nothing = x.event.threads, frozenset[int]()
+        lacking = [t for t in y.event.threads if not every <= known.threads.get(t, nothing)]
+        if lacking and not (known.copy == x.copy and self._same_part(x, y)):
+            raise Broken("not all threads that access know of all threads' parts")
+        for t in lacking:
+            if not every & {t} <= known.threads.get(t, nothing):
                 raise Broken("not all threads that access know of all threads' parts")
 
     def _joined(self, rule: str, known: Known, y: Access) -> bool:
@@ -441,4 +444,5 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        return x.fragment is not None and x.fragment == y.fragment
+        mine = fragment_of(x)
+        return mine is not None and mine == fragment_of(y)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -50,47 +50,50 @@ class Access:
     home: int
     buffer: SSAValue
     tensor: bool = field(init=False)
+    slot: Any = field(init=False)
     start: Known = field(init=False)
     """What is known of it right after it was issued."""
 
     def __post_init__(self) -> None:
         self.tensor = self.touch.space is Space.TENSOR
+        self.slot = slot_of(self)
 
     @property
     def source_of_copy(self) -> bool:
         """Whether a copy between CTAs reads it, whose bytes complete elsewhere."""
         return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
 
-    @cached_property
-    def slot(self) -> Any:
-        """Which slot it touches; of a tensor, its coordinates."""
-        event = self.event
-        value = event.value(self.operand)
-        if isinstance(value, Opened):
-            return 0 if depth(self.buffer) == 1 else value.slot
-        if self.touch.space is Space.GLOBAL:
-            coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
-            numbers = zip(event.op.operands, event.values, strict=True)
-            return tuple(v for o, v in numbers if o in coordinates)
-        if depth(self.buffer) == 1:
-            return 0
-        for name in (f"{self.operand}_slot", "slot"):
-            if (found := event.value(name)) is not None:
-                return found
-        raise Broken("a slot that is not known")
 
-    @cached_property
-    def fragment(self) -> Any:
-        """How its elements fall on threads, and where; None where it moves no fragment."""
-        op = self.event.op
-        if "transposed" in op.properties or self.event.value("column") is None:
-            return None
-        for name in ("value", "source"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-                at = self.event.value("column"), self.event.value("row")
-                return found.type.layout, found.type.dims, *at  # pyright: ignore
+
+def slot_of(access: Access) -> Any:
+    """Which slot an access touches; of a tensor, its coordinates."""
+    event = access.event
+    value = event.value(access.operand)
+    if isinstance(value, Opened):
+        return 0 if depth(access.buffer) == 1 else value.slot
+    if access.touch.space is Space.GLOBAL:
+        coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
+        numbers = zip(event.op.operands, event.values, strict=True)
+        return tuple(v for o, v in numbers if o in coordinates)
+    if depth(access.buffer) == 1:
+        return 0
+    for name in (f"{access.operand}_slot", "slot"):
+        if (found := event.value(name)) is not None:
+            return found
+    raise Broken("a slot that is not known")
+
+
+def fragment_of(access: Access) -> Any:
+    """How the elements of an access fall on threads, and where; None where it moves no fragment."""
+    event = access.event
+    if "transposed" in event.op.properties or event.value("column") is None:
         return None
+    for name in ("value", "source"):
+        found = getattr(event.op, name, None)
+        if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
+            at = event.value("column"), event.value("row")
+            return found.type.layout, found.type.dims, *at  # pyright: ignore
+    return None
 
 
 class Known(NamedTuple):

@@ -99,11 +99,11 @@ class Steps:
         """How many groups the threads of an access have closed since, up to a place of their trace."""
         key = x.copy, group, x.event.threads
         if key not in self.closings:
-            self.closings[key] = [
-                at
-                for at, event in enumerate(self.traces[x.copy])
-                if x.event.threads <= event.threads and closes(event, group)
-            ]
+            trace = self.traces[x.copy]
+            closing = [at for of, at in self.by_operation[x.copy].items() if closes(of, group)]
+            self.closings[key] = sorted(
+                n for at in closing for n in at if x.event.threads <= trace[n].threads
+            )
         places = self.closings[key]
         return bisect_left(places, at) - bisect_left(places, x.at)
 
@@ -397,12 +397,12 @@ def kinds_of(kernel: s.KernelOp) -> dict[str, Alike]:
     return {label(op): kind(op) for op in kernel.walk() if label(op)}
 
 
-def closes(event: Event, group: Done) -> bool:
-    """Whether an event closes a group of its threads; a product of wgmma that is not alone is one of its own."""
-    if any(isinstance(r, Close) and r.done is group for r in event.rows()):
+def closes(of: Instruction, group: Done) -> bool:
+    """Whether an operation closes a group of its threads; a product of wgmma that is not alone is one of its own."""
+    if any(isinstance(r, Close) and r.done is group for r in of.effects):
         return True
-    product = group is Done.WGMMA_GROUP and event.op.name == "stage.mma"
-    return product and "alone" not in event.op.properties
+    product = group is Done.WGMMA_GROUP and of.op.name == "stage.mma"
+    return product and "alone" not in of.op.properties
 
 
 Step = Callable[[Steps, Link, Known, Event, int], "Known | None"]

@@ -89,13 +89,13 @@ class Judge:
         access, node = place.access, place.node
         what = access.what if access.space is Space.TENSOR else ""
         area = id(access.area) if access.element else 0
+        cta = node.role.cta
+        home = home_of(access, cta, self.assumed)
         key = (
-            node, place.turns, access.space, access.proxy, access.done, access.owner, access.write, what, area,
+            node, place.turns, access.space, access.proxy, access.done, home, access.write, what, area,
         )  # fmt: skip
         found = self.reached.get(key)
         if found is None:
-            cta = node.role.cta
-            home = home_of(access, cta, self.assumed)
             source = Source(access, place.event, node.threads, cta, home, self.assumed)
             targets = frozenset(a.buffer for a in place.event.accesses)
             found = self.reached[key] = Reach(
@@ -144,12 +144,18 @@ class Judge:
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
-        reaches = {id(r): r for r in (self.reach(first), self.reach(second))}
+        there, here = self.reach(first), self.reach(second)
+        there.asked.add(second.node)
+        here.asked.add(first.node)
+        news, reaches = -1, [there] if there is here else [there, here]
         while True:  # what is known only grows, so that a proof found on the way is one
-            for pair in pairs:
-                if pair.gap() is None:
-                    return pair.ordered()
-            if not any([r.advance() for r in reaches.values()]):
+            now = sum([r.news for r in reaches])
+            if now != news:
+                news = now
+                for pair in pairs:
+                    if pair.gap() is None:
+                        return pair.ordered()
+            if not any([r.advance() for r in reaches]):
                 break
         if first.access.write and second.access.write:
             for pair in pairs:
