@@ -64,7 +64,6 @@ class Access:
         return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
 
 
-
 def slot_of(access: Access) -> Any:
     """Which slot an access touches; of a tensor, its coordinates."""
     event = access.event
@@ -110,6 +109,27 @@ class Known(NamedTuple):
     fence: int = 0
     trail: tuple[tuple[Copy, int], ...] = ()
     """The events on the way, by their places in the traces."""
+
+    def then(
+        self,
+        at: int,
+        threads: Mapping[int, frozenset[int]] | None = None,
+        state: str = "",
+        copy: Copy | None = None,
+        cta: int | None = None,
+        fence: int | None = None,
+    ) -> Known:
+        """The same from a place on, but for what is said."""
+        return Known(
+            self.source,
+            self.copy if copy is None else copy,
+            at,
+            state or self.state,
+            self.threads if threads is None else threads,
+            self.cta if cta is None else cta,
+            self.fence if fence is None else fence,
+            self.trail,
+        )
 
 
 def kind(op: Operation) -> tuple[str, SSAValue | None]:
