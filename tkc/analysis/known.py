@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
 from tkc.ir.isa.memory import Done, Kind, Space, Touch
-from tkc.ir.stage.types import Home
+from tkc.ir.stage.structure import storage
+from tkc.ir.stage.types import FragmentLayout, Home
 
 
 class Broken(Exception):
@@ -59,9 +60,19 @@ class Access:
         self.slot = slot_of(self)
 
     @property
+    def held(self) -> bool:
+        """Whether it is in a slot, and not in a tensor."""
+        return self.touch.space is not Space.GLOBAL
+
+    @property
     def source_of_copy(self) -> bool:
         """Whether a copy between CTAs reads it, whose bytes complete elsewhere."""
         return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
+
+    @property
+    def place(self) -> SSAValue:
+        """The buffer in whose place its own lies."""
+        return storage(self.buffer)
 
 
 def slot_of(access: Access) -> Any:
@@ -87,11 +98,14 @@ def fragment_of(access: Access) -> Any:
     event = access.event
     if "transposed" in event.op.properties or event.value("column") is None:
         return None
-    for name in ("value", "source"):
+    for name in ("value", "source", "fragment"):
         found = getattr(event.op, name, None)
         if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-            at = event.value("column"), event.value("row")
-            return found.type.layout, found.type.dims, *at  # pyright: ignore
+            layout, shape = found.type.layout, found.type.dims  # pyright: ignore
+            column, row = event.value("column"), event.value("row")
+            if layout.data != FragmentLayout.WGMMA and shape.data[0].data > 1:
+                return layout, shape.data[0], row  # each thread has whole rows
+            return layout, shape, column, row
     return None
 
 
@@ -132,9 +146,18 @@ class Known(NamedTuple):
         )
 
 
-def kind(op: Operation) -> tuple[str, SSAValue | None]:
-    """What makes two operations alike: their name, and the barriers that they are about."""
-    return op.name, getattr(op, "barriers", None)
+class Like(NamedTuple):
+    """What makes two operations alike: their name, the barriers that they are about, and what they order for whom."""
+
+    name: str
+    barriers: SSAValue | None
+    sem: str
+    scope: str
+
+
+def kind(op: Operation) -> Like:
+    barriers = getattr(op, "barriers", None)
+    return Like(op.name, barriers, _word(op, "sem"), _word(op, "scope"))
 
 
 @cache
@@ -180,7 +203,11 @@ def over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
 
 
 def text(event: Event, name: str) -> str:
-    found = event.op.properties.get(name)
+    return _word(event.op, name)
+
+
+def _word(op: Operation, name: str) -> str:
+    found = op.properties.get(name)
     return found.data if found is not None and hasattr(found, "data") else ""  # pyright: ignore
 
 
