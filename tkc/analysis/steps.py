@@ -313,9 +313,8 @@ class Steps:
                 text(event, "scope") or Scope.CTA,
                 text(wait, "scope") or Scope.CTA,
             )
-            if not wide and (
-                (not x.tensor and x.touch.proxy is Proxy.GENERIC) or "A2" not in self.assumed
-            ):
+            by_itself = x.touch.proxy is Proxy.GENERIC or x.done in STORES
+            if not wide and ((not x.tensor and by_itself) or "A2" not in self.assumed):
                 raise Broken("CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
@@ -409,6 +408,10 @@ class Steps:
             if after < len(where) and (first < 0 or where[after] < first):
                 first = where[after]
         return None if first < 0 else (copy, first, self.traces[copy][first])
+
+
+STORES = (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+"""Groups of stores, which a thread awaits by itself."""
 
 
 def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:
