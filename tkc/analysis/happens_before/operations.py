@@ -6,12 +6,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.happens_before import turns
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, warp_of
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
@@ -23,26 +22,31 @@ from tkc.analysis.happens_before.events import (
     Complete,
     Event,
     GridWait,
-    Index,
     Loop,
     Meet,
     ProxyFence,
     Slot,
+    Some,
     TensorFence,
     ThreadFence,
     Threads,
     Turns,
     Wait,
+    Who,
 )
+from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
-from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.numbering import Numbering
+from tkc.analysis.happens_before.opened import opened_by
+from tkc.analysis.happens_before.storage import placed
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import ElementOp, StoreElementOp
+from tkc.ir.stage.elements import CopiesArriveOp, ElementOp, StoreElementOp
+from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
@@ -60,7 +64,7 @@ CLUSTER = "cluster"
 
 
 @dataclass
-class Operations:
+class Operations(Numbering):
     """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`."""
 
     role: s.RoleOp
@@ -74,22 +78,20 @@ class Operations:
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
+        self.evolve = Evolutions(self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
+        self.warps = self.role.warps.value.data // self.role.groups.value.data
         self.lane = lane_of(self.role)
+        self.warp = warp_of(self.role, self.group * self.warps)
         self.turns: Turns | None = None
 
-    def events(self, op: Operation, who: Threads) -> list[Event]:
+    def events(self, op: Operation, who: Who) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
         rows = effects_of(op)
         if not rows or not isinstance(op, s.StageOp):
             return []
         by = op.executed_by
-        threads = WHO[by] if by is not None else Threads.ALL
-        if (
-            who is not Threads.ALL
-        ):  # a thread that a condition lets through acts for itself where it meets no other
-            met = who if op.EACH else both(who, threads)
-            threads = met if met is not None else Threads.SOME
+        threads = self._comers(op, who, WHO[by] if by is not None else Threads.ALL)
         accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
         acts = self._acts(op, rows)
         if not accesses and not acts:
@@ -105,6 +107,25 @@ class Operations:
             return found
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
         return found + [Event(name, threads, (), act, op) for act in acts[1:]]
+
+    def answered(self, asked: TryWaitOp, at: Operation, who: Who) -> list[Event]:
+        """The wait that an answer of yes stands for, at an operation that it leads to."""
+        key = (asked.barriers, self.rank)
+        index = self._item(key, asked.slot, asked.parity, at)
+        if index is None or key not in self.barriers:
+            return []
+        wait = Wait(key, index, _sem(asked, Sem.ACQUIRE), _scope(asked))
+        return [Event(_word(asked, "id"), who, (), wait, asked)]
+
+    def _comers(self, op: s.StageOp, who: Who, threads: Threads) -> Who:
+        """Of the threads that a condition lets through, those that execute an operation of `threads`: each for itself
+        where it meets no other; of a whole warp the elected one, for what one thread does."""
+        if who is Threads.ALL:
+            return threads
+        alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
+        alone |= op.ALONE and isinstance(who, Some)
+        met = who if alone else both(who, threads)
+        return met if met is not None else Threads.SOME
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
@@ -139,25 +160,12 @@ class Operations:
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(self._placed(access), owner=owner) for owner in self._owners(op, row)]
-
-    def _placed(self, access: Access) -> Access:
-        """The access with the place of its buffer, where others lie there, too."""
-        buffer = access.buffer
-        assert isinstance(buffer, SSAValue)
-        declared = buffer.owner
-        if not isinstance(declared, s.BufferOp) or declared.pipes is None:
-            return access
-        storage = s.storage(buffer)
-        part = access.part
-        if access.space is not Space.TENSOR and part is not None:
-            part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
-        return replace(access, storage=storage, ring=buffer.type.depth.data, part=part)  # pyright: ignore
+        return [replace(placed(access), owner=owner) for owner in self._owners(op, row)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return self._placed(Access(
+        return placed(Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
             what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
@@ -347,6 +355,12 @@ class Operations:
                 key = (barrier, self._of(op, owner))
                 made.append(Complete(key, self._arrived(op, key), size // share, owner))
             return made
+        if isinstance(op, CopiesArriveOp):
+            key = (barrier, self.rank)
+            counted = op.uncounted is None
+            return [
+                Arrive(key, self._arrived(op, key), int(counted), copies=counted or _backed(op))
+            ]
         tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return [
             Arrive(
@@ -391,94 +405,6 @@ class Operations:
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
 
-    # Items -----------------------------------------------------------------------------------------------------------
-
-    def _entry(self, op: Operation) -> SSAValue | None:
-        """The operand that numbers the barrier."""
-        for name in ("entry", "slot"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue):
-                return found
-        return None
-
-    def _several(self, turn: turns.Turn | None) -> tuple[Chain, int, int] | None:
-        """The loop of several items a turn, how many there are, and which one is meant."""
-        if turn is None or self.turns is not None:
-            return None
-        chain = turn.chain(self.loops)  # type: ignore[arg-type]
-        return None if chain is None else (chain, turn.count, turn.number)
-
-    def _waited(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
-        entry, parity = self._entry(op), getattr(op, "parity", None)
-        if entry is None or parity is None:
-            return None
-        slots, parities = self.values.table(entry, op), self.values.table(parity, op)
-        if slots is None or parities is None:
-            return None
-        several = self._several(turns.of_wait(op, key[0], self.role))
-        if several is not None:
-            loop, count, number = several
-            slots, parities = (t if t.loop else replace(t, loop=loop) for t in (slots, parities))
-            depth = self.barriers[key].depth
-            found = fit(slots, parities, depth, likely=[(count, number), (count, number - depth)])
-        else:
-            counted = self._counted(slots, parities)
-            found = fit(slots, parities, self.barriers[key].depth, turns=counted)
-        return None if found is None else self._index(*found)
-
-    def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
-        if key not in self.barriers:
-            return None
-        depth = self.barriers[key].depth
-        entry = self._entry(op)
-        slots = None if entry is None else self.values.table(entry, op)
-        if slots is None:
-            return None
-        several = self._several(turns.of_arrival(op, key[0], self.role))
-        if several is not None:
-            chain, count, number = several
-            slots = slots if slots.loop else replace(slots, loop=chain)
-            found = fit(slots, None, depth, likely=[(count, number)])
-            return None if found is None else self._index(*found)
-        loop = slots.loop
-        if loop is None and depth == 1:
-            loop = self._turns(key[0], op)
-        if loop is None:
-            return Index(None, slots.period[0]) if outside(op) else None
-        found = fit(
-            Table(loop, slots.period, slots.before), None, depth,
-            0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
-        )  # fmt: skip
-        return None if found is None else self._index(*found)
-
-    def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
-        """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
-        for use in barrier.uses:
-            parity = getattr(use.operation, "parity", None)
-            if parity is not None and within(use.operation, self.role):
-                table = self.values.table(parity, use.operation)
-                if table is not None and table.loop is not None:
-                    return table.loop
-        at = op.parent_op()
-        while at is not None and not isinstance(at, s.RoleOp):
-            if not isinstance(at, s.IfOp):
-                chains = [c for c in self.loops if at in c]
-                if chains:
-                    return max(chains, key=len)
-            at = at.parent_op()
-        return None
-
-    def _counted(self, *tables: Table | None) -> Turns | None:
-        """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
-        loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
-        return self.turns if self.turns is not None and loops == {self.turns.loop} else None
-
-    def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
-        if loop is None:
-            return Index(None, offset, rate)
-        known = self.loops.get(loop)
-        return None if known is None else Index(known, offset, rate)
-
 
 def restated(event: Event) -> Act | None:
     """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
@@ -510,6 +436,22 @@ _WHAT = {
     ("scaled_mma", "scale_b"): "mma.scale",
 }
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
+
+
+def _backed(arrival: CopiesArriveOp) -> bool:
+    """Whether an arrival that the phase does not count keeps it from completing: once all of its threads have come
+    here, some arrive at the phase as well, next in their program."""
+    threads, after = {s.By.ALL}, arrival.next_op
+    while after is not None and not after.regions and not isinstance(after, s.MbarrierWaitOp):
+        if isinstance(after, s.WarpSyncOp):
+            threads.add(s.By.LANE)
+        elif isinstance(after, s.RoleBarrierOp):
+            threads |= {s.By.LANE, s.By.ONE}
+        elif isinstance(after, s.MbarrierArriveOp) and after.executed_by in threads:
+            if after.rank is None and arrival.operands[:2] == after.operands[:2]:
+                return True
+        after = after.next_op
+    return False
 
 
 def _written(tensor: SSAValue) -> bool:
@@ -568,37 +510,3 @@ def _sem(op: Operation, default: Sem) -> Sem:
 def _scope(op: Operation) -> Scope:
     word = _word(op, "scope")
     return Scope(word) if word in list(Scope) else Scope.CTA
-
-
-def opened_by(accumulator: SSAValue) -> s.OpenOp | None:
-    """The operation that opened an accumulator's slot, back through products, loops and conditions."""
-    seen: set[SSAValue] = set()
-    value = accumulator
-    while value not in seen:
-        seen.add(value)
-        op = value.owner
-        if isinstance(op, s.OpenOp):
-            return op
-        before = _before(value, op)
-        if before is None:
-            return None
-        value = before
-    return None
-
-
-def _before(value: SSAValue, op: Operation | Block) -> SSAValue | None:
-    """The accumulator that one was before its operation, or before the loop that carries it."""
-    if isinstance(op, Block):
-        loop = op.parent_op()
-        number: int = value.index  # pyright: ignore
-        if isinstance(loop, s.ForOp):
-            return loop.inits[number - 1]
-        return loop.operands[number] if loop is not None else None
-    if isinstance(op, s.ForOp):
-        return op.inits[op.results.index(value)]
-    if isinstance(op, s.IfOp):
-        last = op.then.block.last_op
-        return last.operands[op.results.index(value)] if last is not None else None
-    if op.name == "stage.while":
-        return op.operands[op.results.index(value)]
-    return getattr(op, "accumulator" if isinstance(op, s.WriteAccumulatorOp) else "source", None)

@@ -6,12 +6,14 @@ one. Counted are the waits of a role on a barrier that stand side by side in a l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before.conditions import within
-from tkc.analysis.happens_before.values import Chain
+from tkc.analysis.happens_before.values import Chain, Table
 from tkc.ir.stage import ops as s
 
 PARTNERS = {"full": "empty", "empty": "full"}
@@ -21,47 +23,49 @@ PARTNERS = {"full": "empty", "empty": "full"}
 class Turn(NamedTuple):
     """Items `number` of `count` in each turn of a loop."""
 
-    loop: Operation
+    loop: Chain
     count: int
     number: int
 
-    def chain(self, loops: dict[Chain, object]) -> Chain | None:
-        """The loops that count on together with the loop."""
-        return max((c for c in loops if self.loop in c), key=len, default=None)
+    def table(self, of: Table) -> Table:
+        """A value by the turns of the loop, of which it need not know where it is always the same."""
+        return of if of.loop is not None else replace(of, loop=self.loop)
 
 
-def of_wait(op: Operation, barrier: SSAValue, role: s.RoleOp) -> Turn | None:
+def of_wait(
+    op: Operation, barrier: SSAValue, role: s.RoleOp, loops: Iterable[Chain]
+) -> Turn | None:
     """Which of a turn's items a wait is for; None where there is one a turn, or the waits do not stand side by side."""
     block, loop = op.parent_block(), op.parent_op()
     if block is None or not isinstance(loop, s.ForOp):
         return None
-    waits = [
-        u.operation
-        for u in barrier.uses
-        if hasattr(u.operation, "parity") and within(u.operation, role)
-    ]
-    if len(waits) < 2 or any(w.parent_block() is not block for w in waits):
+    waits = _waits(barrier, role)
+    if len(waits) < 2 or op not in waits or any(w.parent_block() is not block for w in waits):
         return None
+    chain = max((c for c in loops if loop in c), key=len, default=None)
     places = [o for o in block.ops if o in waits]
-    return Turn(loop, len(places), places.index(op))
+    return None if chain is None else Turn(chain, len(places), places.index(op))
 
 
-def of_arrival(op: Operation, barrier: SSAValue, role: s.RoleOp) -> Turn | None:
+def _waits(barrier: SSAValue, role: s.RoleOp) -> set[Operation]:
+    users = (use.operation for use in barrier.uses)
+    return {op for op in users if isinstance(op, s.MbarrierWaitOp) and within(op, role)}
+
+
+def of_arrival(
+    op: Operation, barrier: SSAValue, role: s.RoleOp, loops: Iterable[Chain]
+) -> Turn | None:
     """Which of a turn's items an arrival is for: that of the wait for the same slot, or the last one before it."""
     partner = _partner(barrier)
     block = op.parent_block()
     if partner is None or block is None:
         return None
-    waits = {
-        u.operation
-        for u in partner.uses
-        if hasattr(u.operation, "parity") and within(u.operation, role)
-    }
+    waits = _waits(partner, role)
     slot = getattr(op, "slot", None)
     before = [o for o in block.ops if o in waits and o.is_before_in_block(op)]
     same = [o for o in before if o.slot is slot]  # type: ignore[attr-defined]
     found = before if len(same) == len(before) else same
-    return of_wait(found[-1], partner, role) if found else None
+    return of_wait(found[-1], partner, role, loops) if found else None
 
 
 def _partner(barrier: SSAValue) -> SSAValue | None:
