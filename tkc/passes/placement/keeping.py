@@ -166,6 +166,12 @@ def _put(p: Placement, put: t.PutOp, slot: SSAValue, at: Operation) -> list[Prod
         return []
     cleared = any(isinstance(op, t.ZeroOp) for op in users)
     products = [op for op in users if isinstance(op, Product) and op.d is slot]
+    if cleared and not products:
+        raise TkcError.at(
+            "TK110",
+            "not supported yet: `= 0` in a loop of a put without any product: it stands in the put itself",
+            location_of(put),
+        )
     if cleared:
         return products
     before = taken_round(put, slot)
