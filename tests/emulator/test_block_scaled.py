@@ -194,6 +194,14 @@ def test_other_targets(target: str) -> None:
             "gemm_nvfp4_slow", "sm_103a", "", {"BK": 384, "STAGES": 2}, marks=pytest.mark.soak
         ),
         ("gemm_mxfp4", "sm_103a", "", {"BK": 384, "STAGES": 1}),
+        ("gemm_nvfp4", "sm_103a", "", {"BK": 192, "STAGES": 2, "BM": 256}),
+        pytest.param(
+            "gemm_nvfp4_slow",
+            "sm_103a",
+            "",
+            {"BK": 192, "STAGES": 1, "BM": 256},
+            marks=pytest.mark.soak,
+        ),
         pytest.param(
             "gemm_mxfp4",
             "sm_103a",
@@ -214,12 +222,14 @@ def test_steps_of_96(name: str, target: str, clause: str, params: dict[str, int]
     check(text, 130, 136, 544, FORMS[name], "random", target=target, **params)
 
 
-def test_steps_of_96_are_of_one_block_of_rows() -> None:
-    """Of several, the atoms of a row are not side by side; and other targets have no such step."""
-    for target, params in (("sm_103a", {"BM": 256}), ("sm_100a", {})):
-        ptx = tkc.compile(
-            example("gemm_nvfp4"), target=target, params={"BK": 192, "STAGES": 2, **params}
-        ).ptx
+def test_steps_of_96_need_scales_behind_each_other() -> None:
+    """Where a tile is both operands, those of several blocks of rows are not; and other targets have no such step."""
+    twice = changed("gemm_nvfp4", ("a @ b.T", "a @ a.T"))
+    for text, target, params in (
+        (twice, "sm_107a", {"BM": 256, "BN": 256, "STAGES": 1}),
+        (example("gemm_nvfp4"), "sm_100a", {}),
+    ):
+        ptx = tkc.compile(text, target=target, params={"BK": 192, "STAGES": 2, **params}).ptx
         words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", ptx)
         assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {64}
 
@@ -260,6 +270,41 @@ def test_what_sm_107a_has_more_of(name: str, params: dict[str, int], columns: in
     assert bool(hints) == bool(kept)
     depth = 1824 if params.get("STAGES") == 7 else 544  # all slots are used
     check(example(name), 200, 136, depth, FORMS[name], "random", target="sm_107a", **params)
+
+
+@pytest.mark.parametrize(
+    ("target", "params", "k", "columns", "most"),
+    [
+        ("sm_100a", {"HALVES": 1, "BN": 256, "STAGES": 5}, 64, 512, 232448),
+        ("sm_103a", {"BK": 384, "STAGES": 2}, 96, 512, 232448),
+        ("sm_107a", {"BN": 256, "STAGES": 5}, 128, 576, 334848),
+    ],
+)
+def test_one_source_of_nvfp4_for_each_target(
+    target: str, params: dict[str, int], k: int, columns: int, most: int
+) -> None:
+    """The longest products, the columns and the shared memory that each has. On sm_107a an item is 512 rows and 256
+    columns, in all of 576 columns with its scales, and B stays in the tensor core between its halves."""
+    kernel = tkc.compile(example("gemm_nvfp4_2cta"), target=target, params=params)
+    words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", kernel.ptx)
+    assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {k}
+    assert kernel.contract["tensor_columns"] == columns
+    assert 0.8 * most < kernel.contract["shared_bytes"] <= most
+    hints = set(re.findall(r"collector::b::(\w+)", kernel.ptx))
+    assert hints == ({"fill", "lastuse"} if target == "sm_107a" else set())
+    assembly = kernel.assembly()
+    assert not assembly.notices
+    assert not assembly.spills
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("target", "params"),
+    [("sm_103a", {"BK": 384, "STAGES": 2}), ("sm_107a", {"BN": 256, "STAGES": 5})],
+)
+def test_pairs_of_nvfp4_on_later_targets(target: str, params: dict[str, int]) -> None:
+    form = FORMS["gemm_nvfp4"]
+    check(example("gemm_nvfp4_2cta"), 700, 264, 1568, form, "random", target=target, **params)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from tkc.analysis.known import (
     Known,
     Like,
     alone,
+    depth,
     in_registers,
 )
 from tkc.analysis.phases import owners, runs
@@ -125,6 +126,11 @@ def _all_in_order(
     return True
 
 
+def _slots_alike(firsts: list[Access], seconds: list[Access]) -> bool:
+    """Whether slots of two buffers, which may lie in one place, are the same where they have the same number."""
+    return len({depth(a.buffer) for a in (*firsts[:1], *seconds[:1]) if a.held}) < 2
+
+
 def _start(x: Access) -> Known:
     """What is known of an access right after it was issued."""
     if x.tensor:
@@ -176,6 +182,8 @@ class Run(Steps):
         seconds = firsts if alone else self._accesses(order.second, order.operands[1], order.owner)
         self._same_memory(firsts, seconds)
         slots = self._slots(firsts), self._slots(seconds)
+        if not _slots_alike(firsts, seconds):
+            slots = {None: firsts}, {None: seconds}
         for slot, ones in slots[0].items():
             others = slots[1].get(slot)
             if others is None:
@@ -222,7 +230,7 @@ class Run(Steps):
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
         every = [*firsts, *seconds]
-        if any(a.buffer is not every[0].buffer for a in every):
+        if any(a.place is not every[0].place for a in every):
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
@@ -382,7 +390,8 @@ class Run(Steps):
             if more is not None:
                 if not self.trailing:
                     return at, more
-                told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
+                last = more.at if take is Steps.meet else more.at - 1
+                told = () if more.copy == known.copy else ((more.copy, last),)
                 return at, more._replace(trail=(*known.trail, (known.copy, at), *told))
         return -1, None
 
@@ -446,4 +455,5 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        return x.fragment is not None and x.fragment == y.fragment
+        same = x.buffer is y.buffer or x.tensor
+        return same and x.fragment is not None and x.fragment == y.fragment

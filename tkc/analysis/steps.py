@@ -287,7 +287,8 @@ class Steps:
             return None
         at = theirs[turn]
         threads = all_know(self.traces[other][at].threads, together)
-        return known._replace(copy=other, at=at + 1, state=state, threads=threads)
+        # at the meeting itself, which may be the next step, too: among the warps of the other role
+        return known._replace(copy=other, at=at, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
@@ -343,6 +344,8 @@ class Steps:
         x = known.source
         if not isinstance(event.op, s.Tcgen05CommitOp):
             raise Broken(f"{link.start} is no commit")
+        if "reads" in event.op.properties and (x.operand, x.touch.space) != ("a", Space.SHARED):
+            raise Broken(f"{link.start} tells of first operands alone")
         if link.rule == "commit-known":
             self._known_complete(known)
             return self._completed(link, known, event.arrivals, COMPLETE)

@@ -23,6 +23,9 @@ one-way proxy fence. MAP_HALF, MAP: halves of the tensormap fence. From SHARED o
 that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
 """
 
+READ_A = 2
+"""Which of a thread's components for tensor work counts the first operands that it has read from shared memory."""
+
 PENDING = 1 << 60
 """The time of what nobody can know yet."""
 SPARE = 64

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tkc.emulator.agents import COMPLETED, OWN
-from tkc.emulator.clocks import BEFORE, GLOBAL, HALF, MAP, MAP_HALF, ORDER, SHARED, TENSOR, Clock
+from tkc.emulator.clocks import (
+    BEFORE,
+    GLOBAL,
+    HALF,
+    MAP,
+    MAP_HALF,
+    ORDER,
+    READ_A,
+    SHARED,
+    TENSOR,
+    Clock,
+)
 from tkc.emulator.lanes import SELECT
 from tkc.emulator.ordering import Ordering
 
@@ -24,8 +35,9 @@ class Fences(Ordering):
         return self.of(w).components.named(name, asynchronous=False)
 
     def tensor_component(self, w: Warp, lane: int) -> int:
-        """Two components: what a thread's tensor work has completed, and what of it is in order without that."""
-        return self.of(w).components.named(("tensor", w.cta.rank, w.index, lane), 2)
+        """Three components: what a thread's tensor work has completed, what of it is in order without that, and which
+        first operands it has read from shared memory."""
+        return self.of(w).components.named(("tensor", w.cta.rank, w.index, lane), READ_A + 1)
 
     def fence_proxy(self, w: Warp, space: str) -> None:
         """fence.proxy.async: what is known now may be relied on across the proxies, for this CTA's memory."""

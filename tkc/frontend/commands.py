@@ -172,10 +172,9 @@ class Commands:
         if group:
             self._options(s, s.options)
             return X.Group(f"commit {group}", 0, False, s.span)
-        found = self._options(s, s.options, named=("multicast",))
-        return X.CommitEntry(
-            self._entry(s.subject.place), self._mask(found.named.get("multicast")), s.span
-        )
+        found = self._options(s, s.options, ("reads",), ("multicast",))
+        mask = self._mask(found.named.get("multicast"))
+        return X.CommitEntry(self._entry(s.subject.place), mask, "reads" in found.flags, s.span)
 
     def _meet(self, s: E.Command, what: str, does: str, sem: str) -> Any:
         """The cluster's barrier, or the order between grids."""

@@ -138,16 +138,29 @@ class Operations:
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(access, owner=owner) for owner in self._owners(op, row)]
+        return [replace(self._placed(access), owner=owner) for owner in self._owners(op, row)]
+
+    def _placed(self, access: Access) -> Access:
+        """The access with the place of its buffer, where others lie there, too."""
+        buffer = access.buffer
+        assert isinstance(buffer, SSAValue)
+        declared = buffer.owner
+        if not isinstance(declared, s.BufferOp) or declared.pipes is None:
+            return access
+        storage = s.storage(buffer)
+        part = access.part
+        if access.space is not Space.TENSOR and part is not None:
+            part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
+        return replace(access, storage=storage, ring=buffer.type.depth.data, part=part)  # pyright: ignore
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return Access(
+        return self._placed(Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
             what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
         if not _written(tensor):
@@ -205,7 +218,7 @@ class Operations:
         """The fragment that an operation moves from or to columns of a slot."""
         if not isinstance(getattr(op, "column", None), SSAValue):
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
                 return found
@@ -337,7 +350,7 @@ class Operations:
         return [
             Arrive(
                 (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
-                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op),
+                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op), "reads" in op.properties,
             )
             for rank in self._told(op)
         ]  # fmt: skip

@@ -7,8 +7,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
+from tkc.diagnostics import TargetError
 from tkc.ir.isa.fences import ONE_WAY
-from tkc.ir.isa.targets import Feature
+from tkc.ir.isa.targets import Feature, targets_with
+from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TryWaitOp
@@ -111,8 +113,9 @@ def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
 def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
+    what = [] if op.reads is None else [_only_reads(k, op)]
     if op.to is None and op.mask is None:
-        k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
+        k.emit("tcgen05.commit", k.cta_group, *what, ".shared::cluster", place)
     else:
         mask = cta_mask(k, op.mask) if op.mask is not None else _told(k, op)
         if isinstance(mask, int):  # before 13.5, ptxas takes no immediate here
@@ -120,11 +123,23 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
         k.emit(
             "tcgen05.commit",
             k.cta_group,
+            *what,
             ".shared::cluster",
             ".multicast::cluster",
             place,
             mask,
         )
+
+
+def _only_reads(k: Kernel, op: s.Tcgen05CommitOp) -> str:
+    if not k.target.has({Feature.TCGEN05_COMMIT_READ}):
+        raise TargetError.at(
+            "TK202",
+            f"a commit of reads needs {Feature.TCGEN05_COMMIT_READ}; {k.target.name} has none",
+            location_of(op),
+            fix=targets_with({Feature.TCGEN05_COMMIT_READ}),
+        )
+    return ".sync_restrict::shared::read::mma::a"
 
 
 def _told(k: Kernel, op: s.Tcgen05CommitOp) -> Any:
