@@ -263,7 +263,12 @@ def run(ptx: str, kernel: tkc.Kernel, case: Case, seed: int) -> tuple[set[str], 
     return {f.code for f in report.findings}, [a.tobytes() for a in arrays]
 
 
-@pytest.mark.parametrize("name", CASES)
+LONG = ("two readers", "vectors beside tiles", "in the place of operands", "both levels")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.soak] * (n in LONG)) for n in CASES]
+)
 def test_what_is_left_is_enough_and_needed(name: str) -> None:
     case = CASES[name]
     with listening() as heard:
