@@ -64,6 +64,8 @@ class Witness(Judge):
         self.kept: list[Any] = []
         """Operations, so that their numbers are not given out again."""
         self.moved_bits = self.work_bits = 0
+        self.ahead = self.groups.bits.new()
+        """The bit of the grids ahead."""
         Witness.latest = self
 
     latest: Witness | None = None
@@ -131,6 +133,10 @@ class Witness(Judge):
             else:
                 codes = np.repeat(number | lanes, size)
         self._remote(home, access)
+        if self.dependent and home is None and not region.constant:
+            knows = [work.known] if work is not None else [g.known for g, _ in access.bits]
+            if not all(k.met & self.ahead for k in knows):
+                self.fault("grid", None, origin.ins)
         self._touch(held[1], access, codes, places, home)
         if work is None and kind is Kind.WRITE and access.strong:
             self._release_word(agent, region, offsets, where, origin.ins)
@@ -171,6 +177,12 @@ class Witness(Judge):
         yield from zip(lanes.tolist(), np.asarray(offsets).tolist(), strict=False)
 
     # Barriers
+
+    def grids_awaited(self, w: Any) -> None:
+        """griddepcontrol.wait (9.7.15.14): its thread knows that the grids ahead are over, and who hears of it."""
+        super().grids_awaited(w)
+        for group in self.lanes(w, w.mask):
+            group.known.met |= self.ahead
 
     def meet(self, w: Any, mask: int) -> None:
         super().meet(w, mask)
