@@ -55,6 +55,8 @@ class Witness(Judge):
         self.groups = Groups(self.masks)
         self.objects: dict[Any, Object] = {}
         self.works: dict[int, Work] = {}
+        self.heard: dict[tuple[int, int], list[tuple[str, Any, Known]]] = {}
+        """By word the scope, the CTA and the knowledge of each release since it was last written anew."""
         self.copies: dict[Any, list[tuple[int, Work]]] = {}
         self.products: dict[Any, list[tuple[int, Work]]] = {}
         self.tensor_work: dict[tuple[Any, int], list[Work]] = {}
@@ -153,21 +155,22 @@ class Witness(Judge):
     # Words of memory (8.8)
 
     def _release_word(self, w: Any, region: Any, offsets: Any, where: Any, ins: Any) -> None:
-        sem = ins.mod("sem")
+        sem, scope = ins.mod("sem"), scope_of(ins)
         for lane, offset in self._each(w, offsets, where):
             for group in self.groups.of(w, 1 << lane):
-                word = self.object((id(region), offset), region)
                 if not ins.row.name.startswith(("atom", "red")):
-                    word.now = Known()
-                word.now.join(group.told() if sem in ("release", "acq_rel") else group.came())
+                    self.heard[id(region), offset] = []
+                told = group.told() if sem in ("release", "acq_rel") else group.came()
+                self.heard.setdefault((id(region), offset), []).append((scope, w.cta, told))
 
     def _acquire_word(self, w: Any, region: Any, offsets: Any, where: Any, ins: Any) -> None:
         acquires = ins.mod("sem") in ("acquire", "acq_rel") and not ins.row.name.startswith("red")
+        scope = scope_of(ins)
         for lane, offset in self._each(w, offsets, where):
-            word = self.objects.get((id(region), offset))
-            if word is not None:
-                for group in self.groups.of(w, 1 << lane):
-                    group.learn(word.now, acquires)
+            for other, cta, told in self.heard.get((id(region), offset), ()):
+                if scope in reach(w.cta, cta) and other in reach(w.cta, cta):
+                    for group in self.groups.of(w, 1 << lane):
+                        group.learn(told, acquires)
 
     @staticmethod
     def _each(w: Any, offsets: Any, where: Any) -> Iterator[tuple[int, int]]:
@@ -528,6 +531,19 @@ class Witness(Judge):
             missing = self.visits[id(w.cta)][1] & ~self.exits[id(w.cta)].ran
             if missing & ~self.exits[id(w.cta)].met:
                 self.fault("exit", None, None)
+
+
+def scope_of(ins: Any) -> str:
+    """The scope of a strong access; volatile ones are as wide as can be."""
+    return "sys" if ins.mod("sem") in ("volatile", "mmio") else str(ins.mod("scope", "gpu"))
+
+
+def reach(cta: Any, other: Any) -> tuple[str, ...]:
+    """The scopes that have threads of both CTAs in them (8.5)."""
+    wide = ("gpu", "sys", "gl")
+    if cta is other:
+        return (*wide, "cluster", "cta")
+    return (*wide, "cluster") if cta.cluster is other.cluster else wide
 
 
 def _warpgroup(w: Any) -> Any:
