@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tkc.emulator.clocks import GLOBAL, LATER, MAP, ORDER, SHARED, TENSOR, Clock
+from tkc.emulator.clocks import GLOBAL, LATER, MAP, ORDER, RUN, SHARED, TENSOR, Clock
 from tkc.emulator.events import GENERIC, LANE_BITS, RAW, SEVERAL
 from tkc.emulator.lanes import SELECT, Vec
 from tkc.ir.isa.memory import Kind
@@ -23,6 +23,7 @@ class View:
 
     __slots__ = (
         "bridged",
+        "bridged_reads",
         "clock",
         "cluster",
         "event",
@@ -73,18 +74,31 @@ class View:
                     # A1: the CTA that owns the memory performs the access, so that its fences count too.
                     fenced = np.maximum(fenced, reach) if record.grants_home else reach
             self.bridged = np.minimum(fenced, order)
+            self.bridged_reads = self.bridged
+            if clock.components.ctas > 1 and "A25" in record.grants:
+                # Reads that a fence has covered, and of which an arrival of small scope tells.
+                self.bridged_reads = np.minimum(fenced, times[RUN])
             self.order = np.maximum(order, times[LATER]) if record.grants_later else order
             if in_tensor_core:
                 # tcgen05.fence::after_thread_sync orders the tensor core's reads of shared memory too.
                 self.order = np.maximum(self.order, times[TENSOR])
         else:
-            self.bridged = self.order = order
+            self.bridged = self.bridged_reads = self.order = order
 
     def past(self, event: int) -> Past:
         return Past(self.record, event)
 
-    def unordered(self, codes: Vec, own: Vec | None) -> Vec | None:
-        """Where the cells hold an access that does not come before this one; None where none does."""
+    def unordered(self, codes: Vec, own: Vec | None, reads: bool = False) -> Vec | None:
+        """Where the cells hold an access that does not come before this one; None where none does.
+
+        `reads` says that they hold reads.
+        """
+        if reads and self.bridged_reads is not self.bridged:
+            kept, self.bridged = self.bridged, self.bridged_reads
+            try:
+                return self.unordered(codes, own)
+            finally:
+                self.bridged = kept
         if len(codes) > 48 and own is None:
             first = codes[0]
             if (codes == first).all():
@@ -211,5 +225,5 @@ class Past(View):
         self.is_async = record.events.kind[event] != GENERIC
         self.strong = 1
 
-    def unordered(self, codes: Vec, own: Vec | None) -> Vec | None:
+    def unordered(self, codes: Vec, own: Vec | None, reads: bool = False) -> Vec | None:
         return None

@@ -210,6 +210,9 @@ class Witness(Judge):
     def cluster_arrive(self, w: Any, relaxed: bool) -> None:
         super().cluster_arrive(w, relaxed)
         for group in self.lanes(w, w.mask):
+            if self.ready_inits.get(group):
+                # A26: and what it has initialised since.
+                self.ready_inits[group] |= self._inits_of(group)
             inits = self.ready_inits.get(group, 0)
             told = group.came() if relaxed else group.told()
             told.met |= inits
@@ -256,6 +259,8 @@ class Witness(Judge):
                 # A2: completions that it has seen, and tensor memory; generic data needs the scope of the cluster.
                 held.now.met |= told.met & self.work_bits
                 held.now.seen |= told.seen
+                for key, bits in told.fenced.items():  # A25: for reads
+                    held.now.fenced[key] = held.now.fenced.get(key, 0) | bits
                 held.now.tensor |= told.tensor
                 held.now.before |= told.before
                 if ins.mod("scope", "cta") in ("cluster", "gpu", "sys"):
@@ -450,8 +455,10 @@ class Witness(Judge):
     def fence_init(self, w: Any) -> None:
         super().fence_init(w)
         for group in self.lanes(w, w.mask):
-            inits = sum_of(o.init for o in self.objects.values() if o.init_by is group)
-            self.ready_inits[group] = inits
+            self.ready_inits[group] = self._inits_of(group)
+
+    def _inits_of(self, group: Group) -> int:
+        return sum_of(o.init for o in self.objects.values() if o.init_by is group)
 
     def fence_tensor(self, w: Any, before: bool) -> None:
         super().fence_tensor(w, before)
