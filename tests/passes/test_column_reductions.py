@@ -138,7 +138,7 @@ def test_over_the_rows_of_an_accumulator(
     [
         ("sm_90a", 256, 40, 8, 260, 72),
         ("sm_100a", 128, 96, 4, 130, 104),
-            ],
+    ],
 )
 def test_a_loop_carries_one_value_a_column(
     target: str, bm: int, bn: int, warps: int, m: int, n: int, seed: int

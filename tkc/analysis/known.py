@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Event, Opened
 from tkc.ir.isa.memory import Done, Kind, Space, Touch
-from tkc.ir.stage.types import Home
+from tkc.ir.stage.structure import storage
+from tkc.ir.stage.types import FragmentLayout, Home
 
 
 class Broken(Exception):
@@ -48,10 +49,18 @@ class Access:
     touch: Touch
     done: Done
     home: int
+    buffer: SSAValue
+    tensor: bool = field(init=False)
+    start: Known = field(init=False)
+    """What is known of it right after it was issued."""
+
+    def __post_init__(self) -> None:
+        self.tensor = self.touch.space is Space.TENSOR
 
     @property
-    def tensor(self) -> bool:
-        return self.touch.space is Space.TENSOR
+    def held(self) -> bool:
+        """Whether it is in a slot, and not in a tensor."""
+        return self.touch.space is not Space.GLOBAL
 
     @property
     def source_of_copy(self) -> bool:
@@ -59,9 +68,9 @@ class Access:
         return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
 
     @cached_property
-    def buffer(self) -> SSAValue:
-        value = self.event.value(self.operand)
-        return value.buffer if isinstance(value, Opened) else getattr(self.event.op, self.operand)
+    def place(self) -> SSAValue:
+        """The buffer in whose place its own lies."""
+        return storage(self.buffer)
 
     @cached_property
     def slot(self) -> Any:
@@ -69,12 +78,12 @@ class Access:
         event = self.event
         value = event.value(self.operand)
         if isinstance(value, Opened):
-            return 0 if depth(value.buffer) == 1 else value.slot
+            return 0 if depth(self.buffer) == 1 else value.slot
         if self.touch.space is Space.GLOBAL:
             coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
             numbers = zip(event.op.operands, event.values, strict=True)
             return tuple(v for o, v in numbers if o in coordinates)
-        if depth(getattr(event.op, self.operand)) == 1:
+        if depth(self.buffer) == 1:
             return 0
         for name in (f"{self.operand}_slot", "slot"):
             if (found := event.value(name)) is not None:
@@ -87,11 +96,14 @@ class Access:
         op = self.event.op
         if "transposed" in op.properties or self.event.value("column") is None:
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-                at = self.event.value("column"), self.event.value("row")
-                return found.type.layout, found.type.dims, *at  # pyright: ignore
+                layout, shape = found.type.layout, found.type.dims  # pyright: ignore
+                column, row = self.event.value("column"), self.event.value("row")
+                if layout.data != FragmentLayout.WGMMA and shape.data[0].data > 1:
+                    return layout, shape.data[0], row  # each thread has whole rows
+                return layout, shape, column, row
         return None
 
 
@@ -111,19 +123,42 @@ class Known(NamedTuple):
     """The events on the way, by their places in the traces."""
 
 
-def kind(op: Operation) -> tuple[str, SSAValue | None]:
-    """What makes two operations alike: their name, and the barriers that they are about."""
-    return op.name, getattr(op, "barriers", None)
+class Like(NamedTuple):
+    """What makes two operations alike: their name, the barriers that they are about, and what they order for whom."""
+
+    name: str
+    barriers: SSAValue | None
+    sem: str
+    scope: str
 
 
-def those(known: Known, event: Event) -> dict[int, frozenset[int]]:
+def kind(op: Operation) -> Like:
+    barriers = getattr(op, "barriers", None)
+    return Like(op.name, barriers, _word(op, "sem"), _word(op, "scope"))
+
+
+@cache
+def alone(threads: frozenset[int]) -> Mapping[int, frozenset[int]]:
+    """Each thread knows its own part."""
+    return {t: frozenset({t}) for t in threads}
+
+
+def those(known: Known, event: Event) -> Mapping[int, frozenset[int]]:
     """What is known of the threads that execute an event."""
+    if event.threads.issuperset(known.threads):
+        return known.threads
     return {t: parts for t, parts in known.threads.items() if t in event.threads}
 
 
 def parts(known: Known, event: Event) -> frozenset[int]:
     """What the threads that execute an event know together."""
     return frozenset().union(*those(known, event).values())
+
+
+@cache
+def all_know(threads: frozenset[int], parts: frozenset[int]) -> Mapping[int, frozenset[int]]:
+    """Each of some threads knows the same."""
+    return dict.fromkeys(threads, parts)
 
 
 def expect(known: Known, *states: str) -> None:
@@ -145,7 +180,11 @@ def over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
 
 
 def text(event: Event, name: str) -> str:
-    found = event.op.properties.get(name)
+    return _word(event.op, name)
+
+
+def _word(op: Operation, name: str) -> str:
+    found = op.properties.get(name)
     return found.data if found is not None and hasattr(found, "data") else ""  # pyright: ignore
 
 

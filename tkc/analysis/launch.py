@@ -53,11 +53,15 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
         reads, writes = accesses(arg)
         access = "readwrite" if reads and writes else "write" if writes else "read"
         dims = list(arg.type.shape)
+        major: dict[str, Any] = {}
+        if kernel.majors is not None and name in kernel.majors.data:
+            major["major"] = from_attribute(kernel.majors.data[name])
+            dims.insert(major["major"], dims.pop())
         for axis, dim in enumerate(dims):
             if isinstance(dim, str):
                 symbols.setdefault(dim, []).append({"argument": name, "dimension": axis})
         arguments.append(
-            {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access}
+            {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access, **major}
         )
         if isinstance(arg.type.scale, ScaleAttr):
             arguments.append(scales_argument(name, dims, arg.type.scale))

@@ -172,6 +172,13 @@ class _Kernel:
         if kernel.requires:
             rows = [{"test": r.test, "message": r.message} for r in kernel.requires]
             asserted["requires"] = to_attribute(rows)
+        majors = {
+            a.name: _integer(a.major)
+            for a in kernel.arguments
+            if isinstance(a, P.Tensor) and a.major is not None
+        }
+        if majors:
+            asserted["majors"] = DictionaryAttr(majors)
         return self.emit(
             T.KernelOp,
             kernel.span,
@@ -234,7 +241,8 @@ class _Kernel:
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 if d.scale is not None and not d.accumulator:
                     type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
-                made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
+                where = {} if d.within is None else {"within": StringAttr(d.within)}
+                made = self.value(kind, d.span, (), type_, {"sym_name": name, **where}, name=d.name)
             case X.Barrier():
                 made = _explicit().barrier(self, d)
             case P.Pipe():
@@ -248,6 +256,11 @@ class _Kernel:
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
                         "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
                         **({"turns": UnitAttr()} if d.turns else {}),
+                        **(
+                            {"after": ArrayAttr([StringAttr(n) for n in d.after])}
+                            if d.after
+                            else {}
+                        ),
                     },
                     name=d.name,
                 )
@@ -301,6 +314,8 @@ class _Kernel:
                     )
                 case P.Clear():
                     self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
+                case P.Stay():
+                    self.emit(T.KeepOp, s.span, [self.values[s.tile]])
                 case P.CopyScales():
                     operands = [self.values[s.source], self.values[s.destination]]
                     self.emit(CopyScalesOp, s.span, operands)
@@ -490,13 +505,24 @@ class _Kernel:
         return self.value(V.ReduceOp, x.span, operands, _type(x.type), properties)
 
     def where(self, x: P.Where) -> SSAValue:
+        """By the last of its tests first, which is the rest of the one before it; the operand of all is made once."""
+        operand = self.expression(x.operand)
+        tests: list[P.Where] = [x]
+        while tests[-1].otherwise is not None:
+            tests.append(tests[-1].otherwise)
+        rest: list[SSAValue] = []
+        for test in reversed(tests):
+            rest = [self.one_test(test, operand, rest)]
+        return rest[0]
+
+    def one_test(self, x: P.Where, operand: SSAValue, rest: list[SSAValue]) -> SSAValue:
         blocks = [[] if b is None else [self.index(b, x.span)] for b in x.blocks]
-        operands = [self.expression(x.operand), *blocks[0], *blocks[1], self.expression(x.limit)]
+        operands = [operand, *blocks[0], *blocks[1], self.expression(x.limit), *rest]
         properties = {
             "rows": _integer(x.factors[0]),
             "columns": _integer(x.factors[1]),
             "fill": FloatAttr(x.fill, f32),
-            **segments(1, len(blocks[0]), len(blocks[1]), 1),
+            **segments(1, len(blocks[0]), len(blocks[1]), 1, len(rest)),
         }
         return self.value(V.MaskOp, x.span, operands, _type(x.type), properties)
 

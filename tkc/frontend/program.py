@@ -45,7 +45,8 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
-    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one."""
+    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one. `major`: the
+    contiguous axis where it is not the last."""
 
     name: str
     dtype: str
@@ -53,6 +54,7 @@ class Tensor(NamedTuple):
     span: Span
     scale: tuple[str, int] | None = None
     const: bool = False
+    major: int | None = None
 
 
 class Held(NamedTuple):
@@ -105,7 +107,8 @@ class Schedule(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales."""
+    """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales. `within`:
+    the tile in whose place it is."""
 
     name: str
     accumulator: bool
@@ -114,15 +117,19 @@ class Tile(NamedTuple):
     depth: int
     span: Span
     scale: tuple[str, int] | None = None
+    within: str | None = None
 
 
 class Pipe(NamedTuple):
+    """`after`: the pipes by which the last item of a slot goes on, and whose release a put awaits, too."""
+
     name: str
     tiles: tuple[Tile, ...]
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     span: Span
     turns: bool = False
+    after: tuple[str, ...] = ()
 
 
 # --- values ---
@@ -193,11 +200,12 @@ class Reduce(NamedTuple):
 
 class Test(NamedTuple):
     """A condition on where an element stands: the sum of position times factor, over blocks of the given sizes, is less
-    than `limit`."""
+    than `limit`, or one of the `others` holds."""
 
     terms: tuple[tuple[str | Part, int, int], ...]
     limit: Value
     span: Span
+    others: tuple["Test", ...] = ()
 
 
 class Keep(NamedTuple):
@@ -211,7 +219,8 @@ class Keep(NamedTuple):
 
 
 class Where(NamedTuple):
-    """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
+    """The operand where a test holds, which says which block each axis is of and with what factor; elsewhere
+    `otherwise`, the same operand by another test, or where there is none `fill`."""
 
     operand: Value
     blocks: tuple[str | Part | None, str | Part | None]
@@ -220,6 +229,7 @@ class Where(NamedTuple):
     fill: float
     type: Regs
     span: Span
+    otherwise: "Where | None" = None
 
 
 class Fill(NamedTuple):
@@ -276,6 +286,13 @@ class Mask(NamedTuple):
 
 class Clear(NamedTuple):
     """`d = 0`."""
+
+    tile: str
+    span: Span
+
+
+class Stay(NamedTuple):
+    """`keep d`: a put that leaves a tile as it is."""
 
     tile: str
     span: Span

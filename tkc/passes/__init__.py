@@ -31,6 +31,7 @@ _ORDER = (
     "lower-pipes",
     "assign-shared",
     "insert-fences",
+    "prove-ownership",
     "eliminate-fences",
     "elect-single-thread",
     "assign-tensor-memory",
@@ -49,7 +50,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 REQUIRED = frozenset(
     {
         "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "order-grids",
-        "lower-pipes",
+        "lower-pipes", "prove-ownership",
         "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
         "name-registers",
     }

@@ -45,6 +45,13 @@ class Work:
     fenced_by_itself: dict[Any, int] = field(default_factory=dict)
     own_then: int = 0
     own_maps: int = 0
+    first: int = 0
+    """The bit of the reads of a product's first operand."""
+    acquired_reads: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.read | self.write | self.first
 
 
 @dataclass(eq=False, slots=True)
@@ -58,12 +65,16 @@ class Access:
     bits: tuple[tuple[Group, int], ...]
     strong: bool
     mask: int = 0
+    first: bool = False
+    """Whether a product reads its first operand by it."""
     extent: tuple[int, int, int] = (0, 0, 0)
     """In tensor memory: how many lanes, and the columns."""
 
     @property
     def told(self) -> int:
         assert self.work is not None
+        if self.first:
+            return self.work.first
         return self.work.read if self.kind is Kind.READ else self.work.write
 
     def of(self, lane: int) -> list[tuple[Group, int]]:
@@ -183,6 +194,7 @@ class Judge(Record):
         return all(
             any(
                 bit & known.fenced.get(key, 0) & order
+                or (was.kind is Kind.READ and bit & work.acquired_reads)
                 or (alone and bit & work.fenced_by_itself.get(key, 0))
                 for key in keys
             )

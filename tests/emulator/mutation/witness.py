@@ -148,7 +148,7 @@ class Witness(Judge):
     def _entry(self, agent: Any, origin: Any, kind: Kind, work: Work | None) -> Access:
         strong = is_strong(origin.ins)
         if work is not None:
-            return Access(origin.ins, kind, work.warp, work, (), strong)
+            return Access(origin.ins, kind, work.warp, work, (), strong, first=origin.first)
         bits = tuple((g, g.now()) for g in self.lanes(agent, agent.mask))
         return Access(origin.ins, kind, agent, None, bits, strong, agent.mask)
 
@@ -285,13 +285,13 @@ class Witness(Judge):
         super().complete(barrier, ins)
         if self.acting is not None and not self.hearing:
             work = self.works[id(self.acting)]
-            self._work_over(work, barrier, work.read | work.write)
+            self._work_over(work, barrier, work.all)
 
-    def commit(self, barrier: Any, ins: Any) -> None:
-        super().commit(barrier, ins)
+    def commit(self, barrier: Any, ins: Any, reads: bool = False) -> None:
+        super().commit(barrier, ins, reads)
         if not self.hearing:
             work = self.works[id(self.acting)]
-            self._work_over(work, barrier, work.earlier)
+            self._work_over(work, barrier, work.first if reads else work.earlier)
 
     def _work_over(self, work: Work, barrier: Any, bits: int) -> None:
         """complete_tx and the arrival of a commit: their own accesses, and no more (8.9.1.1, 9.7.18.12.1; A4)."""
@@ -341,9 +341,11 @@ class Witness(Judge):
                 self.copies.setdefault(w, []).append((op.time, work))
             if name.startswith("tcgen05"):
                 before = self.tensor_work.setdefault((w, lane), [])
-                work.earlier = sum_of(x.read | x.write for x in before)
+                work.earlier = sum_of(x.all for x in before)
                 if name != "tcgen05.commit":
                     before.append(work)
+                else:
+                    work.first = sum_of(x.first for x in before)
             if mapped is not None and mapped[0].space == "global":
                 self._reads_map(work, *mapped)
         return op
@@ -376,9 +378,11 @@ class Witness(Judge):
         new = self.groups.bits.new
         work = Work(op.name, op.warp, lane, op.ins, new(), new(), new(), known, alone, generic)
         work.fenced_by_itself, work.own_then, work.own_maps = fenced, then, maps
+        work.first = new()
+        work.acquired_reads = alone.reads if alone is not None else 0
         self.works[id(op)] = work
         self.kept.append(op)
-        self.work_bits |= work.read | work.write
+        self.work_bits |= work.all
         return work
 
     def _reads_map(self, work: Work, region: Any, offset: int) -> None:
@@ -428,11 +432,11 @@ class Witness(Judge):
         for group in self.lanes(w, w.mask):
             group.fence_proxy(keys.get(space, [*shared, *reach, "global"]))
 
-    def fence_half(self, w: Any, acquires: bool) -> None:
-        super().fence_half(w, acquires)
+    def fence_half(self, w: Any, acquires: bool, reads: bool = False) -> None:
+        super().fence_half(w, acquires, reads)
         keys: list[Any] = [("shared", c.number) for c in w.cta.cluster.ctas]
         for group in self.lanes(w, w.mask):
-            group.fence_half(acquires, [*keys, "global"])
+            group.fence_half(acquires, [*keys, "global"], reads)
 
     def fence_map(self, w: Any, acquires: bool) -> None:
         super().fence_map(w, acquires)

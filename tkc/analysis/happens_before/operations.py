@@ -38,6 +38,7 @@ from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
+from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp, StoreElementOp
@@ -137,16 +138,29 @@ class Operations:
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(access, owner=owner) for owner in self._owners(op, row)]
+        return [replace(self._placed(access), owner=owner) for owner in self._owners(op, row)]
+
+    def _placed(self, access: Access) -> Access:
+        """The access with the place of its buffer, where others lie there, too."""
+        buffer = access.buffer
+        assert isinstance(buffer, SSAValue)
+        declared = buffer.owner
+        if not isinstance(declared, s.BufferOp) or declared.pipes is None:
+            return access
+        storage = s.storage(buffer)
+        part = access.part
+        if access.space is not Space.TENSOR and part is not None:
+            part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
+        return replace(access, storage=storage, ring=buffer.type.depth.data, part=part)  # pyright: ignore
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return Access(
+        return self._placed(Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
             what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
         if not _written(tensor):
@@ -202,9 +216,9 @@ class Operations:
 
     def _fragment(self, op: Operation) -> SSAValue | None:
         """The fragment that an operation moves from or to columns of a slot."""
-        if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
+        if not isinstance(getattr(op, "column", None), SSAValue):
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
                 return found
@@ -221,6 +235,8 @@ class Operations:
             return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
         row, first = self._number(getattr(op, "row", None)), self._number(column)
+        if "transposed" in op.properties:
+            return ("turned", layout, tuple(shape), row, first)
         whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
         return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
 
@@ -233,19 +249,21 @@ class Operations:
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
-        fragment = self._fragment(op)
-        first = None if fragment is None else self.values.constant(op.column)  # pyright: ignore
-        if fragment is None or first is None:
-            return None
-        return first, first + fragment.type.shape[1]  # pyright: ignore
+        return self._extent(op, "transposed" in op.properties)
 
     def _lines(self, op: Operation) -> tuple[int, int] | None:
         """The rows of a slot that a fragment takes, where they are constants."""
+        return self._extent(op, "transposed" not in op.properties)
+
+    def _extent(self, op: Operation, rows: bool) -> tuple[int, int] | None:
+        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of."""
         fragment = self._fragment(op)
-        first = None if fragment is None else self._number(getattr(op, "row", None))
-        if fragment is None or not isinstance(first, int):
+        if fragment is None:
             return None
-        return first, first + fragment.type.shape[0]  # pyright: ignore
+        first = self._number(getattr(op, "row", None) if rows else op.column)  # pyright: ignore
+        if not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
@@ -301,7 +319,7 @@ class Operations:
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(self._proxy_fence(op))
+                    found.append(_proxy_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(_word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
@@ -332,7 +350,7 @@ class Operations:
         return [
             Arrive(
                 (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
-                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op),
+                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op), "reads" in op.properties,
             )
             for rank in self._told(op)
         ]  # fmt: skip
@@ -371,13 +389,6 @@ class Operations:
         """A product in registers is a group by itself, unless fences and groups stand round it."""
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
-
-    def _proxy_fence(self, op: Operation) -> ProxyFence:
-        word = _word(op, "space")
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(
-            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
-        )
 
     # Items -----------------------------------------------------------------------------------------------------------
 
@@ -445,6 +456,28 @@ class Operations:
             return Index(None, offset, rate)
         known = self.loops.get(loop)
         return None if known is None else Index(known, offset, rate)
+
+
+def restated(event: Event) -> Act | None:
+    """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
+    act = event.act
+    if isinstance(act, ProxyFence):
+        return _proxy_fence(event.op)
+    if isinstance(act, AwaitGroup):
+        return replace(act, read="read" in event.op.properties)
+    if isinstance(act, Wait | Arrive):
+        default = Sem.ACQUIRE if isinstance(act, Wait) else Sem.RELEASE
+        return replace(act, sem=_sem(event.op, default), scope=_scope(event.op))
+    return act
+
+
+def _proxy_fence(op: Operation) -> ProxyFence:
+    word = _word(op, "space")
+    where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+    half = ONE_WAY.get(word)
+    if half is None:
+        return ProxyFence(where, word == "shared::cluster")
+    return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
 
 
 _WHAT = {

@@ -66,6 +66,9 @@ from tkc.ir.stage.structure import (
 from tkc.ir.stage.structure import (
     solo as solo,
 )
+from tkc.ir.stage.structure import (
+    storage as storage,
+)
 from tkc.ir.stage.synchronisation import (
     AcquireOp,
     BulkCommitOp,
@@ -273,7 +276,7 @@ class LoadSharedOp(StageOp):
 class StoreSharedOp(StageOp):
     """Writes a fragment into columns `column` up of a slot, from row `row` on (0).
 
-    `transposed`: the fragment's columns are the slot's rows. `limit`: of one value a row those from it on are
+    `transposed`: the fragment's columns are the rows from `column` on. `limit`: of one value a row those from it on are
     dropped, counted from the fragment's first.
     """
 

@@ -39,12 +39,14 @@ class FillOp(StageOp):
 
 @irdl_op_definition
 class MaskOp(StageOp):
-    """A fragment where `rows · r + columns · c < limit`, and `fill` elsewhere; r and c count from its first element."""
+    """A fragment where `rows · r + columns · c < limit`, and `fill` elsewhere, or the elements of another one; r and c
+    count from its first element."""
 
     name = "stage.mask"
     BY: ClassVar[By | None] = By.ALL
     source = operand_def(FragmentType)
     limit = operand_def(i32)
+    otherwise = opt_operand_def(FragmentType)
     rows = prop_def(IntegerAttr)
     columns = prop_def(IntegerAttr)
     fill = prop_def(FloatAttr)

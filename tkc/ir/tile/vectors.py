@@ -83,7 +83,7 @@ class ReduceOp(Operation):
 
 @irdl_op_definition
 class MaskOp(Operation):
-    """`mask x where j <= m`: x where `rows · R + columns · C < limit`, and `fill` elsewhere.
+    """`mask x where j <= m`: x where `rows · R + columns · C < limit`, elsewhere `otherwise` if given, else `fill`.
 
     R and C are the positions of an element on the axes that the blocks `row` and `column` are of; where there is no
     block its factor is 0.
@@ -94,6 +94,7 @@ class MaskOp(Operation):
     row = opt_operand_def(BlockType)
     column = opt_operand_def(BlockType)
     limit = operand_def(i32)
+    otherwise = opt_operand_def(RegsType)
     rows = prop_def(IntegerAttr)
     columns = prop_def(IntegerAttr)
     fill = prop_def(FloatAttr)
@@ -106,6 +107,8 @@ class MaskOp(Operation):
         assert isinstance(source, RegsType)
         if source != self.value.type or source.dtype.data != "f32" or len(source.shape) != 2:
             raise VerifyException(f"a mask is of f32 tiles, and keeps the type, not of {source}")
+        if self.otherwise is not None and self.otherwise.type != source:
+            raise VerifyException(f"a mask of {source} is {self.otherwise.type} elsewhere")
         for axis, (block, factor) in enumerate(
             ((self.row, self.rows), (self.column, self.columns))
         ):

@@ -46,7 +46,7 @@ def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: 
             "argument": argument,
             "dtype": type.dtype.data,
             "sizes": sizes,
-            "strides": [{"stride": [argument, axis]} for axis in reversed(range(axes - 1))],
+            "strides": [{"stride": [argument, axis]} for axis in reversed(k.axes_of(tensor)[:-1])],
             "box": box,
             **({"type": kind.name} if kind.name != DTYPES[type.dtype.data].tensor_map else {}),
             "swizzle": swizzle_of(layout),

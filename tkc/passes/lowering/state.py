@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -82,6 +82,8 @@ class Kernel:
     """Low words of descriptors, without the slot, by what they add to where shared memory begins."""
     descriptors: dict[tuple[Any, ...], tuple[SSAValue, int]] = field(default_factory=dict)
     """Descriptors made, by their block, slot, distance of slots and high word; with what their low word begins with."""
+    constants: dict[Hashable, Any] = field(default_factory=dict)
+    """What is made once, before the roles."""
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
     trap_hangs: int | None = None
@@ -119,19 +121,36 @@ class Kernel:
 
     def _first_of(self, ctas: int) -> Any:
         """The rank of the first CTA of as many, a power of two, that lie together."""
-        rank = self.emit.special("%cluster_ctarank")
-        return self.bit_and(rank, ~(ctas - 1) & 0xFFFFFFFF) if ctas > 1 else rank
+
+        def make() -> Any:
+            rank = self.emit.special("%cluster_ctarank")
+            return self.bit_and(rank, ~(ctas - 1) & 0xFFFFFFFF) if ctas > 1 else rank
+
+        return self.once(("first", ctas), make)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is the same all the time, made before the roles."""
+        if key not in self.constants:
+            here, self.emit.location = self.emit.location, self.source.location
+            with self.emit.into(self.top):
+                self.constants[key] = make()
+            self.emit.location = here
+        return self.constants[key]
 
     def every_cta(self) -> Any:
         """The mask of all CTAs of the unit, of 16 bits."""
         return self.moved((1 << self.ctas) - 1, self.first_rank)
 
     def moved(self, mask: int, rank: Any) -> Any:
-        """A mask of CTAs from a rank on, of 16 bits."""
+        """A mask of CTAs from a rank on that stays the same, of 16 bits."""
         if isinstance(rank, int):
             return mask << rank
-        moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), rank)
-        return self.emit("cvt", ".u16", ".u32", moved)
+
+        def make() -> Any:
+            moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), rank)
+            return self.emit("cvt", ".u16", ".u32", moved)
+
+        return self.once(("mask", mask, rank), make)
 
     @property
     def pairs(self) -> int:
@@ -247,6 +266,17 @@ class Kernel:
         index = self.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
         return self.source.arg_names.data[index].data
 
+    def axes_of(self, tensor: SSAValue) -> list[int]:
+        """The axes of a tensor as its argument numbers them; the last is the contiguous one."""
+        type = tensor.type
+        assert isinstance(type, TensorType)
+        axes, name = list(range(len(type.shape))), self.argument(tensor)
+        given: Any = self.source.contract.data.get("arguments", ())
+        for argument in given:
+            if argument.data["name"].data == name and "major" in argument.data:
+                axes.append(axes.pop(argument.data["major"].value.data))
+        return axes
+
     def tensor_map(self, key: tuple[Any, ...], arg: dict[str, Any]) -> SSAValue:
         """The address of a tensor map, an ARG of the contract, declared as a parameter on first use.
 
@@ -322,15 +352,19 @@ class Kernel:
         layout = type.swizzle.data
         return SharedTile(rows, columns, type.bits, swizzle_of(layout), held_span(layout))
 
-    def slot_stride(self, type: BufferType) -> int:
+    def slot_stride(self, value: SSAValue) -> int:
+        """Bytes from one slot of a buffer to the next."""
+        op, type = self.buffer(value)
+        if op.stride is not None:
+            return op.stride.value.data
         align = alignment(type.swizzle.data)
         return -(-type.slot_bytes // align) * align
 
     def slot_address(self, value: SSAValue, slot: SSAValue) -> At:
         """The shared address of a slot: a register and a known offset."""
-        op, type = self.buffer(value)
+        op, _ = self.buffer(value)
         assert op.offset is not None
-        moved = self.mul(self.number(slot), self.slot_stride(type))
+        moved = self.mul(self.number(slot), self.slot_stride(value))
         return self.at(self.base, op.offset.value.data, moved)
 
     def descriptor(self, value: SSAValue, slot: SSAValue, described: MatrixDescriptor) -> SSAValue:
@@ -340,11 +374,11 @@ class Kernel:
         Rings whose slots are as far apart, and whose descriptors say the same beside the address, lie at a known
         distance from each other: one addition makes the descriptor of one of the other's.
         """
-        op, type = self.buffer(value)
+        op, _ = self.buffer(value)
         assert op.offset is not None
         word = descriptor_format(self.target.features).encode(described)
         start = (word & 0xFFFFFFFF) + (op.offset.value.data >> 4)
-        stride = self.slot_stride(type) >> 4
+        stride = self.slot_stride(value) >> 4
         key = (self.emit.block, self.number(slot), stride, word >> 32)
         known = self.descriptors.get(key)
         if known is None:

@@ -54,9 +54,16 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
     """Selects element by element behind a branch, which fragments that keep all of themselves skip."""
     type = fragment_type(op.source)
     two = type.layout.data == FragmentLayout.WGMMA
-    source: Fragment = k.values[op.source]
-    source = split(k, halved(k, source) if two else source, 1)
+
+    def apart(value: SSAValue) -> Fragment:
+        fragment: Fragment = k.values[value]
+        return split(k, halved(k, fragment) if two else fragment, 1)
+
+    source = apart(op.source)
     registers = [x for part in source.parts for x in part]
+    others: list[Any] = [op.fill.value.data] * len(registers)
+    if op.otherwise is not None:
+        others = [x for part in apart(op.otherwise).parts for x in part]
     by_row, by_column = op.rows.value.data, op.columns.value.data
     most = max(0, by_row * (type.shape[0] - 1)) + max(0, by_column * (type.shape[1] - 1))
     limit = k.register(op.limit)
@@ -71,7 +78,7 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
             for odd, x in enumerate(part):
                 column = first * (8 if two else 2) + odd
                 inside = k.emit("setp", ".gt", ".s32", limits[row], by_column * column)
-                found.append(k.emit("selp", ".f32", x, op.fill.value.data, inside))
+                found.append(k.emit("selp", ".f32", x, others[len(found)], inside))
         return found
 
     whole = k.emit("setp", ".gt", ".s32", limit, most)
