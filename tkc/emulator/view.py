@@ -107,7 +107,7 @@ class View:
                     return None
                 found = self._unordered(codes[:1], None, reads)
                 return None if found is None else np.ones(len(codes), bool)
-        return self._unordered(codes, own, reads)
+        return self._unordered(codes, own, reads) if np.count_nonzero(codes) else None
 
     def _unordered(self, codes: Vec, own: Vec | None, reads: bool) -> Vec | None:
         events = self.record.events
