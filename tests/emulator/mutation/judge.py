@@ -217,19 +217,23 @@ def run(
     done = stored([state] if state is not None and state.exists() else [])
     known = {(v.kernel, v.mutant) for v in done}
     with_reasons(done, kernels)
-    work: list[tuple[Kernel, Mutant]] = []
-    for kernel in kernels:
-        mine = [m for m in _mutants(kernel) if _in_part(kernel, m, part)]
-        if any((kernel.name, m.name) not in known for m in mine):
-            lines = executed(kernel)
-            work += [
-                (kernel, m) for m in mine if m.line in lines and (kernel.name, m.name) not in known
-            ]
+    work = [
+        (kernel, mutant)
+        for kernel in kernels
+        for mutant in _mutants(kernel)
+        if _in_part(kernel, mutant, part) and (kernel.name, mutant.name) not in known
+    ]
     random.Random(seed).shuffle(work)
     until = time.monotonic() + seconds
-    for kernel, mutant in work[:most]:
-        if time.monotonic() > until:
+    lines: dict[str, set[int]] = {}
+    before = len(done)
+    for kernel, mutant in work:
+        if time.monotonic() > until or len(done) - before >= most:
             break
+        if kernel.name not in lines:
+            lines[kernel.name] = executed(kernel)
+        if mutant.line not in lines[kernel.name]:
+            continue
         verdict = judge(kernel, mutant, seeds, seed)
         done.append(verdict)
         if verdict.missed or verdict.false_alarm:
