@@ -101,6 +101,12 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
         _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
 
 
+def singles(k: Kernel, registers: SSAValue) -> list[SSAValue]:
+    """The registers of a tuple one by one; of a single register itself."""
+    count = type_of(registers).count
+    return [k.emit.slice(registers, i) for i in range(count)] if count else [registers]
+
+
 def in_columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
     """The registers of a fragment of 32-bit values, one by one in the order of columns."""
     found: list[SSAValue] = []
