@@ -207,10 +207,10 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
     """One value a row or a column, or a thread's own piece of a vector that is spread over the threads."""
     size, first = DTYPES[type.dtype.data].bits // 8, _first(k, op.row)
     if type.a_row:
-        places = [
-            _linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0)
-            for row in rows_of_thread(k, type)
-        ]
+        rows = rows_of_thread(k, type)
+        if op.limit is not None:
+            rows = [k.emit("min", ".u32", row, op.limit.value.data - 1) for row in rows]
+        places = [_linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0) for row in rows]
         return Fragment(type.dtype.data, (tuple(_load_one(k, size, place) for place in places),))
     if not type.a_column:
         row = k.add(thread_of_rows(k), first)

@@ -24,7 +24,7 @@ from tkc.ir.tile.explicit import ReadColumnsOp
 from tkc.ir.tile.loops import ForSpanOp
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType
-from tkc.passes.placement.places import first_row, load
+from tkc.passes.placement.places import first_row, limit_of, load
 from tkc.passes.placement.state import Placement, integer
 
 
@@ -380,6 +380,7 @@ def _column(p: Placement, buffer: SSAValue, type: FragmentType, piece: Piece) ->
     return p.emit.value(
         s.LoadSharedOp.create(
             operands=[buffer, p.emit.const(0), column, *([row] if row else [])],
+            properties={} if type.a_column else limit_of(piece.rows, piece.block),
             result_types=[type],
         )
     )
@@ -411,6 +412,7 @@ def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece:
         return p.emit.value(
             s.LoadSharedOp.create(
                 operands=[slot.buffer, slot.slot, column, *([row] if row else [])],
+                properties={} if type.a_column else limit_of(piece.rows, piece.block),
                 result_types=[type],
             )
         )
