@@ -123,9 +123,18 @@ class Known(NamedTuple):
     """The events on the way, by their places in the traces."""
 
 
-def kind(op: Operation) -> tuple[str, SSAValue | None]:
-    """What makes two operations alike: their name, and the barriers that they are about."""
-    return op.name, getattr(op, "barriers", None)
+class Like(NamedTuple):
+    """What makes two operations alike: their name, the barriers that they are about, and what they order for whom."""
+
+    name: str
+    barriers: SSAValue | None
+    sem: str
+    scope: str
+
+
+def kind(op: Operation) -> Like:
+    barriers = getattr(op, "barriers", None)
+    return Like(op.name, barriers, _word(op, "sem"), _word(op, "scope"))
 
 
 @cache
@@ -171,7 +180,11 @@ def over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
 
 
 def text(event: Event, name: str) -> str:
-    found = event.op.properties.get(name)
+    return _word(event.op, name)
+
+
+def _word(op: Operation, name: str) -> str:
+    found = op.properties.get(name)
     return found.data if found is not None and hasattr(found, "data") else ""  # pyright: ignore
 
 

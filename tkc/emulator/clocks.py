@@ -23,6 +23,9 @@ one-way proxy fence. MAP_HALF, MAP: halves of the tensormap fence. From SHARED o
 that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
 """
 
+READ_A = 2
+"""Which of a thread's components for tensor work counts the first operands that it has read from shared memory."""
+
 PENDING = 1 << 60
 """The time of what nobody can know yet."""
 SPARE = 64
@@ -63,9 +66,13 @@ class Components:
 
 
 class Clock:
-    """Rows of times (rows, components), and `far`: those of other clusters by number."""
+    """Rows of times (rows, components), and `far`: those of other clusters by number.
 
-    __slots__ = ("components", "far", "times")
+    `reads`: times of threads whose reads the release half of a one-way fence of reads has released; `read`: the same of
+    what this thread has acquired, which it tells nobody. None where there is none.
+    """
+
+    __slots__ = ("components", "far", "read", "reads", "times")
 
     def __init__(self, components: Components, times: Vec | None = None) -> None:
         self.components = components
@@ -73,6 +80,8 @@ class Clock:
             np.zeros((components.rows, components.size), np.int32) if times is None else times
         )
         self.far: dict[int, Vec] | None = None
+        self.reads: Vec | None = None
+        self.read: Vec | None = None
 
     def fit(self) -> Vec:
         """The times, as wide as the components are now."""
@@ -84,7 +93,28 @@ class Clock:
     def copy(self) -> Clock:
         made = Clock(self.components, self.times.copy())
         made.far = dict(self.far) if self.far else None
+        made.reads, made.read = self.reads, self.read
         return made
+
+    def join_halves(self, other: Clock) -> None:
+        """Learns what the release halves of one-way fences have released."""
+        self.join_row(HALF, other.times[HALF])
+        self.join_reads(other)
+
+    def join_reads(self, other: Clock) -> None:
+        if other.reads is not None:
+            self.reads = _latest(self.reads, other.reads)
+
+    def released_reads(self, lanes: Vec, time: int) -> None:
+        """Some threads, by their components, release what they have read so far."""
+        made = np.zeros(self.components.lanes, np.int32)
+        made[lanes] = time
+        self.reads = _latest(self.reads, made)
+
+    def acquire_reads(self) -> None:
+        """This thread may rely on the reads that have been released."""
+        if self.reads is not None:
+            self.read = _latest(self.read, self.reads)
 
     def join(self, other: Clock) -> None:
         """Learns what another clock knows."""
@@ -95,6 +125,7 @@ class Clock:
                 self.fit()
                 other.fit()
             np.maximum(self.times, other.times, out=self.times)
+            self.join_reads(other)
         if other.far:
             for number, times in other.far.items():
                 if number != self.components.number:
@@ -130,3 +161,8 @@ class Clock:
         mine, theirs = self.fit(), other.fit()
         for row in rows:
             mine[row, at] = np.maximum(mine[row, at], theirs[source, at])
+
+
+def _latest(mine: Vec | None, theirs: Vec) -> Vec:
+    """Both; neither array is changed, for clocks share them."""
+    return theirs if mine is None else np.maximum(mine, theirs)

@@ -147,6 +147,11 @@ class Access:
         return self.buffer if self.storage is None else self.storage
 
 
+def first_operand(access: Access) -> bool:
+    """Whether a product reads its first operand from shared memory by it: what tcgen05.commit can tell alone."""
+    return access.space is Space.SHARED and access.operand == "a" and not access.write
+
+
 CONSTANT = "store of a constant"
 """What an access is called that stores the same value each time."""
 
@@ -166,7 +171,7 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """`count` arrivals of each thread on an item of a barrier, which announce `bytes`; `commit`: when the thread's
-    tcgen05 work so far is done."""
+    tcgen05 work so far is done, or, with `reads`, has read its first operands."""
 
     barrier: Hashable
     index: Index | None
@@ -175,6 +180,7 @@ class Arrive:
     commit: bool = False
     sem: Sem = Sem.RELEASE
     scope: Scope = Scope.CTA
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +211,13 @@ class AwaitGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair, `read` its
-    form for reads."""
+    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair; `reads`:
+    of what reads, only."""
 
     space: Space | None = Space.SHARED
     cluster: bool = False
     half: str = ""
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +284,8 @@ Item = Event | Loop | Choice | Beside | Sometimes
 
 @dataclass(eq=False, slots=True)
 class Role:
-    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program; `declared`:
+    what the kernel calls it, where that is not `name`."""
 
     name: str
     body: list[Item]
@@ -285,6 +293,7 @@ class Role:
     cta: int = 0
     copy: int = 0
     copies: int = 1
+    declared: str = ""
 
     def events(self) -> Iterator[Event]:
         return _events(self.body)

@@ -38,6 +38,7 @@ from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
+from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp, StoreElementOp
@@ -349,7 +350,7 @@ class Operations:
         return [
             Arrive(
                 (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
-                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op),
+                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op), "reads" in op.properties,
             )
             for rank in self._told(op)
         ]  # fmt: skip
@@ -458,18 +459,25 @@ class Operations:
 
 
 def restated(event: Event) -> Act | None:
-    """What an event does now that its operation may have got another space or scope."""
+    """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
     act = event.act
     if isinstance(act, ProxyFence):
         return _proxy_fence(event.op)
-    return replace(act, scope=_scope(event.op)) if isinstance(act, Wait | Arrive) else act
+    if isinstance(act, AwaitGroup):
+        return replace(act, read="read" in event.op.properties)
+    if isinstance(act, Wait | Arrive):
+        default = Sem.ACQUIRE if isinstance(act, Wait) else Sem.RELEASE
+        return replace(act, sem=_sem(event.op, default), scope=_scope(event.op))
+    return act
 
 
 def _proxy_fence(op: Operation) -> ProxyFence:
     word = _word(op, "space")
     where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-    half = word if word in ("acquire", "release") else ""
-    return ProxyFence(where, word == "shared::cluster", half)
+    half = ONE_WAY.get(word)
+    if half is None:
+        return ProxyFence(where, word == "shared::cluster")
+    return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
 
 
 _WHAT = {

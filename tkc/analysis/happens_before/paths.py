@@ -28,6 +28,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Turns,
     Wait,
+    first_operand,
 )
 from tkc.analysis.happens_before.graph import (
     CHOICE,
@@ -350,6 +351,8 @@ class Reach:
     def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
         if act.commit and not self.moment:
+            if act.reads and not first_operand(self.source.access):
+                return
             if state.name in PENDING or automaton.known_complete(state, self.source):
                 for name, rule in automaton.tracked(state, self.source):
                     if automaton.whole(state, self.source.threads):

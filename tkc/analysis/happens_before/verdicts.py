@@ -11,7 +11,14 @@ from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import CONSTANT, Access, Event, Slot, Turns
+from tkc.analysis.happens_before.events import (
+    CONSTANT,
+    Access,
+    Event,
+    Slot,
+    Turns,
+    first_operand,
+)
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
@@ -91,6 +98,7 @@ class Judge:
         area = id(access.area) if access.element else 0
         key = (
             node, place.turns, access.space, access.proxy, access.done, access.owner, access.write, what, area,
+            first_operand(access),
         )  # fmt: skip
         found = self.reached.get(key)
         if found is None:
