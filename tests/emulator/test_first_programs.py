@@ -193,3 +193,56 @@ def test_sizes_stand_in_arithmetic_and_functions_take_numbers(target: str) -> No
     gelu = t / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (t + 0.044715 * t**3)))
     scale = np.exp(-t) / np.sqrt(56) + gelu * 3 + np.arange(150)[:, None] // 128
     near(y, c / np.sqrt((c**2).mean(1, keepdims=True) + 1e-5) * wide(g) * scale, 1e-5)
+
+
+CHOICES = """
+kernel choices(X: global[bf16, M, N], B: global[f32, N], Y: global[f32, M, N], S: global[f32, N], t: f32):
+    param BM = 64
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, 64))
+    shared x: tile[bf16, BM, 64] * 2
+    pipe p(x): load -> math
+    role load:
+        for m, n in work:
+            put p: x <- X[m, n]
+    role math:
+        for m, n in work:
+            get p:
+                v = f32(read(x))
+                a = v if v > 0 else 0.1 * v
+                Y[m, n] <- (a if a <= row(read(B[n])) else t) if v != t else row_max(v)
+                S[n] += col_sum(1 if v >= 0.5 else 0)
+"""
+
+
+@BOTH
+@pytest.mark.parametrize("rows", [32, 64, 96, 128])
+def test_elements_choose_and_tiles_have_as_many_rows_as_a_role_has_threads(
+    target: str, rows: int
+) -> None:
+    """A role without accumulators has as many warps as its tiles ask for; 128 rows once were the fewest."""
+    x, b, y, s, t = uniform(150, 64, dtype=BF16), uniform(64), poisoned(150, 64), np.zeros(64, np.float32), 0.25  # fmt: skip
+    x[3, 5] = t
+    run(CHOICES, target, x, b, y, s, t, BM=rows)
+    v = wide(x)
+    a = np.where(v > 0, v, 0.1 * v)
+    near(y, np.where(v != t, np.where(a <= wide(b), a, t), v.max(1, keepdims=True)), 1e-6)
+    assert np.array_equal(s, (v >= 0.5).sum(0))
+
+
+NOT_CHOICES = [
+    ("if v > 0: Y[m, n] <- v", "expected a condition, such as `i < n`, not a comparison of elements, which chooses between "
+     "two tiles: `x if x > 0 else y`"),
+    ("Y[m, n] <- v if v > 0 and v < 1 else 0", "expected a condition, such as `i < n`, not a comparison of elements"),
+    ("mask v where v > 0", "expected a condition on positions, such as `j <= m` of blocks j and m, not a comparison of"),
+    ("Y[m, n] <- v * (v > 0)", "a comparison of elements, which chooses between two tiles: `x if x > 0 else y` is no register"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message"), NOT_CHOICES)
+def test_a_comparison_of_elements_is_no_condition(line: str, message: str) -> None:
+    text = CHOICES.replace("a = v if v > 0 else 0.1 * v", line)
+    with pytest.raises(tkc.TkcError) as caught:
+        tkc.compile(text, target="sm_90a")
+    said = caught.value.diagnostics[0]
+    assert (said.code, said.message[: len(message)]) == ("TK106", message)

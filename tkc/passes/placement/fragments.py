@@ -63,15 +63,16 @@ def rows_over_threads(p: Placement, rows: int, op: Operation) -> Rows:
     if rows % unit or threads % unit:
         raise TkcError.at(
             "TK110",
-            f"a register tile of {rows} rows over {threads} threads is not supported yet; "
-            "rows and threads must divide one another",
+            f"a register tile of {rows} rows over the {threads} threads of a role is not supported yet: each thread "
+            f"has as many rows, so that {'32, 64, 96 and ' if threads == 128 else ''}multiples of {threads} fit",
             location_of(op),
         )
     if unit < threads:
         raise TkcError.at(
             "TK110",
             f"a register tile of {rows} rows leaves threads of a role of {threads} idle; "
-            f"tiles of {threads} rows fit",
+            + (f"`warps {rows // 32}` fits, or " if rows % 32 == 0 and accumulator is None else "")
+            + f"tiles of {threads} rows fit",
             location_of(op),
         )
     return Rows(unit, 1, rows // unit, FragmentLayout.ROWS)
