@@ -280,7 +280,9 @@ def release(
         return State(name, 0, 0, Part.FULL, ALL), rule
     rule = "release"
     if crossing and not cluster:
-        if source.access.proxy is Proxy.GENERIC or "A2" not in source.assumed:
+        if not told_at_cta_scope(source.access.proxy, source.access.done):
+            return None
+        if "A2" not in source.assumed:
             return None
         rule = "release-remote"
     if state.name == "half":
@@ -288,6 +290,12 @@ def release(
     if state.fence == 2 or (relaxed_release and state.fence != 1):
         return None
     return State(state.name, state.n, 2 if relaxed_acquire else 0, Part.FULL, ALL), rule
+
+
+def told_at_cta_scope(proxy: Proxy, done: Done) -> bool:
+    """Whether an arrival of CTA scope tells another CTA of such an access of shared memory (A2): of what copies
+    and products have completed, not of what a thread did, nor of groups of stores, which it awaits by itself."""
+    return proxy is not Proxy.GENERIC and done not in (Done.BULK_GROUP, Done.BULK_GROUP_READ)
 
 
 def acquired(
