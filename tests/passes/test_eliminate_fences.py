@@ -99,6 +99,20 @@ def test_block_scaled_products_need_neither(name: str) -> None:
     assert {x.verdict for x in certificate.sites if x.id.startswith("math.fence")} == {"removed"}
 
 
+def test_a_number_that_is_only_read_hides_nothing() -> None:
+    """Single elements of tensors are not followed; of one that the kernel does not write there is nothing to follow."""
+    plain = (EXAMPLES / "gemm_2cta.tk").read_text()
+    scaled = changed(
+        plain,
+        ("C: global[bf16, M, N])", "C: global[bf16, M, N], alpha: global[f32])"),
+        ("bf16(read(d))", "bf16(read(d) * alpha)"),
+    )
+    for text in (plain, scaled):
+        assert "acquire.cluster" not in re.sub(
+            r"barrier\.cluster\.\S+", "", tkc.compile(text, target="sm_100a").ptx
+        )
+
+
 def test_a_pair_of_ctas_needs_assumptions_by_name() -> None:
     from tkc.analysis.happens_before.rules import RULES
 
@@ -444,7 +458,7 @@ def test_what_reads_alone_is_released_one_way_where_the_target_has_the_form() ->
     assert failed == []
     [halved] = [x for x in certificate.sites if x.verdict == "weakened"]
     assert (halved.before, halved.after) == ("fence.proxy.async.shared::cta", READS)
-    added = [x for x in certificate.sites if x.verdict == "added"]
+    added = [x for x in certificate.sites if x.verdict == "inserted"]
     assert [(x.before, x.after) for x in added] == [("", ACQUIRE)] * 2
     rules = {r for i in halved.orders for r in certificate.orders[i].rules()}
     assert {"half-release", "half-acquire"} <= rules
@@ -481,12 +495,12 @@ def test_halves_that_the_checker_refuses_become_the_fence_again(
     whole = certificates.wrong
 
     def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
-        refused = {i: "no" for x in certificate.sites if x.verdict == "added" for i in x.orders}
+        refused = {i: "no" for x in certificate.sites if x.verdict == "inserted" for i in x.orders}
         return whole(certificate, kernel) | refused
 
     monkeypatch.setattr(certificates, "wrong", refusing)
     module, certificate, failed = compiled(SOFTMAX, "sm_107a")
     assert {d.code for d in failed} == {"TK902"}
-    assert {"weakened", "added"}.isdisjoint(x.verdict for x in certificate.sites)
+    assert {"weakened", "inserted"}.isdisjoint(x.verdict for x in certificate.sites)
     left = [op.space.data for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
     assert set(left) == {"shared::cta"}

@@ -51,6 +51,7 @@ from tkc.ir.isa.memory import (
     Touch,
 )
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import CopiesArriveOp
 from tkc.ir.stage.explicit import FenceOp
 
 Seen = dict[Word, tuple[list[int], list[int]]]
@@ -296,7 +297,7 @@ class Steps:
         x = known.source
         if known.state in PENDING:
             raise Broken("an arrival tells nothing of what is under way")
-        if isinstance(event.op, s.Tcgen05CommitOp) or any(
+        if isinstance(event.op, s.Tcgen05CommitOp | CopiesArriveOp) or any(
             isinstance(r, Signal) and r.bytes_of for r in event.of.effects
         ):
             raise Broken(f"{link.start} releases only what it tracks")
@@ -313,9 +314,8 @@ class Steps:
                 text(event, "scope") or Scope.CTA,
                 text(wait, "scope") or Scope.CTA,
             )
-            if not wide and (
-                (not x.tensor and x.touch.proxy is Proxy.GENERIC) or "A2" not in self.assumed
-            ):
+            by_itself = x.touch.proxy is Proxy.GENERIC or x.done in STORES
+            if not wide and ((not x.tensor and by_itself) or "A2" not in self.assumed):
                 raise Broken("CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
@@ -409,6 +409,10 @@ class Steps:
             if after < len(where) and (first < 0 or where[after] < first):
                 first = where[after]
         return None if first < 0 else (copy, first, self.traces[copy][first])
+
+
+STORES = (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+"""Groups of stores, which a thread awaits by itself."""
 
 
 def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.guards import guard_of
 from tkc.ir.stage import ops as s
@@ -53,7 +53,7 @@ def _passed(op: s.IfOp) -> list[Carried]:
     return [
         Carried(kept, kept, step, result)
         for kept, step, result in zip(other.operands, last.operands, op.results, strict=False)
-        if kept is not step and isinstance(kept, BlockArgument)
+        if kept is not step and isinstance(kept.owner, Block | s.IfOp)
     ]
 
 

@@ -362,6 +362,11 @@ class Reach:
 
     def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
+        if act.copies and not self.moment:
+            if state.name == "cp" and automaton.whole(state, self.source.threads):
+                for name, rule in automaton.completed(self.source, "copies"):
+                    yield State(name, 0, 0, Part.FULL, Threads.ALL), rule
+            return
         if act.commit and not self.moment:
             if act.reads and not first_operand(self.source.access):
                 return

@@ -27,7 +27,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
                "multicast and pair kernels never fence async after async across CTAs"),
     Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier, and another CTA's "
-               "arrival of .cta scope tells it of tensor memory",
+               "arrival of .cta scope tells it of tensor memory, and of completions of copies and products that its "
+               "threads know, not of their groups of stores",
                "the default scopes of try_wait and arrive in shipped cluster kernels"),
     Assumption("A3", "an acquire orders later tcgen05 operations", "9.7.18.6.3", _BOTH),
     Assumption("A4", "the arrival of tcgen05.commit releases what the tracked operations did",
@@ -66,6 +67,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "CUTLASS epilogues that put D over C in place"),
     Assumption("A21", "the assembler tracks the registers of tcgen05.ld: who reads them waits for them",
                "many kernels read them before tcgen05.wait::ld; a warning where none ever comes"),
+    Assumption("A24", "tensor work of a pair comes after the allocation of the other CTA, which nobody has awaited",
+               "tcgen05.alloc of a pair is done by both CTAs together (9.7.18.7); CUTLASS's kernels of two SMs"),
+    Assumption("A25", "an arrival of .cta scope on another CTA's mbarrier hands on the reads that a proxy fence of its "
+               "thread has covered",
+               "CUTLASS's schedulers: each CTA reads what clusterlaunchcontrol answered, fences and arrives"),
+    Assumption("A26", "fence.mbarrier_init also covers what its thread initialises until the next cluster barrier",
+               "CUTLASS's kernels of two SMs initialise one more mbarrier behind the last fence"),
     Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
                "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),
 )  # fmt: skip
