@@ -188,7 +188,6 @@ LATER = [
     ("for k in blocks(K, BK):", "for k in blocks(K, BK), ahead = d:", "`ahead = ...` in a `for`"),
     ("bf16(read(d))", "ue8m0(read(d))", "register tiles of ue8m0"),
     ("bf16(read(d))", "bf16(read(d)) * 2", "arithmetic in bf16"),
-    ("bf16(read(d))", "bf16(read(d) if K > 1 else read(d) + 1)", "`x if condition else y`"),
     ("bf16(read(d))", "bf16(read(d) if 1.0 > 0.5 else 0)", "conditions on anything but integers"),
     ("bf16(read(d))", "bf16(read(d) * (K > 1))", "a condition in floating-point"),
     ("bf16(read(d))", "A[m, n]", "runs over N, and axis 1 of A"),

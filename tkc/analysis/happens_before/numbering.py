@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from xdsl.ir import Operation, SSAValue
 
@@ -50,6 +51,8 @@ class Numbering:
             likely = [(turn.count, turn.number), (turn.count, turn.number - depth)]
             found = fit(slots, parities, depth, likely=likely)
         else:
+            if slots.loop is None and parities.loop is None and not outside(at):
+                slots = replace(slots, loop=self._turns(key[0], at))
             found = fit(slots, parities, depth, turns=self._counted(slots, parities))
         return None if found is None else self._index(*found)
 
@@ -66,7 +69,7 @@ class Numbering:
             found = fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
             return None if found is None else self._index(*found)
         loop = slots.loop
-        if loop is None and depth == 1:
+        if loop is None and not outside(op):
             loop = self._turns(key[0], op)
         if loop is None:
             return Index(None, slots.period[0]) if outside(op) else None
@@ -77,21 +80,29 @@ class Numbering:
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
-        """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
+        """The loop that numbers items whose slots do not tell: that of this role's waits for the barrier, or for
+        another beside the operation; else the one round it."""
         for use in barrier.uses:
-            parity = getattr(use.operation, "parity", None)
-            if parity is not None and within(use.operation, self.role):
-                table = self.values.table(parity, use.operation)
-                if table is not None and table.loop is not None:
-                    return table.loop
-        at = op.parent_op()
+            if within(use.operation, self.role) and (found := self._loop_of(use.operation)):
+                return found
+        at: Operation | None = op
         while at is not None and not isinstance(at, s.RoleOp):
-            if not isinstance(at, s.IfOp):
+            block = at.parent_block()
+            for beside in block.ops if block is not None else ():
+                if found := self._loop_of(beside):
+                    return found
+            at = at.parent_op()
+            if at is not None and not isinstance(at, s.IfOp | s.RoleOp):
                 chains = [c for c in self.loops if at in c]
                 if chains:
                     return max(chains, key=len)
-            at = at.parent_op()
         return None
+
+    def _loop_of(self, wait: Operation) -> Chain | None:
+        """The loop whose turns a wait counts items by."""
+        parity = getattr(wait, "parity", None)
+        table = None if parity is None else self.values.table(parity, wait)
+        return None if table is None else table.loop
 
     def _counted(self, *tables: Table | None) -> Turns | None:
         """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
