@@ -181,18 +181,27 @@ kernel layer_norm(X: global[f32, M, N], G: global[f32, N], Y: global[f32, M, N],
                 c = v - row_sum(v) / N
                 r = rsqrt(row_sum(c * c) / N + 1e-5)
                 scale = exp(-t) / sqrt(N) + gelu(t) * f32(n0) + m.index
-                Y[m, n] <- c * r * row(read(G[n])) * scale
+                if n0 > 2: w = v
+                elif n0 > 1: w = v * 3
+                else: w = v * 2
+                Y[m, n] <- c * r * row(read(G[n])) * scale + (w - v)
 """
 
 
-@BOTH
-def test_sizes_stand_in_arithmetic_and_functions_take_numbers(target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "n0", "more"), [("sm_90a", 3, 0), ("sm_100a", 2, 2), ("sm_90a", 1, 1)]
+)
+def test_sizes_stand_in_arithmetic_and_functions_take_numbers(
+    target: str, n0: int, more: int
+) -> None:
+    """And a variable may be set first in all arms of a condition."""
     x, g, y, t = uniform(150, 56), uniform(56), poisoned(150, 56), 0.7
-    run(LAYER_NORM, target, x, g, y, t, 3)
+    run(LAYER_NORM, target, x, g, y, t, n0)
     c = wide(x) - wide(x).mean(1, keepdims=True)
     gelu = t / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (t + 0.044715 * t**3)))
-    scale = np.exp(-t) / np.sqrt(56) + gelu * 3 + np.arange(150)[:, None] // 128
-    near(y, c / np.sqrt((c**2).mean(1, keepdims=True) + 1e-5) * wide(g) * scale, 1e-5)
+    scale = np.exp(-t) / np.sqrt(56) + gelu * n0 + np.arange(150)[:, None] // 128
+    normed = c / np.sqrt((c**2).mean(1, keepdims=True) + 1e-5) * wide(g) * scale
+    near(y, normed + more * wide(x), 1e-5)
 
 
 CHOICES = """
