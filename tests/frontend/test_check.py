@@ -179,7 +179,11 @@ LATER = [
     ("a <- A[m, k]", "a <- A[m, k]; a <- A[m, k]", "a second copy into `a`"),
     ("d = 0", "d = 1", "here the integer 1"),
     ("d += a @ b.T", "d -= a @ b.T", "`-=` of an accumulator"),
-    ("d += a @ b.T", "d += a @ b.T; break", "`break`"),
+    (
+        "C[m, n] <- bf16(read(d))",
+        "x = 1\n                while x < 2:\n                    elect: break\n                    x = 2",
+        "`break` inside an election",
+    ),
     ("d += a @ b.T", "if K > 1: d += a @ b.T", "accumulator d of a pipe under a condition"),
     ("for k in blocks(K, BK):", "for k in blocks(K, BK), ahead = d:", "`ahead = ...` in a `for`"),
     ("bf16(read(d))", "ue8m0(read(d))", "register tiles of ue8m0"),

@@ -141,6 +141,15 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
         block.insert_op_before(op, ring.pipe)
 
 
+def _alike(signals: list[s.CommitOp | s.ReleaseOp]) -> None:
+    """Every block of a role signals in the same ways, since a phase counts as many arrivals of each item: a block that
+    does not touch its slot, or touches it otherwise, signals as the others do, too."""
+    if len({frozenset(kinds_of(o)) for o in signals}) > 1:
+        every = dict.fromkeys(h for o in signals for h in how_of(o))
+        for op in signals:
+            op.properties["how"] = ArrayAttr([StringAttr(h) for h in every])
+
+
 def _arrivals_of(
     ring: Ring,
     roles: list[s.RoleOp],
@@ -168,18 +177,13 @@ def _arrivals_of(
     for name in names:
         role = next((r for r in roles if r.sym_name.data == name), None)
         mine = found.get(role, []) if role is not None else []
-        hows = {frozenset(kinds_of(o)) for o in mine}
-        if role is None or len(hows) != 1:
+        if role is None or not mine:
             raise TkcError.at(
-                "TK107" if not hows else "TK110",
-                f"role {name} stands at an end of pipe {ring.name} but "
-                + (
-                    "never opens it"
-                    if not hows
-                    else "touches it in different ways in different blocks"
-                ),
+                "TK107",
+                f"role {name} stands at an end of pipe {ring.name} but never opens it",
                 location_of(ring.pipe),
             )
+        _alike(mine)
         warps, groups = role.warps.value.data, role.groups.value.data
         acting = ctas if role.leads is None else -(-ctas // PAIR)
         counts.append(arrivals(how_of(mine[0]), warps, groups, acting))
