@@ -107,7 +107,7 @@ def launch(kernel: tkc.Kernel, seed: int, *arrays: Array) -> None:
         ("sm_90a", 128, 64, 136, 72),  # two warpgroups share the rows
         ("sm_90a", 64, 24, 70, 40),
         ("sm_100a", 64, 32, 70, 40),  # upper lanes hold nothing
-        ("sm_100a", 256, 72, 260, 40),
+        ("sm_100a", 256, 80, 260, 40),
     ],
 )
 def test_over_the_rows_of_an_accumulator(
