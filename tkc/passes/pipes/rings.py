@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
+from tkc.analysis.items import role_of
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
@@ -99,15 +100,6 @@ def kinds_of(op: s.CommitOp | s.ReleaseOp) -> set[str]:
     return {ARRIVALS[h] for h in how_of(op)}
 
 
-def role_of(op: Operation) -> s.RoleOp:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, s.RoleOp):
-        parent = parent.parent_op()
-    if parent is None:
-        raise Bug("lower-pipes", f"{op.name} stands outside every role")
-    return parent
-
-
 def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
     """The ring's two barrier arrays, with the arrivals that its ends make, of `ctas` CTAs where they all do."""
     signalling = {None: 1, To.PAIR: min(PAIR, ctas), To.ALL: ctas}
@@ -165,6 +157,8 @@ def _arrivals_of(
     for op in signals:
         if isinstance(op, kind):
             role = role_of(op)
+            if role is None:
+                raise Bug("lower-pipes", f"{op.name} stands outside every role")
             if role.sym_name.data not in names:
                 raise TkcError.at(
                     "TK107",
