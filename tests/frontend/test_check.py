@@ -320,7 +320,7 @@ def test_what_only_a_loop_sets_is_unset_after_it() -> None:
     text = elementwise("for j in blocks(N, BN):", "    v = read(y)", "Z[m, n] <- v")
     said = only(mistakes(text))
     assert said.code == "TK102"
-    assert "set only inside a loop, which may run no times" in said.message
+    assert "set only inside a loop or under a condition, and so may not be" in said.message
 
 
 def test_unused_arguments_and_variables_are_fine() -> None:

@@ -217,7 +217,7 @@ class Scope:
         if name in self.unset:
             self.error(
                 "TK102",
-                f"`{name}` is set only inside a loop, which may run no times: give it a value before the loop",
+                f"`{name}` is set only inside a loop or under a condition, and so may not be: give it a value before",
                 span,
                 self.note(f"`{name}` is set here", self.unset[name]),
             )
