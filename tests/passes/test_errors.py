@@ -147,7 +147,7 @@ kernel sums(X: global[f32, M, N], Y: global[f32, M]):
         for m in work:
             for j in blocks(N, 32):
                 put p: x <- X[m, j]
-    role math:
+    role math, warps 4:
         for m in work:
             total = full(0)
             for j in blocks(N, 32):
@@ -156,7 +156,7 @@ kernel sums(X: global[f32, M, N], Y: global[f32, M]):
 """
     found = refused(text, "sm_90a")
     assert found.message == (
-        "a register tile of 64 rows leaves threads of a role of 128 idle; tiles of 128 rows fit"
+        "a register tile of 64 rows leaves threads of a role of 128 idle; `warps 2` fits, or tiles of 128 rows fit"
     )
     assert line(text, found) == "total = full(0)"
 

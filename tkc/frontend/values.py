@@ -61,10 +61,6 @@ _RUNTIME = (
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
-_SCALARS = ("add", "sub", "mul", "min", "max")
-"""What a scalar that the launch gives can be combined by."""
-
-
 class Values:
     """Evaluates expressions against a scope. Methods raise Failed after they have reported a mistake."""
 
@@ -134,7 +130,7 @@ class Values:
         if isinstance(x, Int):
             if isinstance(x.size, int):
                 return self._number(float(x.size), span)
-            self.later(f"the integer `{show(x.size)}` in floating-point arithmetic", span)
+            return Apply("to_f32", (X.Number(x.size, span),), F32, span)
         if isinstance(x, _RUNTIME):
             return x
         if isinstance(x, Condition):
@@ -267,10 +263,13 @@ class Values:
     def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         """An elementwise operation on values of one shape, where scalars spread."""
         types: dict[Regs, None] = {}
+        operands = tuple(
+            Apply("to_f32", (x,), F32, x.span) if x.type == X.I32 else x for x in operands
+        )
         for x in operands:
             if isinstance(x, P.Transpose):
                 self.later("arithmetic on a transpose: it goes to a copy", x.span)
-            if x.type in (X.I32, X.I1):
+            if x.type == X.I1:
                 self.later(f"{describe(x)} in floating-point arithmetic", x.span)
             if isinstance(x.type, Regs):
                 types[x.type] = None
@@ -300,8 +299,6 @@ class Values:
                 self.fail("TK117", f"{kind} of {shown} has no value", span)
         if kind == "neg":
             return Apply("mul", (*operands, Constant(-1.0, span)), F32, span)
-        if kind not in _SCALARS:
-            self.later(f"{kind} of an f32 scalar", span)
         return Apply(kind, operands, F32, span)
 
     # postfix
