@@ -204,7 +204,10 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return known.then(at=at + 1, state=moves[known.state], threads=those(known, event))
+        threads = those(known, event)
+        if before and known.source.done is Done.TCGEN05_WAIT:  # of a thread's own loads and stores
+            threads = {t: own & {t} for t, own in threads.items()}
+        return known.then(at=at + 1, state=moves[known.state], threads=threads)
 
     def thread_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op

@@ -245,8 +245,10 @@ def _tensor_fence(
     if source.access.space is not Space.TENSOR:
         return
     if act.before:
+        # of loads and stores a thread's own, not those that a meeting of its lanes has told it of
+        own = source.access.done is not Done.TCGEN05_WAIT or state.part == Part.OWN
         known = {"done": "before", "issued": "pipe-before"}
-        if state.name in known:
+        if state.name in known and own:
             yield state._replace(name=known[state.name], who=who), "tcgen05-before"
     else:
         known = {"after": "done", "pipe-after": "pipe"}
