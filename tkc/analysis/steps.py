@@ -167,10 +167,12 @@ class Steps:
         if link.rule == "proxy-fence":
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
+        if known.fence == 2:
+            raise Broken(f"{link.start} comes before what the wait acquires")
         if known.state == COMPLETE and cta == x.home:
-            return known.then(at=at + 1, state=GENERIC, threads=threads)
+            return known.then(at=at + 1, state=GENERIC, threads=threads, fence=0)
         if known.state == GENERIC:
-            return known.then(at=at + 1, state=JOINED, cta=cta, threads=threads)
+            return known.then(at=at + 1, state=JOINED, cta=cta, threads=threads, fence=0)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
     def one_way_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
@@ -205,7 +207,10 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return known.then(at=at + 1, state=moves[known.state], threads=those(known, event))
+        threads = those(known, event)
+        if before and known.source.done is Done.TCGEN05_WAIT:  # of a thread's own loads and stores
+            threads = {t: own & {t} for t, own in threads.items()}
+        return known.then(at=at + 1, state=moves[known.state], threads=threads)
 
     def thread_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
@@ -229,7 +234,8 @@ class Steps:
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return known.then(at=at + 1, state=state, threads=all_know(event.threads, together))
+            together_known = all_know(event.threads, together)
+            return known.then(at=at + 1, state=state, threads=together_known, fence=0)
         return self._elsewhere(known, event, at, among, other, state, together)
 
     def _met(self, link: Link, known: Known) -> str:
@@ -253,7 +259,7 @@ class Steps:
         for t in event.threads:
             mates = [u for u in event.threads if u // 2 == t // 2]
             threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
-        return known.then(at=at + 1, threads=threads)
+        return known.then(at=at + 1, threads=threads, fence=0)
 
     def _elsewhere(
         self,
@@ -290,7 +296,7 @@ class Steps:
         at = theirs[turn]
         threads = all_know(self.traces[other][at].threads, together)
         # at the meeting itself, which may be the next step, too: among the warps of the other role
-        return known.then(copy=other, at=at, state=state, threads=threads)
+        return known.then(copy=other, at=at, state=state, threads=threads, fence=0)
 
     def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""

@@ -229,8 +229,9 @@ def _proxy_fence(
             yield state._replace(name="acquired", n=cta, fence=0, who=who), "half-acquire"
         return
     others = state.part != Part.OWN
-    if others and "A11" not in source.assumed:
-        return
+    if state.fence == 2 or (others and "A11" not in source.assumed):
+        return  # nothing has been acquired yet
+    state = state._replace(fence=0)  # what a fence of threads before this one releases, it does not
     rule = "proxy-fence-others" if others else "proxy-fence"
     if state.name == "raw" and cta == source.home:
         yield state._replace(name="gen", who=who), rule
@@ -245,8 +246,10 @@ def _tensor_fence(
     if source.access.space is not Space.TENSOR:
         return
     if act.before:
+        # of loads and stores a thread's own, not those that a meeting of its lanes has told it of
+        own = source.access.done is not Done.TCGEN05_WAIT or state.part == Part.OWN
         known = {"done": "before", "issued": "pipe-before"}
-        if state.name in known:
+        if state.name in known and own:
             yield state._replace(name=known[state.name], who=who), "tcgen05-before"
     else:
         known = {"after": "done", "pipe-after": "pipe"}
@@ -359,16 +362,17 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
             and source.access.done is Done.TCGEN05_WAIT
             and "A20" in source.assumed
         ):
-            yield State("done", state.n, state.fence, Part.FULL, ALL), "meet-awaited"
+            yield State("done", state.n, 0, Part.FULL, ALL), "meet-awaited"
             return
         over = _tensor_over(name, True, source)
         name = over if over is not None else "met"
-    yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
+    yield State(name, state.n, 0, Part.FULL, ALL), "meet"
 
 
 def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
-    """The lanes of each warp meet; `only`: there is one warp."""
-    if state.name in PENDING:
+    """The lanes of each warp meet; `only`: there is one warp. Fences of threads are of those before what they know
+    now, and of those who have waited themselves."""
+    if state.name in PENDING or state.fence == 2:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
     if not plain and "A13" not in source.assumed:
@@ -388,7 +392,7 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
         elif source.threads in (LANE, ALL):
             part, who = Part.WARP, ALL
     if (part, who) != (state.part, state.who):
-        yield State(state.name, state.n, state.fence, part, who), rule
+        yield State(state.name, state.n, 0, part, who), rule
 
 
 # The end -------------------------------------------------------------------------------------------------------------
