@@ -46,6 +46,11 @@ class State(NamedTuple):
     who: Who
 
 
+def of(state: State, who: Who) -> State:
+    """The same, known by some threads."""
+    return state if state.who is who else State(state.name, state.n, state.fence, state.part, who)
+
+
 GROUPS = {
     Done.BULK_GROUP: "bulk",
     Done.BULK_GROUP_READ: "bulk",
