@@ -210,6 +210,8 @@ kernel choices(X: global[bf16, M, N], B: global[f32, N], Y: global[f32, M, N], S
             get p:
                 v = f32(read(x))
                 a = v if v > 0 else 0.1 * v
+                a = a if t > 0 else v
+                a = -a if m.index > 99 else a
                 Y[m, n] <- (a if a <= row(read(B[n])) else t) if v != t else row_max(v)
                 S[n] += col_sum(1 if v >= 0.5 else 0)
 """
@@ -246,3 +248,21 @@ def test_a_comparison_of_elements_is_no_condition(line: str, message: str) -> No
         tkc.compile(text, target="sm_90a")
     said = caught.value.diagnostics[0]
     assert (said.code, said.message[: len(message)]) == ("TK106", message)
+
+
+ELSEWHERE = [
+    ("mean(v)", "no function `mean`: it is `row_sum(x) / N` of rows of N elements, `col_sum(x) / M` of columns of M"),
+    ("v.sum()", "a register value, f32 [64, 64] has no `.sum`: `row_sum(x)` is one value a row, `col_sum(x)` one a column"),
+    ("clamp(v, 0, 1)", "no function `clamp`: it is `min(max(x, low), high)`"),
+    ("v.to(bf16)", "a register value, f32 [64, 64] has no `.to`: a dtype is a function: `bf16(x)`"),
+    ("v ** 2", "the language has no `**`: a square is `x * x`"),
+    ("where(v > 0, v, 0)", "a choice is written `x if x > 0 else y`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "message"), ELSEWHERE)
+def test_what_is_called_otherwise_elsewhere_is_named(value: str, message: str) -> None:
+    text = CHOICES.replace("a = v if v > 0 else 0.1 * v", f"a = {value}")
+    with pytest.raises(tkc.TkcError) as caught:
+        tkc.compile(text, target="sm_90a")
+    assert caught.value.diagnostics[0].message == message

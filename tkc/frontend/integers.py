@@ -223,6 +223,12 @@ def choose(values: Values, e: S.Choice) -> Any:
         return _either(condition, a, b, e.span)
     if isinstance(a, P.Constant) or isinstance(b, P.Constant):
         return values.positions.choose(values, known, e)
+    if (
+        a.type != I32 and b.type != I32
+    ):  # of tiles, by a number that is the same in all threads of the CTA
+        one, zero = P.Constant(1.0, e.span), P.Constant(0.0, e.span)
+        number = P.Apply("select", (condition, one, zero), F32, e.span)
+        return values.apply("if_lt", (zero, number, a, b), e.span)
     return None
 
 

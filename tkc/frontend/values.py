@@ -47,6 +47,7 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.sizes import LIMIT, SIGNS, NoValue, Size, combine, show
+from tkc.frontend.synonyms import SAID
 from tkc.frontend.syntax import Span
 from tkc.frontend.vectors import VECTOR_FUNCTIONS, spread, vector
 from tkc.ir.tile.types import DTYPES
@@ -328,7 +329,8 @@ class Values:
                 return found
         elif name == "T":
             self.fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
-        self.fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
+        hint = f": {SAID[name]}" if name in SAID and self.in_registers(x) else ""
+        self.fail("TK102", f"{describe(x)} has no `.{name}`{hint}", e.name.span)
 
     def _choice(self, e: S.Choice) -> Any:
         found = N.choose(self, e)
@@ -446,6 +448,8 @@ class Values:
                 self.later(f"`{name}(...)`", e.span)
             if name == "mask":
                 self.fail("TK101", "a mask is a statement: `mask x where j <= m`", e.span)
+            if name in SAID and name not in self.scope.names:
+                self.fail("TK102", f"no function `{name}`: {SAID[name]}", e.function.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
             self.fail("TK102", f"no function `{name}`{hint}", e.function.span)

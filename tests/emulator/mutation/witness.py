@@ -27,7 +27,7 @@ from emulator.mutation.places import (
 )
 
 from tkc.emulator import Report, launch
-from tkc.ir.isa.memory import Kind
+from tkc.ir.isa.memory import Done, Kind
 
 
 class Object:
@@ -66,6 +66,7 @@ class Witness(Judge):
         self.kept: list[Any] = []
         """Operations, so that their numbers are not given out again."""
         self.moved_bits = self.work_bits = 0
+        """Of loads and stores of tensor memory, and of operations that no group of stores completes."""
         self.ahead = self.groups.bits.new()
         """The bit of the grids ahead."""
         Witness.latest = self
@@ -256,7 +257,7 @@ class Witness(Judge):
             held.now.ran |= told.ran
             held.now.half |= told.half
             if release:
-                # A2: completions that it has seen, and tensor memory; generic data needs the scope of the cluster.
+                # A2: completions that it has seen but of its groups of stores, and tensor memory; the rest needs its scope.
                 held.now.met |= told.met & self.work_bits
                 held.now.seen |= told.seen
                 for key, bits in told.fenced.items():  # A25: for reads
@@ -337,6 +338,8 @@ class Witness(Judge):
         groups = self.lanes(w, mask)
         if not self.hearing:
             work = self._work(op, groups, -1 if lane is None else lane, name == "cp.async")
+            if done is not Done.BULK_GROUP:
+                self.work_bits |= work.all
             if name == "cp.async":
                 self.copies.setdefault(w, []).append((op.time, work))
             if name.startswith("tcgen05"):
@@ -355,6 +358,7 @@ class Witness(Judge):
         groups = [g for w in warps for g in self.lanes(w, w.alive)]
         if not self.hearing:
             work = self._work(op, groups, -1, False)
+            self.work_bits |= work.all
             self.products.setdefault(_warpgroup(warps[0]), []).append((number + 1, work))
         return op
 
@@ -382,7 +386,6 @@ class Witness(Judge):
         work.acquired_reads = alone.reads if alone is not None else 0
         self.works[id(op)] = work
         self.kept.append(op)
-        self.work_bits |= work.all
         return work
 
     def _reads_map(self, work: Work, region: Any, offset: int) -> None:

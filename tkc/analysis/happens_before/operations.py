@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, outside, warp_of, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, warp_of
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
@@ -20,7 +20,6 @@ from tkc.analysis.happens_before.events import (
     Complete,
     Event,
     GridWait,
-    Index,
     Loop,
     Meet,
     ProxyFence,
@@ -35,7 +34,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
-from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.numbering import Numbering
 from tkc.analysis.happens_before.opened import opened_by
 from tkc.analysis.happens_before.properties import (
     atomic,
@@ -49,6 +48,7 @@ from tkc.analysis.happens_before.properties import (
     word,
     written,
 )
+from tkc.analysis.happens_before.storage import placed
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -68,7 +68,7 @@ CLUSTER = "cluster"
 
 
 @dataclass
-class Operations:
+class Operations(Numbering):
     """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`."""
 
     role: s.RoleOp
@@ -164,25 +164,12 @@ class Operations:
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(self._placed(access), owner=owner) for owner in self._owners(op, row)]
-
-    def _placed(self, access: Access) -> Access:
-        """The access with the place of its buffer, where others lie there, too."""
-        buffer = access.buffer
-        assert isinstance(buffer, SSAValue)
-        declared = buffer.owner
-        if not isinstance(declared, s.BufferOp) or declared.pipes is None:
-            return access
-        storage = s.storage(buffer)
-        part = access.part
-        if access.space is not Space.TENSOR and part is not None:
-            part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
-        return replace(access, storage=storage, ring=buffer.type.depth.data, part=part)  # pyright: ignore
+        return [replace(placed(access), owner=owner) for owner in self._owners(op, row)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return self._placed(Access(
+        return placed(Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
             what=kind_of(op), owner=self.rank, atomic=atomic(op), operand=row.operand,
             area=self.formulas.area(op, indices, widths(op, len(indices))), element=True,
@@ -419,87 +406,6 @@ class Operations:
         """A product in registers is a group by itself, unless fences and groups stand round it."""
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
-
-    # Items -----------------------------------------------------------------------------------------------------------
-
-    def _entry(self, op: Operation) -> SSAValue | None:
-        """The operand that numbers the barrier."""
-        for name in ("entry", "slot"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue):
-                return found
-        return None
-
-    def _waited(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
-        entry, parity = self._entry(op), getattr(op, "parity", None)
-        return None if entry is None or parity is None else self._item(key, entry, parity, op)
-
-    def _item(
-        self, key: tuple[SSAValue, int | None], entry: SSAValue, parity: SSAValue, at: Operation
-    ) -> Index | None:
-        """The item that a slot and a parity name at an operation."""
-        slots, parities = self.values.table(entry, at), self.values.table(parity, at)
-        if slots is None or parities is None:
-            return None
-        if slots.loop is None and parities.loop is None and not outside(at):  # several items a turn
-            slots = replace(slots, loop=self._turns(key[0], at))
-        found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
-        return None if found is None else self._index(*found)
-
-    def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
-        if key not in self.barriers:
-            return None
-        depth = self.barriers[key].depth
-        entry = self._entry(op)
-        slots = None if entry is None else self.values.table(entry, op)
-        if slots is None:
-            return None
-        loop = slots.loop
-        if loop is None and not outside(op):
-            loop = self._turns(key[0], op)
-        if loop is None:
-            return Index(None, slots.period[0]) if outside(op) else None
-        found = fit(
-            Table(loop, slots.period, slots.before), None, depth,
-            0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
-        )  # fmt: skip
-        return None if found is None else self._index(*found)
-
-    def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
-        """The loop that numbers items whose slots do not tell: that of this role's waits for the barrier, or for
-        another beside the operation; else the one round it."""
-        for use in barrier.uses:
-            if within(use.operation, self.role) and (found := self._loop_of(use.operation)):
-                return found
-        at: Operation | None = op
-        while at is not None and not isinstance(at, s.RoleOp):
-            block = at.parent_block()
-            for beside in block.ops if block is not None else ():
-                if found := self._loop_of(beside):
-                    return found
-            at = at.parent_op()
-            if at is not None and not isinstance(at, s.IfOp | s.RoleOp):
-                chains = [c for c in self.loops if at in c]
-                if chains:
-                    return max(chains, key=len)
-        return None
-
-    def _loop_of(self, wait: Operation) -> Chain | None:
-        """The loop whose turns a wait counts items by."""
-        parity = getattr(wait, "parity", None)
-        table = None if parity is None else self.values.table(parity, wait)
-        return None if table is None else table.loop
-
-    def _counted(self, *tables: Table | None) -> Turns | None:
-        """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
-        loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
-        return self.turns if self.turns is not None and loops == {self.turns.loop} else None
-
-    def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
-        if loop is None:
-            return Index(None, offset, rate)
-        known = self.loops.get(loop)
-        return None if known is None else Index(known, offset, rate)
 
 
 def restated(event: Event) -> Act | None:
