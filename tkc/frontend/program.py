@@ -43,7 +43,8 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
-    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one."""
+    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one. One that is
+    `listed` is as many tensors as its first axis says."""
 
     name: str
     dtype: str
@@ -51,6 +52,15 @@ class Tensor(NamedTuple):
     span: Span
     scale: tuple[str, int] | None = None
     const: bool = False
+    listed: bool = False
+
+
+class Maps(NamedTuple):
+    """`maps A: edited * 2`: so many tensor maps of a list, which the kernel itself keeps for the group at hand."""
+
+    tensor: Tensor
+    depth: int
+    span: Span
 
 
 class Held(NamedTuple):
@@ -366,7 +376,7 @@ class Kernel(NamedTuple):
     arguments: tuple[Tensor | Given, ...]
     params: dict[str, int]
     launch: tuple[str, ...]
-    declarations: tuple[Schedule | Tile | Pipe, ...]
+    declarations: tuple[Schedule | Tile | Pipe | Maps, ...]
     roles: tuple[Role, ...]
     span: Span
     requires: tuple[Require, ...] = ()

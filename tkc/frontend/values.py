@@ -14,7 +14,7 @@ import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import scaling
+from tkc.frontend import lists, scaling
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
@@ -340,17 +340,19 @@ class Values:
             self.later("`x if condition else y` of register tiles", e.span)
         return found
 
-    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot:
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot | lists.Listed:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
             self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
-        tensor = self.evaluate(e.base)
+        tensor, leading = lists.array(self, self.evaluate(e.base), e)
         if isinstance(tensor, Tile | X.Barrier):
             return places.slot(self, tensor, e)
         if isinstance(tensor, X.Place):
             return elements.spot(self, tensor, e)
+        if isinstance(tensor, lists.Listed):
+            return tensor
         if not isinstance(tensor, Tensor):
             self.fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
-        given, rank = len(e.arguments), len(tensor.dims)
+        given, rank = len(e.arguments), len(tensor.dims) - len(leading)
         if given != rank:
             self.fail(
                 "TK116",
@@ -358,9 +360,9 @@ class Values:
                 e.span,
                 self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
             )
-        indices: list[Any] = []
+        indices: list[Any] = [*leading]
         shape: list[int] = []
-        for axis, argument in enumerate(e.arguments):
+        for axis, argument in enumerate(e.arguments, len(leading)):
             x = self.evaluate(argument.value)
             if argument.name is not None:
                 self.fail("TK106", "an index has no name", argument.name.span)

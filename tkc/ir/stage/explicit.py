@@ -112,6 +112,7 @@ class TmaLoadToOp(StageOp):
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
+            Touch(Kind.READ, "tensor", Space.MAP, Proxy.TENSORMAP, Done.MBARRIER_TX),
             Touch(Kind.WRITE, "buffer", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
             Signal("barriers", bytes_of="buffer"),
         )
