@@ -127,7 +127,7 @@ class Lists:
         edits = [self._set(emit, role, tensor, way, place, group) for tensor in copies]
         _fence(emit, m.MapReleaseOp, role, [])
         for tensor, maps in zip(copies, edits, strict=True):
-            edited = m.EditedOp.create(operands=[maps, place], result_types=[_element(tensor)])
+            edited = m.EditedOp.create(operands=[maps, place, group], result_types=[_element(tensor)])
             array = emit.value(edited, tensor.name_hint)
             _fence(emit, m.MapAcquireOp, role, [array])
             for copy in copies[tensor]:

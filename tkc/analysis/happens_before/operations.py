@@ -24,6 +24,7 @@ from tkc.analysis.happens_before.events import (
     GridWait,
     Index,
     Loop,
+    MapFence,
     Meet,
     ProxyFence,
     Slot,
@@ -41,6 +42,15 @@ from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp, StoreElementOp
+from tkc.ir.stage.maps import (
+    ArrayOp,
+    EditedOp,
+    EditMapOp,
+    MapAcquireOp,
+    MapReleaseOp,
+    argument_of,
+    arrays_of,
+)
 from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
@@ -109,6 +119,8 @@ class Operations:
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
             return []
+        if row.space is Space.MAP:
+            return self._map(op, row, value)
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -147,12 +159,34 @@ class Operations:
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
         )  # fmt: skip
 
-    def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
+    def _map(self, op: Operation, row: m.Touch, value: SSAValue) -> list[Access]:
+        """An access of one of the kernel's own tensor maps; those that the launch makes nobody writes."""
+        place = value.owner if isinstance(value.owner, EditedOp) else op
+        if not isinstance(place, EditedOp | EditMapOp):
+            return []
+        slot = self._slot(self.values.table(place.slot, place))
+        return [
+            Access(
+                Space.MAP, place.maps, row.kind is m.Kind.WRITE, slot, row.proxy, row.done, _kind(op),
+                owner=self.rank, operand=row.operand,
+            )
+        ]  # fmt: skip
+
+    def _map_fence(self, op: Operation) -> MapFence:
+        place = op.array.owner if isinstance(op, MapAcquireOp) else None
+        if not isinstance(place, EditedOp):
+            return MapFence("release" if isinstance(op, MapReleaseOp) else "acquire")
+        return MapFence("acquire", place.maps, self._slot(self.values.table(place.slot, place)))
+
+    def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
+        tensor = argument_of(array)
         if not _written(tensor):
             return Access(
                 Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand
             )  # fmt: skip
         indices = op.indices_of(row.operand) if isinstance(op, ElementOp) else list(op.coordinates)  # pyright: ignore
+        if isinstance(array.owner, ArrayOp | EditedOp):
+            indices = [array.owner.index, *indices]
         part, distinct = self._box(indices)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, _kind(op),
@@ -298,6 +332,8 @@ class Operations:
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
                     found.append(self._proxy_fence(op))
+                case m.Order(then=Proxy.TENSORMAP):
+                    found.append(self._map_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(_word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
@@ -453,8 +489,9 @@ def _written(tensor: SSAValue) -> bool:
     return any(
         isinstance(row, m.Touch)
         and row.kind is m.Kind.WRITE
-        and getattr(use.operation, row.operand) is tensor
-        for use in tensor.uses
+        and getattr(use.operation, row.operand) is value
+        for value in arrays_of(tensor)
+        for use in value.uses
         for row in effects_of(use.operation) or ()
     )
 
@@ -470,7 +507,8 @@ def _widths(op: Operation, axes: int) -> list[int]:
     """How many elements an operation touches along each axis of a tensor."""
     box = op.properties.get("box")
     if isinstance(box, ArrayAttr):
-        return [n.value.data for n in box]  # pyright: ignore
+        sizes = [n.value.data for n in box]  # pyright: ignore
+        return [1] * (axes - len(sizes)) + sizes
     found = [1] * axes
     if isinstance(op, ElementOp):
         found[-1] = op.elements

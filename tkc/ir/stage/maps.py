@@ -6,6 +6,7 @@ copies makes its copies see it (PTX 9.7.9.28, 9.7.15.4).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
@@ -62,11 +63,12 @@ class EditMapOp(StageOp):
 
 @irdl_op_definition
 class EditedOp(StageOp):
-    """The array whose map is in a slot."""
+    """Array `index` of a list, whose map is in a slot."""
 
     name = "stage.edited"
     maps = operand_def(MapsType)
     slot = operand_def(i32)
+    index = operand_def(i32)
     array = result_def(TensorType)
     traits = traits_def(Pure())
 
@@ -115,6 +117,17 @@ def argument_of(tensor: SSAValue) -> SSAValue:
     if isinstance(op, EditedOp) and isinstance(op.maps.owner, MapsOp):
         return op.maps.owner.tensor
     return tensor
+
+
+def arrays_of(tensor: SSAValue) -> Iterator[SSAValue]:
+    """An argument of the kernel, and the arrays that are taken of it."""
+    yield tensor
+    for use in tensor.uses:
+        if isinstance(use.operation, ArrayOp):
+            yield use.operation.array
+        elif isinstance(use.operation, MapsOp):
+            places = [u.operation for u in use.operation.maps.uses]
+            yield from (o.array for o in places if isinstance(o, EditedOp))
 
 
 MAPS = (MapsOp, EditMapOp, EditedOp, ArrayOp, MapReleaseOp, MapAcquireOp)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -128,11 +128,16 @@ class TmaLoadOp(StageOp):
     traits = traits_def(
         Effects(
             Touch(READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
-            Touch(READ, "tensor", Space.MAP, Proxy.TENSORMAP, Done.MBARRIER_TX),
+            Touch(READ, "map", Space.MAP, Proxy.TENSORMAP, Done.MBARRIER_TX),
             Touch(WRITE, "buffer", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
             Signal("barriers", bytes_of="buffer"),
         )
     )
+
+    @property
+    def map(self) -> SSAValue:
+        """The tensor, as the map of it that is read."""
+        return self.tensor
 
 
 @irdl_op_definition
@@ -157,9 +162,14 @@ class TmaStoreOp(StageOp):
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
             Touch(WRITE, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.BULK_GROUP),
-            Touch(READ, "tensor", Space.MAP, Proxy.TENSORMAP, Done.BULK_GROUP),
+            Touch(READ, "map", Space.MAP, Proxy.TENSORMAP, Done.BULK_GROUP),
         )
     )
+
+    @property
+    def map(self) -> SSAValue:
+        """The tensor, as the map of it that is read."""
+        return self.tensor
 
 
 # Matrix products and accumulators ------------------------------------------------------------------------------------
