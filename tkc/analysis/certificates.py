@@ -18,6 +18,7 @@ from tkc.analysis.known import (
     COMPLETE,
     GENERIC,
     JOINED,
+    MAPPED,
     PIPE,
     PIPED,
     TENSOR_WORK,
@@ -320,6 +321,7 @@ class Run(Steps):
             ways = {
                 "generic": known.state == GENERIC and y.touch.proxy is Proxy.GENERIC,
                 "bridged": known.state in (JOINED, ACQUIRED) and y.touch.proxy is Proxy.ASYNC and known.cta == y.home,
+                "mapped": known.state == MAPPED and y.touch.proxy is Proxy.TENSORMAP and known.cta == y.copy.cta,
                 "one-proxy": known.state == COMPLETE
                 and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
                 and x.home == y.home

@@ -19,6 +19,7 @@ from tkc.ir.isa.memory import Await, Effect, Signal
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
+from tkc.ir.stage.maps import EditedOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType
@@ -44,6 +45,13 @@ class Opened(NamedTuple):
     """An accumulator: the slot of a buffer."""
 
     buffer: SSAValue
+    slot: Any
+
+
+class Edited(NamedTuple):
+    """An array of a list, as the slot of its tensor map."""
+
+    maps: SSAValue
     slot: Any
 
 
@@ -214,6 +222,9 @@ class Machine:
     def _open(self, op: s.OpenOp) -> None:
         self.values[op.results[0]] = Opened(op.buffer, self.values.get(op.slot))
 
+    def _edited(self, op: EditedOp) -> None:
+        self.values[op.array] = Edited(op.maps, self.values.get(op.slot))
+
     def _loop(self, op: s.ForOp) -> None:
         bounds = [self.values.get(v) for v in (op.lower, op.upper, op.step)]
         if not all(isinstance(b, int) for b in bounds):
@@ -278,7 +289,7 @@ class Machine:
 WAYS: Mapping[type[Operation], Callable[..., None]] = {
     ConstOp: Machine._const, SizeOp: Machine._size, ArithOp: Machine._arith, s.UnitOp: Machine._unit,
     s.GroupOp: Machine._group, s.ElectedOp: Machine._elected, IdentityOp: Machine._identity, s.OpenOp: Machine._open,
-    s.ForOp: Machine._loop, s.IfOp: Machine._if,
+    s.ForOp: Machine._loop, s.IfOp: Machine._if, EditedOp: Machine._edited,
 }  # fmt: skip
 """What an operation does to values, by its class: asking each class in turn takes longer than the work."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.instances import Copy, Event, Opened
+from tkc.analysis.instances import Copy, Edited, Event, Opened
 from tkc.ir.isa.memory import Done, Space, Touch
 from tkc.ir.stage.types import Home
 
@@ -24,11 +24,13 @@ UNDER_WAY = {
 }  # fmt: skip
 GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
 HALF, ACQUIRED = "half", "acquired"
+EDITED, MAPPED = "edited", "mapped"
 """Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`; released to
-it by the first half of a one-way pair; and by the second, for what the thread that executes it issues."""
+it by the first half of a one-way pair; and by the second, for what the thread that executes it issues; the same of a
+tensor map and the two fences of its proxy."""
 BEFORE, AFTER, MET = "before", "after", "met"
 PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
-PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED})
+PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED, MAPPED})
 
 TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
 """Operations by their names in the table of pairs that the tensor core keeps in order."""
@@ -56,6 +58,8 @@ class Access:
     @cached_property
     def buffer(self) -> SSAValue:
         value = self.event.value(self.operand)
+        if isinstance(value, Edited) and self.touch.space is Space.MAP:
+            return value.maps
         return value.buffer if isinstance(value, Opened) else getattr(self.event.op, self.operand)
 
     @cached_property
@@ -65,6 +69,8 @@ class Access:
         value = event.value(self.operand)
         if isinstance(value, Opened):
             return 0 if depth(value.buffer) == 1 else value.slot
+        if isinstance(value, Edited) and self.touch.space is Space.MAP:
+            return value.slot
         if self.touch.space is Space.GLOBAL:
             coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
             numbers = zip(event.op.operands, event.values, strict=True)

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from tkc.analysis.instances import Copy, Event, Word, number
+from tkc.analysis.instances import Copy, Edited, Event, Word, number
 from tkc.analysis.known import (
     ACQUIRED,
     AFTER,
     BEFORE,
     COMPLETE,
+    EDITED,
     GENERIC,
     HALF,
     JOINED,
+    MAPPED,
     MET,
     PENDING,
     PIPE,
@@ -34,9 +36,22 @@ from tkc.analysis.known import (
 )
 from tkc.ir.certificates import Link, label
 from tkc.ir.isa.fences import form
-from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Scope, Sem, Signal, Space, Touch
+from tkc.ir.isa.memory import (
+    Await,
+    Close,
+    Done,
+    Kind,
+    Meet,
+    Proxy,
+    Scope,
+    Sem,
+    Signal,
+    Space,
+    Touch,
+)
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
+from tkc.ir.stage.maps import MapAcquireOp, MapReleaseOp
 
 
 @dataclass
@@ -100,7 +115,7 @@ class Steps:
         if known.copy != x.copy or self.closed(x, group, known.at) <= number(event.op, "pending"):
             return None
         rule, state = link.rule, COMPLETE
-        if x.touch.proxy is Proxy.GENERIC:
+        if x.touch.proxy is Proxy.GENERIC or _of_map(link, x):
             state = GENERIC
         elif rule == "implicit-fence-read":
             state = GENERIC
@@ -147,6 +162,24 @@ class Steps:
         expect(known, HALF)
         cta = known.copy.cta
         return known._replace(at=known.at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
+
+    def map_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+        """The release of an edit that its threads know of; the acquire of that map for what its own thread copies."""
+        op, x = event.op, known.source
+        if x.touch.space is not Space.MAP or x.touch.kind is not Kind.WRITE or known.fence == 2:
+            raise Broken(f"{link.start} is about edits of tensor maps")
+        threads = those(known, event)
+        if link.rule == "map-release":
+            expect(known, GENERIC)
+            if not isinstance(op, MapReleaseOp):
+                raise Broken(f"{link.start} is no {link.rule}")
+            return known._replace(at=known.at + 1, state=EDITED, threads=threads)
+        expect(known, EDITED)
+        if not isinstance(op, MapAcquireOp):
+            raise Broken(f"{link.start} is no {link.rule}")
+        if event.value("array") != Edited(x.buffer, x.slot):  # of another map, in this turn
+            return None
+        return known._replace(at=known.at + 1, state=MAPPED, cta=known.copy.cta, threads=threads)
 
     def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
         op = event.op
@@ -295,7 +328,8 @@ class Steps:
                 for w, p, owner in event.completions
                 if owner == x.home or "A1" not in self.assumed
             ]
-            state = GENERIC if link.rule == "implicit-fence" else COMPLETE
+            implied = link.rule == "implicit-fence" or _of_map(link, x)
+            state = GENERIC if implied else COMPLETE
         return self._completed(link, known, words, state)
 
     def commit(self, link: Link, known: Known, event: Event) -> Known | None:
@@ -317,7 +351,7 @@ class Steps:
         return self._completed(link, known, event.arrivals, state)
 
     def implicit_fence(self, link: Link, known: Known, event: Event) -> Known | None:
-        """The proxy fence that completion of a copy or of a group holds."""
+        """The proxy fence that completion of a copy or of a group holds; that it has read its tensor map."""
         if known.source.done is Done.MBARRIER_TX:
             return self.bytes(link, known, event)
         return self.await_group(link, known, event)
@@ -379,6 +413,15 @@ def kinds_of(kernel: s.KernelOp) -> dict[str, tuple[str, SSAValue | None]]:
     return {label(op): kind(op) for op in kernel.walk() if label(op)}
 
 
+def _of_map(link: Link, x: Access) -> bool:
+    """Whether a step is about what completion of a copy says of the tensor map that it has read."""
+    if link.rule != "map-read":
+        return False
+    if x.touch.space is not Space.MAP or x.touch.proxy is not Proxy.TENSORMAP:
+        raise Broken(f"{link.start} reads no tensor map")
+    return True
+
+
 def closes(event: Event, group: Done) -> bool:
     """Whether an event closes a group of its threads; a product of wgmma that is not alone is one of its own."""
     if any(isinstance(r, Close) and r.done is group for r in event.rows()):
@@ -399,6 +442,9 @@ STEPS: Mapping[str, Step] = {
     "proxy-fence-others": Steps.proxy_fence,
     "half-release": Steps.one_way_fence,
     "half-acquire": Steps.one_way_fence,
+    "map-release": Steps.map_fence,
+    "map-acquire": Steps.map_fence,
+    "map-read": Steps.implicit_fence,
     "tcgen05-before": Steps.tensor_fence,
     "tcgen05-after": Steps.tensor_fence,
     "thread-fence": Steps.thread_fence,
