@@ -34,6 +34,7 @@ from tkc.ir.stage import maps as m
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import TmaLoadToOp
+from tkc.ir.stage.ops import Across
 from tkc.ir.stage.types import MapsType, RingType
 from tkc.ir.syntax import SEGMENTS, segments
 from tkc.ir.tile.types import TensorType, counts_of
@@ -189,13 +190,12 @@ class Lists:
     def _ring(
         self, role: s.RoleOp, name: str, depth: int, consumers: list[s.RoleOp]
     ) -> SSAValue:
-        """The ring of the role's slots for maps, which reaches as far as the pipes that the copies fill."""
+        """The ring of the role's slots for maps, which reaches whoever waits for what the copies bring."""
         across = {
-            p.across
+            _reach(copy, pipe)
             for copy in role.walk()
-            if isinstance(copy, COPIES) and copy.tensor in self.declared
-            for p in self._pipes(copy)
-            if consumers and p.across is not None
+            if isinstance(copy, s.TmaLoadOp) and copy.tensor in self.declared and consumers
+            for pipe in self._pipes(copy)
         }
         properties: dict[str, Attribute] = {
             "sym_name": StringAttr(f"{name}.maps"),
@@ -204,8 +204,9 @@ class Lists:
             "producers": ArrayAttr([role.sym_name]),
             "consumers": ArrayAttr([c.sym_name for c in consumers]),
         }
-        if across:
-            properties["across"] = across.pop()
+        if joined := across - {None}:
+            widest = Across.EVERY if Across.EVERY in joined else joined.pop()
+            properties["across"] = StringAttr(widest)  # type: ignore[arg-type]
         made = s.PipeOp.create(properties=properties, result_types=[RingType()])
         made.location = role.location
         made.ring.name_hint = "maps"
@@ -223,6 +224,22 @@ class Lists:
         last = then.last_op
         assert last is not None
         then.insert_op_before(release, last)
+
+
+def _reach(copy: s.TmaLoadOp, pipe: s.PipeOp) -> Across | None:
+    """How a load through one CTA's map joins it to others that wait for what it brings: not as the pipe does where only
+    other loads are for the whole cluster."""
+    across = None if pipe.across is None else Across(pipe.across.data)
+    if copy.multicast is None:
+        return {Across.MULTICAST: None, Across.SHARED: Across.GATHER}.get(across, across)  # type: ignore[arg-type]
+    if across is Across.SHARED:
+        raise TkcError.at(
+            "TK110",
+            "not supported yet: a load for a whole cluster of pairs through a map that the kernel edits; one pair, or a "
+            "load without `multicast`, fits",
+            location_of(copy),
+        )
+    return Across.EVERY
 
 
 def check_uses(argument: SSAValue) -> None:

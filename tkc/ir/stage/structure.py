@@ -71,7 +71,8 @@ class Across(StrEnum):
 
     MULTICAST: each fills a part of everyone's slots. GATHER: all fill slots that the leader of a pair uses. SPREAD: the
     leader fills slots that all use. SHARED: GATHER, where each pair fills a part of all pairs' slots. ANSWER: one
-    thread of the cluster has everyone's slots filled.
+    thread of the cluster has everyone's slots filled. EVERY: each fills its own slots, which everyone knows to be in
+    use.
     """
 
     MULTICAST = "multicast"
@@ -79,6 +80,7 @@ class Across(StrEnum):
     SPREAD = "spread"
     SHARED = "shared"
     ANSWER = "answer"
+    EVERY = "every"
 
 
 class To(StrEnum):
