@@ -26,11 +26,11 @@ GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
 HALF, ACQUIRED = "half", "acquired"
 EDITED, MAPPED = "edited", "mapped"
 """Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`; released to
-it by the first half of a one-way pair; and by the second, for what the thread that executes it issues; the same of a
-tensor map and the two fences of its proxy."""
+it by the first half of a one-way pair; and by the second, for what the thread that executes it issues. Of a tensor map:
+published to its proxy, and acquired for CTA `cta`."""
 BEFORE, AFTER, MET = "before", "after", "met"
 PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
-PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED, MAPPED})
+PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED})
 
 TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
 """Operations by their names in the table of pairs that the tensor core keeps in order."""

@@ -2,7 +2,7 @@
 
 Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
 to the async proxy of CTA `n`; `half` released by the unidirectional fence, `acquired` by its other half, for what the
-threads that executed it issue; `edited` and `mapped` the same of a tensor map and its two fences; `bulk`, `wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared
+threads that executed it issue; `edited` published to the tensormap proxy, `mapped` acquired for CTA `n`; `bulk`, `wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared
 memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after`
 needs after_thread_sync; `met` beyond bar.sync without a fence before it;
 `pipe…` still under way, handed to another thread.
@@ -51,7 +51,7 @@ GROUPS = {
     Done.WGMMA_GROUP: "wgmma",
     Done.CP_ASYNC_GROUP: "cp",
 }
-PENDING = frozenset({"bulk", "wgmma", "cp", "tc", "issued", "ld", "st", "tx", "acquired", "mapped"})
+PENDING = frozenset({"bulk", "wgmma", "cp", "tc", "issued", "ld", "st", "tx", "acquired"})
 """What is not handed on to other threads."""
 MOST_GROUPS = 9
 """Closed groups are counted up to here."""
@@ -238,7 +238,7 @@ def _proxy_fence(
 def _map_fence(
     state: State, act: MapFence, who: Threads, source: Source, cta: int
 ) -> Iterator[tuple[State, str]]:
-    """A release of edits that its thread knows of; an acquire of that map by the thread that will copy."""
+    """A release of edits that its thread knows of; an acquire of that map, which holds for the CTA."""
     access = source.access
     if access.space is not Space.MAP or access.proxy is not Proxy.GENERIC:
         return

@@ -163,11 +163,8 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
 
 
 def _in_use(first: Place, second: Place) -> str:
-    if first.access.done is Done.BULK_GROUP:
-        return (
-            f"edit it after a full wait for the stores, by the thread of role {first.node.role.name} that issues them: "
-            "one for their sources alone does not tell that they are complete"
-        )
+    if first.access.done is Done.BULK_GROUP_READ:
+        return f"edit it after a wait for the stores by the thread of role {first.node.role.name} that issues them"
     return f"edit it after role {second.node.role.name} knows that the loads are complete"
 
 

@@ -162,7 +162,7 @@ class TmaStoreOp(StageOp):
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
             Touch(WRITE, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.BULK_GROUP),
-            Touch(READ, "map", Space.MAP, Proxy.TENSORMAP, Done.BULK_GROUP),
+            Touch(READ, "map", Space.MAP, Proxy.TENSORMAP, Done.BULK_GROUP_READ),
         )
     )
 
