@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tkc.backend.assemble import Assembly
     from tkc.backend.bind import Bound
     from tkc.backend.launch import Launcher
+    from tkc.backend.tensormap import BoundMap
     from tkc.job import Compiled
 
 EMULATED_SMS = 132
@@ -216,7 +217,9 @@ class Kernel:
         if bound.action != "launch":
             given = {a["name"]: v for a, v in zip(arguments, plain, strict=True)}
             for name in self.contract["outputs"] if bound.action == "zero" else ():
-                for array in given[name] if isinstance(given[name], list | tuple) else [given[name]]:
+                for array in (
+                    given[name] if isinstance(given[name], list | tuple) else [given[name]]
+                ):
                     array[...] = 0
             return None
         return {

@@ -97,7 +97,9 @@ def gather(
                 f"{signature} takes {len(names)} arguments, found {len(names) + len(given) - count}"
             )
             raise TkcError.at("TK401", told)
-        for name, part in _parts(left[0], value, pairs) if left[0] not in listed else [(left[0], value)]:
+        for name, part in (
+            _parts(left[0], value, pairs) if left[0] not in listed else [(left[0], value)]
+        ):
             values[name] = part
             left.remove(name)
     symbols: dict[str, int] = {}

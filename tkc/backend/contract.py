@@ -100,9 +100,7 @@ _MAP_MORE: Mapping[str, Check] = {
 
 _ARGS: Mapping[str, Check] = {
     "tensormap": record(_MAP, {**_MAP_MORE, "offset": expressions.check}),
-    "tensormaps": record(
-        {**_MAP, "sizes": list_of(nullable(expressions.check), 1, 5)}, _MAP_MORE
-    ),
+    "tensormaps": record({**_MAP, "sizes": list_of(nullable(expressions.check), 1, 5)}, _MAP_MORE),
     "scratch": record({"kind": text, "bytes": integer(1)}, {"name": text}),
     "pointer": record(
         {"kind": text, "argument": text, "dtype": _dtype},

@@ -227,7 +227,9 @@ class Launcher:
         buffers: list[Any] = []
         for value in bound.values:
             if isinstance(value, TensorMapsValue | ScratchValue):
-                size = value.bytes if isinstance(value, ScratchValue) else MAP_BYTES * len(value.maps)
+                size = (
+                    value.bytes if isinstance(value, ScratchValue) else MAP_BYTES * len(value.maps)
+                )
                 memory.append(self.driver.allocate(size))
                 buffers.append(cuda.address(memory[-1]))
                 if isinstance(value, TensorMapsValue):

@@ -25,7 +25,10 @@ def views(value: Any, name: str, stream: int = 0) -> Views:
         return Views((whole,))
     each = whole._replace(shape=whole.shape[1:], strides=whole.strides[1:])
     return Views(
-        tuple(each._replace(address=whole.address + i * whole.strides[0]) for i in range(whole.shape[0]))
+        tuple(
+            each._replace(address=whole.address + i * whole.strides[0])
+            for i in range(whole.shape[0])
+        )
     )
 
 

@@ -17,10 +17,10 @@ RUN, ORDER, TENSOR, BEFORE, LATER, GLOBAL, HALF, MAP_HALF, SHARED = range(9)
 """The rows.
 
 RUN: it had to run before me, whatever memory says. ORDER: base causality (PTX 8.9.5). TENSOR: the same for tensor
-memory, which a barrier alone does not order. BEFORE: before a tcgen05.fence::before_thread_sync on the way. LATER: only
-async accesses may rely on it (A5). GLOBAL: a proxy fence for global memory lay on the way. HALF: the release half of a
-one-way proxy fence. MAP_HALF: the release half of the tensormap fence. From SHARED on, a row for each CTA: a proxy fence of
-that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
+memory, which a barrier alone does not order. BEFORE: before a tcgen05.fence::before_thread_sync on the way. LATER:
+only async accesses may rely on it (A5). GLOBAL: a proxy fence for global memory lay on the way. HALF: the release
+half of a one-way proxy fence. MAP_HALF: the release half of the tensormap fence. From SHARED on, a row for each CTA:
+a proxy fence of that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
 """
 
 PENDING = 1 << 60
@@ -119,7 +119,9 @@ class Clock:
         """What has been acquired of a tensor map, as wide as the components are now."""
         times = None if self.maps is None else self.maps.get(place)
         width = self.components.size
-        return np.zeros(width, np.int32) if times is None else np.pad(times, (0, width - len(times)))
+        return (
+            np.zeros(width, np.int32) if times is None else np.pad(times, (0, width - len(times)))
+        )
 
     def _join_far(self, number: int, times: Vec) -> None:
         if self.far is None:

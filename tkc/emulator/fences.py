@@ -76,8 +76,8 @@ class Fences(Ordering):
         self.fence_map(w)
 
     def fence_map(self, w: Warp, maps: Mapping[int, int] | None = None) -> None:
-        """fence.proxy.tensormap: a release, or an acquire, of the map that each lane names, by one that has come to know
-        of the release. It is the CTA's, whose other threads may be told of it."""
+        """fence.proxy.tensormap: a release, or an acquire, of the map that each lane names, by one that has come to
+        know of the release. It is the CTA's, whose other threads may be told of it."""
         mine = self.of(w)
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()

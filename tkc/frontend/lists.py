@@ -45,14 +45,14 @@ def _call(e: S.Expression) -> str:
 def parts(declared: Declarations, type_: S.Expression) -> tuple[S.Expression, S.Expression] | None:
     """How many arrays a list has, and the type of each; None where a type is no list."""
     if not (
-        isinstance(type_, S.Index)
-        and isinstance(type_.base, S.Name)
-        and type_.base.text == "list"
+        isinstance(type_, S.Index) and isinstance(type_.base, S.Name) and type_.base.text == "list"
     ):
         return None
     if len(type_.arguments) != 2 or any(a.name is not None for a in type_.arguments):
         declared.values.fail(
-            "TK106", "a list says how many tensors it has, and their type: `list[G, global[...]]`", type_.span
+            "TK106",
+            "a list says how many tensors it has, and their type: `list[G, global[...]]`",
+            type_.span,
         )
     count, element = (a.value for a in type_.arguments)
     return count, element
@@ -104,7 +104,9 @@ def check(declared: Declarations, tensor: Tensor) -> None:
                 declared.scope.note(f"{name} is declared here", counts.span),
             )
     if counts_of(tensor.dims[-1]) is not None:
-        declared.values.later(f"the last axis of {tensor.name}, whose extent only the device knows", tensor.span)
+        declared.values.later(
+            f"the last axis of {tensor.name}, whose extent only the device knows", tensor.span
+        )
 
 
 def maps(declared: Declarations, s: S.Maps) -> None:
@@ -117,9 +119,13 @@ def maps(declared: Declarations, s: S.Maps) -> None:
         found = value.text if isinstance(value, S.Name) else ""
         near = nearest(found, ["edited"]) if found else None
         hint = f"; did you mean `{near}`" if near else ""
-        declared.values.fail("TK106", f"tensor maps are `edited`, or `edited * 2`{hint}", value.span)
+        declared.values.fail(
+            "TK106", f"tensor maps are `edited`, or `edited * 2`{hint}", value.span
+        )
     if depth > MOST_MAPS:
-        declared.values.fail("TK111", f"{depth} tensor maps of a tensor: at most {MOST_MAPS}", s.value.span)
+        declared.values.fail(
+            "TK111", f"{depth} tensor maps of a tensor: at most {MOST_MAPS}", s.value.span
+        )
     for word in s.names:
         tensor = declared.scope.find(word.text, word.span, ("tensor",))
         if not isinstance(tensor, Tensor):
@@ -160,15 +166,24 @@ def chain(declared: Declarations, s: S.Schedule) -> tuple[Axis, tuple[S.Expressi
     value = s.value
     assert isinstance(value, S.Call)
     given = [a.value for a in value.arguments if a.name is None]
-    if len(given) != 2 or len(given) != len(value.arguments) or _call(given[0]) != "range" or _call(given[1]) != "tiles":
+    if (
+        len(given) != 2
+        or len(given) != len(value.arguments)
+        or _call(given[0]) != "range"
+        or _call(given[1]) != "tiles"
+    ):
         declared.values.fail(
-            "TK106", "a chain runs over groups, and over the tiles of each: `chain(range(G), tiles(...))`", value.span
+            "TK106",
+            "a chain runs over groups, and over the tiles of each: `chain(range(G), tiles(...))`",
+            value.span,
         )
     groups, tiles = given
     assert isinstance(groups, S.Call)
     assert isinstance(tiles, S.Call)
     if len(groups.arguments) != 1 or groups.arguments[0].name is not None:
-        declared.values.fail("TK116", "the `range` of a chain takes how many groups there are", groups.span)
+        declared.values.fail(
+            "TK116", "the `range` of a chain takes how many groups there are", groups.span
+        )
     extent = declared.values.size(groups.arguments[0].value, "the number of groups")
     return Axis(extent, 1, True), tuple(a.value for a in tiles.arguments if a.name is None), tiles
 
@@ -185,7 +200,9 @@ def tiles_of_group(declared: Declarations, s: S.Schedule, e: S.Expression) -> Ax
 
 def check_chain(declared: Declarations, s: S.Schedule, axes: list[Axis]) -> None:
     """Counts are one for each group; something in each group is counted."""
-    names = [n for n in (counts_of(a.extent) for a in axes if isinstance(a.extent, str)) if n is not None]
+    names = [
+        n for n in (counts_of(a.extent) for a in axes if isinstance(a.extent, str)) if n is not None
+    ]
     if not names:
         declared.values.fail(
             "TK106",
@@ -228,7 +245,11 @@ def one(values: Values, tensor: Tensor, e: S.Index) -> Listed:
         )
     x = values.evaluate(e.arguments[0].value)
     if isinstance(x, Block) or not isinstance(x, Index | Int):
-        values.fail("TK106", "an array of a list is told by an integer of a schedule", e.arguments[0].value.span)
+        values.fail(
+            "TK106",
+            "an array of a list is told by an integer of a schedule",
+            e.arguments[0].value.span,
+        )
     if isinstance(x, Index) and x.axis.extent != tensor.dims[0]:
         values.fail(
             "TK104",

@@ -49,7 +49,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 
 REQUIRED = frozenset(
     {
-        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "edit-maps", "order-grids",
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "edit-maps",
+        "order-grids",
         "lower-pipes",
         "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
         "name-registers",

@@ -1,4 +1,4 @@
-"""Give copies of a list's arrays their tensor maps: those that the launch has made, or slots that the copying thread sets.
+"""Give copies of a list's arrays their tensor maps: those that the launch has made, or slots that their thread sets.
 
 Before: a copy names a list and, as its first coordinate, which of its arrays.
 After: it names one array. Where the kernel edits the maps, the role that copies sets one for each group that it has
@@ -128,7 +128,9 @@ class Lists:
         edits = [self._set(emit, role, tensor, way, place, group) for tensor in copies]
         _fence(emit, m.MapReleaseOp, role, [])
         for tensor, maps in zip(copies, edits, strict=True):
-            edited = m.EditedOp.create(operands=[maps, place, group], result_types=[_element(tensor)])
+            edited = m.EditedOp.create(
+                operands=[maps, place, group], result_types=[_element(tensor)]
+            )
             array = emit.value(edited, tensor.name_hint)
             _fence(emit, m.MapAcquireOp, role, [array])
             for copy in copies[tensor]:
@@ -141,14 +143,22 @@ class Lists:
             self._hand_back(consumer, ring)
 
     def _set(
-        self, emit: Emitter, role: s.RoleOp, tensor: SSAValue, way: str, slot: SSAValue, group: SSAValue
+        self,
+        emit: Emitter,
+        role: s.RoleOp,
+        tensor: SSAValue,
+        way: str,
+        slot: SSAValue,
+        group: SSAValue,
     ) -> SSAValue:
         """The role's own maps of a list, and the edit of one: the extents of a group's array."""
         declared = self.declared[tensor]
         depth = declared.maps.type.depth.data * role.groups.value.data  # pyright: ignore
         name = StringAttr(f"{role.sym_name.data}.{tensor.name_hint}.{way}")
         made = m.MapsOp.create(
-            operands=[tensor], properties={"sym_name": name}, result_types=[MapsType(IntAttr(depth))]
+            operands=[tensor],
+            properties={"sym_name": name},
+            result_types=[MapsType(IntAttr(depth))],
         )
         made.location = declared.location
         made.maps.name_hint = f"{tensor.name_hint}_maps"
@@ -187,9 +197,7 @@ class Lists:
             return []
         return [o for o in self.block.ops if isinstance(o, s.PipeOp) and copy.buffer in o.buffers]
 
-    def _ring(
-        self, role: s.RoleOp, name: str, depth: int, consumers: list[s.RoleOp]
-    ) -> SSAValue:
+    def _ring(self, role: s.RoleOp, name: str, depth: int, consumers: list[s.RoleOp]) -> SSAValue:
         """The ring of the role's slots for maps, which reaches whoever waits for what the copies bring."""
         across = {
             _reach(copy, pipe)
@@ -235,8 +243,8 @@ def _reach(copy: s.TmaLoadOp, pipe: s.PipeOp) -> Across | None:
     if across is Across.SHARED:
         raise TkcError.at(
             "TK110",
-            "not supported yet: a load for a whole cluster of pairs through a map that the kernel edits; one pair, or a "
-            "load without `multicast`, fits",
+            "not supported yet: a load for a whole cluster of pairs through a map that the kernel edits; one pair, or "
+            "a load without `multicast`, fits",
             location_of(copy),
         )
     return Across.EVERY
@@ -253,7 +261,9 @@ def check_uses(argument: SSAValue) -> None:
                 "by the tensor copy engine",
                 location_of(op),
             )
-        if isinstance(op, TmaLoadToOp) and any(isinstance(u.operation, m.MapsOp) for u in argument.uses):
+        if isinstance(op, TmaLoadToOp) and any(
+            isinstance(u.operation, m.MapsOp) for u in argument.uses
+        ):
             raise TkcError.at(
                 "TK110",
                 f"not supported yet: a load by hand through a map of {argument.name_hint} that the kernel edits, since "

@@ -2,8 +2,9 @@
 
 Before: `stage.work_loop` names its schedule and gives a block number for each axis.
 After: `stage.for` from the unit's index by the number of units; the body begins by computing the block numbers; the
-launch contract has its grid. Where the device counts the blocks of each group, a loop over groups holds that loop. With `launch clc` the loop is over items taken over from units that have not started, one
-unit an item: a role of its own asks for them, and a ring carries the answers.
+launch contract has its grid. Where the device counts the blocks of each group, a loop over groups holds that loop.
+With `launch clc` the loop is over items taken over from units that have not started, one unit an item: a role of its
+own asks for them, and a ring carries the answers.
 Here because: `fuse-roles` compares schedules by name, so it comes earlier; `lower-pipes` threads ring state through
 plain loops.
 """

@@ -2,10 +2,10 @@
 
 Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
 to the async proxy of CTA `n`; `half` released by the unidirectional fence, `acquired` by its other half, for what the
-threads that executed it issue; `edited` published to the tensormap proxy, `mapped` acquired for CTA `n`; `bulk`, `wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared
-memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after`
-needs after_thread_sync; `met` beyond bar.sync without a fence before it;
-`pipe…` still under way, handed to another thread.
+threads that executed it issue; `edited` published to the tensormap proxy, `mapped` acquired for CTA `n`; `bulk`,
+`wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory:
+`issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after` needs after_thread_sync; `met`
+beyond bar.sync without a fence before it; `pipe…` still under way, handed to another thread.
 """
 
 from __future__ import annotations

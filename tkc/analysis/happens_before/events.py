@@ -206,8 +206,8 @@ class ProxyFence:
 
 @dataclass(frozen=True, slots=True)
 class MapFence:
-    """fence.proxy.tensormap::generic: the release of edits of maps, or (`half` acquire) the acquire of the map in a slot
-    of `buffer`."""
+    """fence.proxy.tensormap::generic: the release of edits of maps, or (`half` acquire) the acquire of the map in a
+    slot of `buffer`."""
 
     half: str
     buffer: Hashable = None

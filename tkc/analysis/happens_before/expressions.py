@@ -64,10 +64,7 @@ class Expressions:
             return ("group",), frozenset({"group"})
         return ("opaque", id(value)), frozenset()
 
-
-    def _carried(
-        self, value: SSAValue, body: Block
-    ) -> tuple[Hashable, frozenset[Hashable]] | None:
+    def _carried(self, value: SSAValue, body: Block) -> tuple[Hashable, frozenset[Hashable]] | None:
         """What a counted loop carries, told by what it begins with and how each turn makes the next of it: loops that
         turn alike carry equal values. Nothing says that turns differ in it."""
         loop = body.parent_op()

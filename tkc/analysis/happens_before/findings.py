@@ -129,7 +129,9 @@ def describe(place: Place) -> str:
     kind = "write" if access.write else "read"
     if access.space is Space.MAP:
         kind = "edit" if access.write else "use"
-        return f"the {kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+        return (
+            f"the {kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+        )
     proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(
         access.proxy, ""
     )
@@ -191,7 +193,8 @@ def _which_fence(first: Place, second: Place) -> str:
     if first.access.space is Space.MAP:
         return (
             f"fence.proxy.tensormap::generic.release by role {first.node.role.name} after the edit, and "
-            f"fence.proxy.tensormap::generic.acquire of this map by the thread of role {second.node.role.name} that copies"
+            "fence.proxy.tensormap::generic.acquire of this map by the thread of role "
+            f"{second.node.role.name} that copies"
         )
     space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
     if first.access.proxy is Proxy.GENERIC:

@@ -98,7 +98,7 @@ class MapReleaseOp(StageOp):
 
 @irdl_op_definition
 class MapAcquireOp(StageOp):
-    """Makes this thread's copies see the map of an array as it was published (fence.proxy.tensormap::generic.acquire)."""
+    """Makes copies of this CTA see the map of an array as it was published (fence.proxy.tensormap::generic.acquire)."""
 
     name = "stage.map_acquire"
     BY: ClassVar[By | None] = By.ONE

@@ -284,8 +284,9 @@ class BarriersOp(StageOp):
 class PipeOp(StageOp):
     """A ring that carries `buffers` slot by slot from `producers` to `consumers`.
 
-    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains; or `maps`:
-    slots that the role itself fills and stores through, until those stores are complete. `across` says how the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another.
+    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains; or
+    `maps`: slots that the role itself fills and stores through, until those stores are complete. `across` says how
+    the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another.
     """
 
     name = "stage.pipe"

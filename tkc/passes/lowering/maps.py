@@ -22,10 +22,16 @@ SPACE = "map_space"
 """The parameter that says where the kernel's own maps lie."""
 
 VECTOR_BYTES = 16
+AT_ONCE = 32
+"""Bytes of a map that are under way at once: more would not fit a role of 24 registers a thread."""
 
 
 def _copies(array: SSAValue) -> list[Any]:
-    return [u.operation for u in array.uses if isinstance(u.operation, s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp)]
+    return [
+        u.operation
+        for u in array.uses
+        if isinstance(u.operation, s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp)
+    ]
 
 
 def _launched(k: Kernel, tensor: SSAValue, arrays: list[SSAValue]) -> SSAValue:
@@ -85,10 +91,11 @@ def edit(k: Kernel, op: m.EditMapOp) -> None:
     arrays: list[SSAValue] = [e.array for e in edited]
     source = _map(k, _launched(k, declared.tensor, arrays), k.number(op.index))
     target = _own(k, op.maps, op.slot)
-    offsets = range(0, MAP_BYTES, VECTOR_BYTES)
-    words = [k.emit("ld.vec", ".global.v4.b32", At(source, offset)) for offset in offsets]
-    for offset, word in zip(offsets, words, strict=True):
-        k.emit("st.vec", ".global.v4.b32", At(target, offset), word)
+    for first in range(0, MAP_BYTES, AT_ONCE):
+        offsets = range(first, first + AT_ONCE, VECTOR_BYTES)
+        words = [k.emit("ld.vec", ".global.v4.b32", At(source, offset)) for offset in offsets]
+        for offset, word in zip(offsets, words, strict=True):
+            k.emit("st.vec", ".global.v4.b32", At(target, offset), word)
     type = declared.tensor.type
     assert isinstance(type, TensorType)
     innermost = len(type.shape) - 2
@@ -120,4 +127,6 @@ def release(k: Kernel, op: m.MapReleaseOp) -> None:
 
 @lowers(m.MapAcquireOp, Feature.TMA)
 def acquire(k: Kernel, op: m.MapAcquireOp) -> None:
-    k.emit("fence.proxy.tensormap.acquire", f".{op.scope.data}", At(k.values[op.array], 0), MAP_BYTES)
+    k.emit(
+        "fence.proxy.tensormap.acquire", f".{op.scope.data}", At(k.values[op.array], 0), MAP_BYTES
+    )

@@ -1,4 +1,4 @@
-"""Items of groups one after another, of sizes that only the device knows: a loop over groups, in it one over their items.
+"""Items of groups, one after another, of sizes that only the device knows: a loop over groups, in it one over items.
 
 Every role counts for itself, from the same constant counts, so that all have the same items and none waits to be told.
 """
