@@ -12,6 +12,7 @@ import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.program import Axis, Maps, Tensor
 from tkc.frontend.scope import Block, Index, Int
+from tkc.frontend.sizes import show
 from tkc.frontend.syntax import Span
 from tkc.ir.tile.types import COUNTED, counts_of
 
@@ -152,8 +153,8 @@ def check_maps(declared: Declarations) -> None:
         if axis is not None:
             declared.scope.error(
                 "TK106",
-                f"{counts_of(axis)}[g] rows of {tensor.name}[g] are known to the device alone, so its kernel edits the "
-                f"tensor maps: `maps {tensor.name}: edited * 2`",
+                f"only the device knows {show(axis)}, an extent of {tensor.name}[g], so the kernel edits the tensor "
+                f"maps of {tensor.name}: `maps {tensor.name}: edited * 2`",
                 tensor.span,
             )
 
@@ -253,8 +254,8 @@ def one(values: Values, tensor: Tensor, e: S.Index) -> Listed:
     if isinstance(x, Index) and x.axis.extent != tensor.dims[0]:
         values.fail(
             "TK104",
-            f"index {x.name} runs over {x.axis.extent}, and {tensor.name} has {tensor.dims[0]} tensors: where the two "
-            "are equal, give them one name",
+            f"index {x.name} runs over {show(x.axis.extent)}, and {tensor.name} has {tensor.dims[0]} tensors: where "
+            "the two are equal, give them one name",
             e.arguments[0].value.span,
             values.scope.note(f"{tensor.name} is declared here", tensor.span),
         )

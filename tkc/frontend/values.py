@@ -400,7 +400,8 @@ class Values:
             self.scope.note(f"{block.name} runs over {show(extent)}", block.span),
         )
         what = "index" if isinstance(block, Index) else "block"
-        told = f"{what} {block.name} runs over {show(extent)}, and axis {axis} of {tensor.name} has the extent {dim}"
+        name, axis = (f"{tensor.name}[g]", axis - 1) if tensor.listed else (tensor.name, axis)
+        told = f"{what} {block.name} runs over {show(extent)}, and axis {axis} of {name} has the extent {show(dim)}"
         if isinstance(extent, tuple):
             self.scope.later(told, span, *notes)
             raise Failed

@@ -21,7 +21,7 @@ from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
 from tkc.analysis.launch import expression
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
@@ -76,19 +76,26 @@ def _answers(kernel: s.KernelOp, loops: list[s.WorkLoopOp], module: ModuleOp) ->
     """Where a kernel's units get their items from, if not by counting."""
     if kernel.clc is None or not loops:
         return None
-    for loop in loops:
-        if is_chain(loop) and kernel.persistent is None:
-            raise TkcError.at(
-                "TK110",
-                "not supported yet: `launch clc` with a chain, whose items only the device counts; "
-                "`launch persistent` fits",
-                location_of(loop),
-            )
-    if any(is_chain(loop) for loop in loops):
+    chain = next((loop for loop in loops if is_chain(loop)), None)
+    if chain is not None:
+        _not_handed_out(kernel, chain)
         return None
     from tkc.passes.schedules.stealing import Answers, steals  # few kernels take over items
 
     return Answers(kernel, loops) if steals(kernel, target_of(module)) else None
+
+
+def _not_handed_out(kernel: s.KernelOp, chain: s.WorkLoopOp) -> None:
+    """TK110 where the hardware was to hand out what only the device counts; `persistent` beside it takes its place."""
+    if kernel.persistent is None:
+        raise TkcError.at(
+            "TK110",
+            "not supported yet: `launch clc` with a chain, whose items only the device counts; `launch persistent` "
+            "fits",
+            location_of(chain),
+        )
+    told = "the items of a chain are not handed out: the launch is persistent"
+    report(Diagnostic("TK219", told, location_of(kernel), Severity.REMARK))
 
 
 def _product(factors: list[Any]) -> Any:
