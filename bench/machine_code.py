@@ -26,6 +26,7 @@ PAGE = ROOT / "docs" / "machine_code.md"
 RECORD = Path(__file__).with_suffix(".json")
 TARGET = "sm_100a"
 
+DUAL = (("HALVES = 1", "HALVES = 2"),)
 PAIR = (("launch persistent", "launch persistent, pair"), ("BM = 128", "BM = 256"))
 OURS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "bf16": ("gemm_bf16", ()),
@@ -37,7 +38,25 @@ OURS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "NVFP4": ("gemm_nvfp4", ()),
     "NVFP4, pair, two accumulators": ("gemm_nvfp4_2cta", ()),
     "bf16, pair, work stealing": ("gemm_bf16_clc", ()),
+    "bf16, pair, two accumulators, work stealing": (
+        "gemm_bf16_clc",
+        (*DUAL, ("STAGES = 6", "STAGES = 4")),
+    ),
     "e4m3, pair, work stealing": ("gemm_e4m3_clc", ()),
+    "e4m3, pair, two accumulators, work stealing": (
+        "gemm_e4m3_clc",
+        (*DUAL, ("STAGES = 6", "STAGES = 4")),
+    ),
+    "MXFP8, pair, work stealing": ("gemm_mxfp8_clc", ()),
+    "MXFP8, pair, two accumulators, work stealing": (
+        "gemm_mxfp8_clc",
+        (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
+    ),
+    "MXFP4, pair, work stealing": ("gemm_mxfp4_clc", ()),
+    "MXFP4, pair, two accumulators, work stealing": (
+        "gemm_mxfp4_clc",
+        (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
+    ),
     "NVFP4, pair, two accumulators, work stealing": ("gemm_nvfp4_clc", ()),
 }
 """Which example, and what is changed in it."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,13 +29,12 @@ EXACT = (
 """Examples whose whole text is kept: every change of it is looked at."""
 ONLY = {"gemm_int8": ("sm_90a", "sm_100a")}
 """Examples that not every target has the means for."""
-EACH = pytest.mark.parametrize("name", [p.stem for p in EXAMPLES])
 NEEDS = {
     "gemm_2cta_level2": ("sm_90a", False),
     "gemm_bf16_level2": ("sm_90a", False),
     "gemm_bf16_level2_sm90": ("sm_90a", True),
     "gemm_cluster_level2_sm90": ("sm_90a", True),
-    **{f"gemm_{n}_clc": ("sm_90a", False) for n in ("bf16", "e4m3", "nvfp4")},
+    **{f"gemm_{n}_clc": ("sm_90a", False) for n in ("bf16", "e4m3", "mxfp4", "mxfp8", "nvfp4")},
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),
@@ -52,9 +52,18 @@ def claims(name: str, target: str) -> bool:
     return (target == only) == meant
 
 
-EACH_TARGET = pytest.mark.parametrize(
-    ("name", "target"), [(p.stem, t) for p in EXAMPLES for t in TARGETS if claims(p.stem, t)]
-)
+LIKE = ("gemm_e4m3_clc", "gemm_mxfp4_clc", "gemm_mxfp8_clc")
+"""Examples that are others with operands of another type: most of what is looked at below, of them in long runs only."""
+
+
+def each(targets: tuple[str, ...], always: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Every example on every target that it is for; of those that are like others only some are not for long runs."""
+    cases: list[Any] = []
+    for name in [p.stem for p in EXAMPLES]:
+        for target in [t for t in targets if claims(name, t)]:
+            long = name in LIKE and target not in always
+            cases.append(pytest.param(name, target, marks=[pytest.mark.soak] if long else []))
+    return pytest.mark.parametrize(("name", "target"), cases)
 
 
 def source(name: str) -> Path:
@@ -84,10 +93,8 @@ def replay(dump: Path, out: Path) -> str:
     return out.read_text()
 
 
-@EACH
-@BOTH
+@each(("sm_90a", "sm_100a"))
 def test_the_first_dump_replays_to_the_same_text(name: str, target: str, tmp_path: Path) -> None:
-    target = target if claims(name, target) else "sm_100a" if target == "sm_90a" else "sm_90a"
     kernel = tkc.compile(source(name), target=target, dump=tmp_path / "dump")
     assert (tmp_path / "dump" / "99.ptx").read_text() == kernel.ptx
     assert replay(tmp_path / "dump" / "00-frontend.mlir", tmp_path / "out") == kernel.ptx
@@ -102,15 +109,12 @@ def test_every_dump_replays_to_the_same_text(target: str, tmp_path: Path) -> Non
         assert replay(dump, tmp_path / "out") == kernel.ptx, dump.name
 
 
-@EACH
-def test_every_pass_leaves_a_module_that_verifies(name: str) -> None:
+@each(("sm_90a", "sm_100a"))
+def test_every_pass_leaves_a_module_that_verifies(name: str, target: str) -> None:
     from tkc.driver import run
     from tkc.job import Job
 
-    for target in ("sm_90a", "sm_100a"):
-        if not claims(name, target):
-            continue
-        run(Job(source(name).read_text(), str(source(name)), target, verify_each=True))
+    run(Job(source(name).read_text(), str(source(name)), target, verify_each=True))
 
 
 def test_check_tells_what_a_kernel_uses(capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,7 +153,7 @@ def test_a_run_leaves_no_trace_in_the_next() -> None:
 
 
 @pytest.mark.skipif(find("ptxas") is None, reason="no ptxas")
-@EACH_TARGET
+@each(TARGETS, always=("sm_100a",))
 def test_it_assembles_without_a_notice_a_spill_or_a_serial_loop(name: str, target: str) -> None:
     if target not in ONLY.get(name, TARGETS):
         with pytest.raises(tkc.TkcError, match=r"which needs tcgen05\.mma on 8-bit integers"):

@@ -226,8 +226,7 @@ class Kernel:
             "entry": self.name,
             "grid": bound.grid,
             "block": tuple(self.contract["block"]),
-            "cluster": (x, y, z),
-            **self._preferred(bound.grid),
+            **self._clusters(bound.grid),
             "shared_bytes": self.contract["shared_bytes"],
             "args": emulator_args(
                 bound, {a["name"]: v for a, v in zip(arguments, values, strict=True)}
@@ -236,12 +235,13 @@ class Kernel:
             "dependent": bool(self.contract.get("attributes", {}).get("dependent")),
         }
 
-    def _preferred(self, grid: Sequence[int]) -> dict[str, Any]:
-        """The larger cluster that the launch asks for, where the grid is whole ones."""
-        preferred = self.contract["cluster"]["preferred"]
-        if preferred is None or any(g % p for g, p in zip(grid, preferred, strict=True)):
-            return {}
-        return {"preferred": tuple(preferred)}
+    def _clusters(self, grid: Sequence[int]) -> dict[str, Any]:
+        """The clusters that the launch asks for."""
+        from tkc.backend.bind import clusters_for
+
+        size, preferred = clusters_for(self.contract["cluster"], grid)
+        larger = {} if preferred is None else {"preferred": tuple(preferred)}
+        return {"cluster": tuple(size), **larger}
 
 
 def _plain(value: Any) -> Any:

@@ -9,6 +9,9 @@
 // CHECK: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%{{r[0-9]+}}], [%{{rd[0-9]+}}, {%{{r[0-9]+}}, %{{r[0-9]+}}}], [%{{r[0-9]+}}+{{[0-9]+}}], 3, {{[0-9]+}};
 // CHECK: mapa.shared::cluster.u32 %[[LEADER:r[0-9]+]], %{{r[0-9]+}}, 0;
 // CHECK: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::2 [%{{r[0-9]+}}], [%{{rd[0-9]+}}, {%{{r[0-9]+}}, %{{r[0-9]+}}}], [%[[LEADER]]];
+// CHECK: mapa.shared::cluster.u32 %[[TILE:r[0-9]+]], %{{r[0-9]+}}, %[[RANK]];
+// CHECK: mapa.shared::cluster.u32 %[[BAR:r[0-9]+]], %{{r[0-9]+}}, %[[RANK]];
+// CHECK-NEXT: cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%[[TILE]]], [%{{r[0-9]+}}], 16384, [%[[BAR]]];
 // CHECK: cp.async.bulk.prefetch.tensor.2d.L2.global [%{{rd[0-9]+}}, {%{{r[0-9]+}}, %{{r[0-9]+}}}];
 // CHECK: mov.b16 %[[BOTH:h[0-9]+]], 3;
 // CHECK-NEXT: tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%{{r[0-9]+}}+{{[0-9]+}}], %[[BOTH]];
@@ -41,6 +44,7 @@ builtin.module attributes {tkc.target = "sm_100a"} {
           stage.mbarrier_expect %full, %zero, %rank {bytes = 16384 : i32, by = "one", id = "e"} : (!stage.mbarriers, i32, i32)
           tile.tma_load %from, %as, %full, %zero, %both {hint = "evict_last", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32)
           tile.tma_load %from, %as, %full, %zero, %zero {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32)
+          tile.cluster_copy %as, %as, %full, %zero, %rank : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32)
           tile.tma_prefetch %from : (!tile.slice<bf16, [128, 64]>)
           tile.yield ()
         }

@@ -28,7 +28,7 @@ builtin.module {
           tile.get %p : (!tile.pipe_ring) do {
           ^bb0(%s: !tile.shared<f32, [128, 32], 2, "128B">):
             %v = tile.read %s : (!tile.shared<f32, [128, 32], 2, "128B">) -> (!tile.regs<f32, [128, 32]>)
-            %u = tile.mask %v, %m, %j, %one {rows = -1 : i32, columns = 1 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1>} : (!tile.regs<f32, [128, 32]>, !tile.block<128, M>, !tile.block<32, N>, i32) -> (!tile.regs<f32, [128, 32]>)
+            %u = tile.mask %v, %m, %j, %one {rows = -1 : i32, columns = 1 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (!tile.regs<f32, [128, 32]>, !tile.block<128, M>, !tile.block<32, N>, i32) -> (!tile.regs<f32, [128, 32]>)
             %y = tile.slice %Y, %m, %j : (!tile.tensor<f32, [M, N]>, !tile.block<128, M>, !tile.block<32, N>) -> (!tile.slice<f32, [128, 32]>)
             tile.copy %u, %y : (!tile.regs<f32, [128, 32]>, !tile.slice<f32, [128, 32]>)
             tile.yield ()

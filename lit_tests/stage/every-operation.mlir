@@ -62,10 +62,11 @@
 // CHECK-NEXT: %w = stage.part %h {start = 16 : i32} : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<f32, [128, 16], rows>)
 // CHECK-NEXT: %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
 // CHECK-NEXT: %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
+// CHECK-NEXT: %folded = stage.fold_rows %h {kind = "max"} : (!stage.fragment<f32, [128, 32], rows>) -> (f32)
 // CHECK-NEXT: %t = stage.load_global %C, %M, %zero, %one {axis = 0 : i32} : (!tile.tensor<f32, [M, 64]>, i32, i32, i32) -> (!stage.fragment<f32, [128, 1], rows>)
-// CHECK-NEXT: stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
+// CHECK-NEXT: stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32, limit = 64 : i32, add} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
 // CHECK-NEXT: stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
-// CHECK-NEXT: stage.role_barrier {id = "b"}
+// CHECK-NEXT: stage.role_barrier {id = "b", whole}
 // CHECK-NEXT: stage.warp_sync {id = "s"}
 // CHECK-NEXT: stage.if %elected : (i1) do {
 // CHECK-NEXT: stage.mbarrier_expect %full, %zero {bytes = 16384 : i32, by = "one", id = "e"} : (!stage.mbarriers, i32)
@@ -80,6 +81,7 @@
 // CHECK-NEXT: %lane = stage.identity {which = "lane"} : () -> (i32)
 // CHECK-NEXT: %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
 // CHECK-NEXT: stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+// CHECK-NEXT: stage.cluster_copy %a, %zero, %a, %one, %full, %one, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32)
 // CHECK-NEXT: stage.mma_fence {id = "u"}
 // CHECK-NEXT: stage.mma_commit {id = "v"}
 // CHECK-NEXT: stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}
@@ -172,10 +174,11 @@ builtin.module {
       %w = stage.part %h {start = 16 : i32} : (!stage.fragment<f32, [128, 32], rows>) -> (!stage.fragment<f32, [128, 16], rows>)
       %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
       %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
+      %folded = stage.fold_rows %h {kind = "max"} : (!stage.fragment<f32, [128, 32], rows>) -> (f32)
       %t = stage.load_global %C, %M, %zero, %one {axis = 0 : i32} : (!tile.tensor<f32, [M, 64]>, i32, i32, i32) -> (!stage.fragment<f32, [128, 1], rows>)
-      stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
+      stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32, limit = 64 : i32, add} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
       stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
-      stage.role_barrier {id = "b"}
+      stage.role_barrier {id = "b", whole}
       stage.warp_sync {id = "s"}
       stage.if %elected : (i1) do {
         stage.mbarrier_expect %full, %zero {bytes = 16384 : i32, by = "one", id = "e"} : (!stage.mbarriers, i32)
@@ -190,6 +193,7 @@ builtin.module {
       %lane = stage.identity {which = "lane"} : () -> (i32)
       %again = stage.restart %acc, %some : (!stage.accumulator<f32, [128, 64]>, i1) -> (!stage.accumulator<f32, [128, 64]>)
       stage.tma_load_to %A, %a, %zero, %full, %one, %M, %zero {box = [128 : i32, 64 : i32], hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 2, 0, 0>} : (!tile.tensor<bf16, [M, 64]>, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32, i32)
+      stage.cluster_copy %a, %zero, %a, %one, %full, %one, %zero : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.buffer<bf16, [128, 64], 4, shared, "128B">, i32, !stage.mbarriers, i32, i32)
       stage.mma_fence {id = "u"}
       stage.mma_commit {id = "v"}
       stage.fence {sem = "acq_rel", scope = "gpu", id = "x"}

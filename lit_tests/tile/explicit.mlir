@@ -11,6 +11,7 @@
 // CHECK: tile.tma_store %cs, %to
 // CHECK-NEXT: tile.tma_prefetch %to {hint = "evict_last"}
 // CHECK-NEXT: tile.tma_load %to, %cs, %full, %one, %zero, %one {hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>}
+// CHECK-NEXT: tile.cluster_copy %cs, %cs, %full, %one, %zero : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32)
 // CHECK: stage.while %zero : (i32) -> (i32) do {
 
 builtin.module attributes {tkc.target = "sm_100a"} {
@@ -58,6 +59,7 @@ builtin.module attributes {tkc.target = "sm_100a"} {
         tile.tma_store %cs, %to : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.slice<bf16, [128, 64]>)
         tile.tma_prefetch %to {hint = "evict_last"} : (!tile.slice<bf16, [128, 64]>)
         tile.tma_load %to, %cs, %full, %one, %zero, %one {hint = "evict_first", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>} : (!tile.slice<bf16, [128, 64]>, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32, i32)
+        tile.cluster_copy %cs, %cs, %full, %one, %zero : (!tile.shared<bf16, [128, 64], 1, "128B">, !tile.shared<bf16, [128, 64], 1, "128B">, !stage.mbarriers, i32, i32)
         tile.yield ()
       }
       %z = stage.while %zero : (i32) -> (i32) do {

@@ -105,8 +105,8 @@ builtin.module {
   ^bb0(%m: !tile.block<128, M>, %n: i32):
     %a = tile.shared {sym_name = "a"} : () -> (!tile.shared<f32, [64, 64], 2>)
     %x = tile.read %a : (!tile.shared<f32, [64, 64], 2>) -> (!tile.regs<f32, [64, 64]>)
-    %y = tile.mask %x, %m, %n {rows = 1 : i32, columns = 0 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 1>} : (!tile.regs<f32, [64, 64]>, !tile.block<128, M>, i32) -> (!tile.regs<f32, [64, 64]>) // error: axis 0 of !tile.regs<f32, [64, 64]> is no block of 128 times 1
-    %z = tile.mask %x, %n {rows = 1 : i32, columns = 0 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 0, 0, 1>} : (!tile.regs<f32, [64, 64]>, i32) -> (!tile.regs<f32, [64, 64]>) // error: axis 0 of !tile.regs<f32, [64, 64]> is no block of None times 1
+    %y = tile.mask %x, %m, %n {rows = 1 : i32, columns = 0 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (!tile.regs<f32, [64, 64]>, !tile.block<128, M>, i32) -> (!tile.regs<f32, [64, 64]>) // error: axis 0 of !tile.regs<f32, [64, 64]> is no block of 128 times 1
+    %z = tile.mask %x, %n {rows = 1 : i32, columns = 0 : i32, fill = 0.0 : f32, operandSegmentSizes = array<i32: 1, 0, 0, 1, 0>} : (!tile.regs<f32, [64, 64]>, i32) -> (!tile.regs<f32, [64, 64]>) // error: axis 0 of !tile.regs<f32, [64, 64]> is no block of None times 1
     %w = tile.schedule %n {sym_name = "work", sizes = [128 : i32], group = 1 : i32, outermost = 1 : i32} : (i32) -> (!tile.work) // error: no such axis outermost
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 STAGED = """\
 kernel copy(X: global[bf16, M, N], Y: global[bf16, M, N]):
@@ -182,10 +183,12 @@ class Slip:
 def source(kernel: str) -> str:
     if kernel in KERNELS:
         return KERNELS[kernel]
-    from pathlib import Path
+    folder = "lit_tests/run" if kernel == ACROSS else "examples"
+    return (Path(__file__).parents[2] / folder / f"{kernel}.tk").read_text(encoding="utf-8")
 
-    return (Path(__file__).parents[2] / "examples" / f"{kernel}.tk").read_text(encoding="utf-8")
 
+ACROSS = "cluster-copy"
+"""A ring that is filled from another CTA's shared memory."""
 
 L2, L2_90 = "gemm_bf16_level2", "gemm_bf16_level2_sm90"
 
@@ -283,6 +286,26 @@ SLIPS = {
         "ring", "wait full[i], phase\n", "wait full[i], phase ^ 1\n", "TK301", "read(x[i])"
     ),
     "a late release of a ring of one": Slip(L2_90, "STAGES = 4", "STAGES = 1", "TK314", "wait", case="needs 1"),
+    # copies between CTAs
+    "a slot is copied to another CTA before it is there": Slip(
+        ACROSS, "            wait full[i], phase\n", "", "TK301", "copy y[i]"
+    ),
+    "a slot is filled from another CTA while it is stored": Slip(
+        ACROSS, "            wait free[i], phase ^ 1, cluster\n", "", "TK309", "copy y[i]"
+    ),
+    "a slot is loaded while it is copied to another CTA": Slip(
+        ACROSS, "            wait free[i], phase ^ 1, cluster\n", "", "TK309", "load x[i]"
+    ),
+    "the source is handed on by who has not seen the copy end": Slip(
+        ACROSS, "arrive free[i], at = (rank + CTAS - 1) % CTAS", "arrive free[i], at = (rank + 1) % CTAS",
+        "TK309", "load x[i]",
+    ),
+    "a CTA gets what nobody expects": Slip(
+        ACROSS, "            elect: expect given[i], bytes(y)\n", "", "TK305", "wait given"
+    ),
+    "the bytes complete in another CTA than is known": Slip(
+        ACROSS, "at = (rank + 1) % CTAS", "at = m.index % CTAS", "TK305", "expect given"
+    ),
     # lifetimes
     "a role ends with its stores under way": Slip(
         "staged", "        elect: wait stores\n", "", "TK324", "store Y"

@@ -122,6 +122,23 @@ def test_a_preferred_cluster_is_asked_for_where_the_grid_allows() -> None:
     assert driver.launches[-1]["attributes"] == {cuda.CLUSTER: (2, 1, 1)}
 
 
+def test_a_grid_of_no_whole_clusters_takes_the_smallest_that_the_code_is_right_for() -> None:
+    driver = FakeDriver()
+
+    def several(kernel: Any) -> None:
+        kernel["cluster"].update(size=[4, 1, 1], preferred=[8, 1, 1], minimum=[2, 1, 1])
+
+    ranks = launcher("ranks", driver, several)
+    for items, asked in ((6, {cuda.CLUSTER: (2, 1, 1)}), (12, {cuda.CLUSTER: (4, 1, 1)})):
+        ranks.launch((InterfaceArray((items,), "i32"),), {})
+        assert driver.launches[-1]["attributes"] == asked
+    ranks.launch((InterfaceArray((16,), "i32"),), {})
+    assert driver.launches[-1]["attributes"] == {
+        cuda.CLUSTER: (4, 1, 1),
+        cuda.PREFERRED_CLUSTER: (8, 1, 1),
+    }
+
+
 def test_nothing_and_zero() -> None:
     driver = FakeDriver()
     tile = launcher("tile_copy", driver)

@@ -109,6 +109,7 @@ Change = Callable[[dict[str, Any]], object]
         (lambda k: k.update(outputs=["A"]), r"outputs\[0\]: A is no array that the kernel writes"),
         (lambda k: k["cluster"].update(size=[4, 4, 2]), r"cluster\.size: 32 CTAs; a cluster holds at most 16"),
         (lambda k: k["cluster"].update(size=[2, 1, 1], preferred=[3, 1, 1]), r"preferred: .* no multiple of size"),
+        (lambda k: k["cluster"].update(size=[3, 1, 1], minimum=[2, 1, 1]), r"size: .* no multiple of minimum"),
         (lambda k: k.update(block=[1024, 2, 1]), r"block: 2048 threads; a block holds at most 1024"),
         (lambda k: k.update(block=[0, 1, 1]), r"block\[0\]: expected an integer >= 1, found 0"),
         (lambda k: k.update(shared_bytes=True), r"shared_bytes: expected an integer, found True"),

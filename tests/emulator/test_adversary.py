@@ -87,3 +87,14 @@ def test_every_mutant_of_a_source(program: object, seed: int) -> None:
     print(Counter(v.kind for v in said))
     bad = [str(v) for v in said if not agree(v)]
     assert not bad, "\n".join(bad)
+
+
+def test_all_kinds_of_items_are_in_a_slice() -> None:
+    """What `mutation/adversary.py` judges in parts, a few of them here."""
+    from emulator.mutation.adversary import items, judged, table
+
+    work = items(6000, 5_000_000)[::997]
+    said = list(judged(work, schedules=1, tries=8, until=time.monotonic() + 60))
+    assert len(said) == len(work)
+    assert not [v for v in said if v.outcome == "MISSED"]
+    assert "accepted: silent" in next(table(said))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,66 @@ def test_what_never_completes_in_a_cluster_hangs(old: str, new: str, seed: int) 
     a = b = np.ones((304, 200), BF16)
     report = kernel.emulate(a, b, np.zeros((304, 304), BF16), sm_count=2, seed=seed)
     assert {f.code for f in report.findings} & {"TK314", "TK305"}, report.findings
+
+
+COPY = Path(__file__).parents[2] / "lit_tests" / "run" / "cluster-copy.tk"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("wait free[i], phase ^ 1, cluster", "sync warp", {"TK301", "TK302", "TK308", "TK309"}),
+        ("            wait full[i], phase\n", "", {"TK301", "TK305"}),
+        ("elect: expect given[i], bytes(y)", "elect: arrive given[i]", {"TK301", "TK305", "TK306"}),
+        ("given[i], at = (rank + 1) % CTAS", "given[i], at = 0", {"TK305", "TK301", "TK314"}),
+    ],
+)
+def test_a_slip_of_a_copy_between_ctas_is_seen(
+    old: str, new: str, codes: set[str], seed: int
+) -> None:
+    text = COPY.read_text(encoding="utf-8")
+    assert old in text
+    kernel = tkc.compile(text.replace(old, new), target="sm_90a", params={"CTAS": 2, "STAGES": 1})
+    x = np.ones((1024, 128), BF16)
+    found: set[str] = set()
+    for schedule in ("eager", "lazy", "random"):
+        report = kernel.emulate(x, np.zeros_like(x), sm_count=2, schedule=schedule, seed=seed)
+        found |= {f.code for f in report.findings}
+    assert found & codes, found
+
+
+def test_block_scaled_tiles_are_copied_with_their_scales() -> None:
+    """Two copies, whose bytes `bytes` counts; tiles that have gaps are refused."""
+    text = """
+kernel k(A: global[ELEMENT, M, K, scale = ue8m0 / 32]):
+    launch persistent, cluster(2)
+    schedule work: m in tiles(blocks(M, 128))
+    shared a: tile[ELEMENT, 128, 256, scale = ue8m0 / 32]
+    shared b: tile[ELEMENT, 128, 256, scale = ue8m0 / 32]
+    barrier full, count = 1
+    barrier given, count = 1
+    role all:
+        phase = 0
+        for m in work:
+            for k in blocks(K, 256):
+                elect:
+                    expect full, bytes(a)
+                    load a <- A[m, k], full
+                wait full, phase
+                elect:
+                    expect given, bytes(b)
+                    copy b <- a, given, at = rank ^ 1
+                wait given, phase, cluster
+                sync cluster
+                phase = phase ^ 1
+"""
+    ptx = tkc.compile(text.replace("ELEMENT", "e4m3"), target="sm_100a").ptx
+    sizes = re.findall(r"complete_tx::bytes \[%r\d+\], \[%r\d+\], (\d+),", ptx)
+    expected = [int(n) for n in re.findall(r"arrive.expect_tx.*?, (\d+);", ptx)]
+    assert sorted(map(int, sizes)) == [1024, 32768]
+    assert expected == [33792, 33792]
+    with pytest.raises(tkc.TkcError, match="tiles that have gaps"):
+        tkc.compile(text.replace("ELEMENT", "e2m3"), target="sm_100a")
 
 
 MEETING = """

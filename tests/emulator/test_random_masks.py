@@ -42,8 +42,8 @@ kernel masked(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N]
 """
 
 
-def condition(rng: random.Random) -> str:
-    """One or two comparisons of sums of multiples of m, n, w and numbers, each of which mentions a block."""
+def condition(rng: random.Random, depth: int = 2) -> str:
+    """Comparisons of sums of multiples of m, n, w and numbers, joined by `and`, `or` and `not`."""
 
     def side() -> str:
         terms = [
@@ -51,13 +51,18 @@ def condition(rng: random.Random) -> str:
         ]
         return f"{terms[0]} {rng.choice('+-')} {terms[1]}"
 
-    def one() -> str:
-        return f"{rng.choice(('m', 'n', '-n', '2 * m'))} {rng.choice(('<', '<=', '>', '>=', '=='))} {side()}"
-
-    text = one() if rng.random() < 0.5 else f"{one()} and {one()}"
-    return (
-        f"not ({text})" if " and " not in text and "==" not in text and rng.random() < 0.3 else text
+    if depth and rng.random() < 0.7:
+        if rng.random() < 0.3:
+            return f"(not {condition(rng, depth - 1)})"
+        word = rng.choice(("and", "or"))
+        return f"({condition(rng, depth - 1)} {word} {condition(rng, depth - 1)})"
+    if rng.random() < 0.1:
+        return "w > 60"
+    left, sign = (
+        rng.choice(("m", "n", "-n", "2 * m")),
+        rng.choice(("<", "<=", ">", ">=", "==", "!=")),
     )
+    return f"({left} {sign} {side()})"
 
 
 @pytest.mark.parametrize(
@@ -78,8 +83,10 @@ def test_a_masked_sum_is_that_of_numpy(target: str, seed: int | None) -> None:
     report = kernel.emulate(a, b, c, s, w, sm_count=2)
     assert not report.findings, (text, report.findings)
     m, n = np.indices((rows, columns))
-    tested = text.replace("m.index", "(m // 128)").replace(" and ", ") & (").replace("not ", "~")
-    keep = eval(f"({tested})", {"m": m, "n": n, "w": w})
+    tested = text.replace("m.index", "(m // 128)").replace(" and ", " & ").replace(" or ", " | ")
+    keep = eval(
+        tested.replace("not ", "~").replace("w > 60", "(w + 0 * m > 60)"), {"m": m, "n": n, "w": w}
+    )
     exact = a.astype(np.float64) @ b.astype(np.float64).T
     assert np.abs(c - np.where(keep, exact + 1, 0)).max() < 1e-4, (text, rows, columns, w)
     padded = np.full((rows, blocks * block), -np.inf)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,10 @@ FORMS = {
     "pairs side by side": changed(
         (EXAMPLES / "gemm_2cta.tk").read_text(),
         ("launch persistent, pair", "launch clc, pair, cluster(2, preferred = 4)"),
+    ),
+    "two pairs at least": changed(
+        (EXAMPLES / "gemm_2cta.tk").read_text(),
+        ("launch persistent, pair", "launch clc, pair, cluster(2, minimum = 4, preferred = 8)"),
     ),
 }
 
@@ -98,6 +104,64 @@ def test_units_side_by_side_are_a_wish() -> None:
         how = kernel.emulation(*arrays)
         assert how is not None
         assert ("preferred" in how) is preferred
+
+
+def test_clusters_have_a_least_size_where_it_divides_the_grid() -> None:
+    kernel = compiled("two pairs at least")
+    assert kernel.contract["cluster"] == {
+        "size": [4, 1, 1], "preferred": [8, 1, 1], "minimum": [2, 1, 1],
+    }  # fmt: skip
+    assert ".maxclusterrank 8" in kernel.ptx
+    for rows, least, preferred in ((256, 2, None), (500, 4, None), (900, 4, (8, 1, 1))):
+        arrays = (np.zeros(s, BF16) for s in ((rows, 8), (32, 8), (rows, 32)))
+        how = kernel.emulation(*arrays)
+        assert how is not None
+        assert (how["cluster"], how.get("preferred")) == ((least, 1, 1), preferred)
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_several_units_lie_in_clusters_of_one_size(target: str) -> None:
+    """The grid has whole clusters where there are items enough for all that are resident."""
+    text = changed(GEMM, ("launch persistent", "launch persistent, cluster(1, minimum = 2)"))
+    kernel = tkc.compile(text, target=target, params=SMALL)
+    assert kernel.contract["cluster"] == {
+        "size": [2, 1, 1],
+        "preferred": None,
+        "minimum": [1, 1, 1],
+    }
+    for m, ctas in ((1000, (6, 1, 1)), (300, (3, 1, 1))):
+        arrays = (np.zeros(s, BF16) for s in ((m, 8), (8, 8), (m, 8)))
+        how = kernel.emulation(*arrays, sm_count=7)
+        assert how is not None
+        assert how["grid"] == ctas
+        assert how["cluster"] == ((1, 1, 1) if ctas[0] % 2 else (2, 1, 1))
+    report = product(kernel, 1000, 40, 72, "random", int(RNG.integers(1 << 30)))
+    assert not report.findings, report.findings[0]
+
+
+def round_answers(ptx: str) -> Counter[str]:
+    """Every wait, arrival and fence from the read of an answer to the arrival that gives its slot back."""
+    lines = [x.strip() for x in ptx.splitlines()]
+    found: Counter[str] = Counter()
+    for at, line in enumerate(lines):
+        if line.startswith("ld.shared::cta.b128"):
+            end = next(i for i in range(at, len(lines)) if lines[i].startswith("mbarrier.arrive"))
+            told = [x for x in lines[at : end + 1] if x.startswith(("mbarrier.", "fence."))]
+            found[" ".join(re.sub(r"%\w+(\+\d+)?", "%", x) for x in told)] += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("several", "whole"),
+    [("CTAs side by side", "a cluster"), ("pairs side by side", "pairs that share copies")],
+)
+def test_units_side_by_side_keep_what_a_whole_cluster_needs(several: str, whole: str) -> None:
+    """The analysis knows one unit. What reaches over units, the ring of answers, is what it is in a cluster that the
+    analysis knows as a whole."""
+    assert round_answers(compiled(several).ptx) == round_answers(compiled(whole).ptx)
+    assert set(round_answers(compiled(several).ptx)) == {
+        "fence.proxy.async.shared::cta; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%];"
+    }
 
 
 def test_what_guards_the_slot_of_an_answer_is_needed() -> None:

@@ -77,6 +77,21 @@ def test_members_are_declared_one_by_one() -> None:
     assert [r.value.data for r in registers if r is not None] == [64, 72]
 
 
+def test_a_family_is_gone_through_by_its_count() -> None:
+    """`unroll(COUNT)` is 0, 1, and a family of pipes without an index all of them; also of one."""
+    said = str(compiled(HALVES))
+    counted = changed(
+        HALVES,
+        ("for i in 0, 1: a[i]", "for i in unroll(COUNT): a[i]"),
+        ("for i in 0, COUNT - 1: d[i] = 0", "for i in unroll(COUNT): d[i] = 0"),
+        ("for i in 0, 1: d[i] += a[i]", "for i in unroll(COUNT): d[i] += a[i]"),
+        ("put result[0], result[1]", "put result"),
+    )
+    assert str(compiled(counted)) == said
+    one = changed(counted, ("COUNT = 2", "COUNT = 1"), ("store[i in 0, 1]", "store[i in 0]"))
+    assert len([o for o in compiled(one).walk() if isinstance(o, t.AccumOp)]) == 1
+
+
 def test_the_text_of_the_module_reads_back() -> None:
     from xdsl.parser import Parser
 
@@ -103,7 +118,10 @@ def test_items_have_names() -> None:
         ("C[m.part(i, COUNT), n] <- bf16(read(d[i]))", "C[m.part(i, COUNT), n] <- bf16(read(d))", "TK106", "`d` is 2 accumulators"),
         ("C[m.part(i, COUNT), n] <- bf16(read(d[i]))", "C[m.part(i, COUNT), n] <- bf16(read(d[m]))", "TK117", "`m` is not"),
         ("C[m.part(i, COUNT), n] <- bf16(read(d[i]))", "i = 0", "TK106", "`i` is an index"),
-        ("get result[i]", "get result", "TK106", "`result` is 2 pipes: `result[0]` is one"),
+        ("get result[i]", "get result as x", "TK106", "`result` is 2 pipes: `result[0]` is one"),
+        ("get result[i]", "get result", "TK107", "role store[0] does not get pipe result[1]"),
+        ("for i in 0, 1: a[i]", "for i in unroll(M): a[i]", "TK117", "`i` is not"),
+        ("for i in 0, 1: a[i]", "for i in unroll(65): a[i]", "TK117", "`i` is not"),
         ("get result[i]", "get result[2]", "TK102", "no pipe `result[2]`"),
         ("store[i in 0, 1]", "store[i in 0, 0]", "TK103", "stands there twice"),
         ("store[i in 0, 1]", "store[i in 0, N]", "TK117", "an index of a role is known at compile time"),

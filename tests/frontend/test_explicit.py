@@ -137,6 +137,7 @@ CASES = [
     ),
     ("store Y[m, n0] <- x[i], min, max", "TK116", "store Y[m, n0] <- x[i], min, max", "in one way"),
     ("store Y[m, n0] += x[i], min", "TK116", "store Y[m, n0] += x[i], min", "in one way"),
+    ("copy x[i] <- x[0], one, at = 1", "TK106", "1", "`at` is of the CTAs of a cluster"),
     ("mma x[i] += x[i] @ x[i].T, i == 0, pare", "TK106", "x[i]", "adds to an accumulator"),
     # single elements
     ("j = read(x[i][0])", "TK116", "x[i][0]", "has 2 axes, and its element as many indices, not 1"),
@@ -199,12 +200,32 @@ def test_a_mistake_is_explained_at_its_place(line: str, code: str, text: str, to
         ("expect full[i], 8, at = 0 - 1", "0 - 1", "0 to 1"),
         ("load x[i] <- X[m, n0], one, multicast = 4", "4", "a mask of CTAs is 0 to 3"),
         ("commit full[i], multicast = 7", "7", "a mask of CTAs is 0 to 3"),
+        ("copy x[i] <- x[0], one, at = 2", "2", "a CTA's rank is 0 to 1"),
+        ("copy x[i] <- v, one, at = 1", "x[i] <- v", "and v is [8]: a copy keeps the shape"),
     ],
 )
 def test_ranks_and_masks_lie_in_the_cluster(line: str, text: str, told: str) -> None:
     cluster = ("launch persistent", "launch persistent, cluster(2)")
     said = only(mistakes(changed(with_line(line), cluster)))
     assert (said.code, said.text) == ("TK104", text)
+    assert told in said.message
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("copy x[i] <- x[0]", "TK101", "at = rank`, with the barrier there that it signals"),
+        ("copy x[i] <- x[0], one", "TK101", "at = rank`, with the CTA that it goes to"),
+        ("copy x[i] <- X[m, n0], one, at = 1", "TK106", "expected a slot such as `a[slot]`"),
+        ("copy w <- v, one, at = 1", "TK105", "w is i32 and v is f32: a copy keeps the dtype"),
+    ],
+)
+def test_a_copy_between_ctas_names_a_slot_a_barrier_and_a_cta(
+    line: str, code: str, told: str
+) -> None:
+    cluster = ("launch persistent", "launch persistent, cluster(2)")
+    said = only(mistakes(changed(with_line(line), cluster)))
+    assert said.code == code
     assert told in said.message
 
 

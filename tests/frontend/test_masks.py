@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from programs import GEMM, changed, compiled, elementwise, mistakes
 
+import tkc
+from tkc.diagnostics import TkcError
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 
@@ -90,10 +92,10 @@ def test_R24_allows_no_element_beyond_a_ragged_axis_in_a_product() -> None:
         ("mask v where n <= m", "mask u where n <= m", "TK102", "unknown name `u`"),
         ("mask v where n <= m", "t = row_sum(v)\n                mask t where n <= m", "TK106", "of a tile of two axes"),
         ("v = read(y)", "v = read(x)", "TK106", "`f32(v)` is one"),
-        ("n <= m", "w < 3", "TK106", "expected a condition on positions"),
+        ("n <= m", "3", "TK106", "expected a condition on positions, such as `j <= m` of blocks j and m, not the integer 3"),
+        ("n <= m", "n <= m and 3", "TK106", "joins with others, not with the integer 3"),
         ("n <= m", "n <= v", "TK106", "expected a block or an integer"),
-        ("n <= m", "n <= m or n < 3", "TK110", "`or` of conditions on positions"),
-        ("n <= m", "n != m", "TK110", "`!=` of positions"),
+        ("n <= m", " or ".join(["n == m"] * 6), "TK110", "a condition on positions that comes to 160 comparisons"),
         ("n <= m", "n // 2 < m", "TK106", "have no `//`"),
         ("n <= m", "n * m < 3", "TK106", "multiplied by a number known at compile time"),
         ("n <= m", "causal(m)", "TK116", "not 1 value"),
@@ -140,3 +142,14 @@ def test_R24_allows_a_reduction_of_what_went_through_a_variable() -> None:
     )
     (reduction,) = (o for o in compiled(twice).walk() if isinstance(o, tv.ReduceOp))
     assert reduction.block is not None
+
+
+@pytest.mark.parametrize("where", ["n < lane", "n <= m or warp == 0", "n < at"])
+def test_R24_refuses_a_mask_that_is_another_one_in_each_thread(where: str) -> None:
+    """Threads hold elements as the target has them, so the program would mean another thing on each."""
+    text = changed(
+        MASKED, ("v = read(y)", "at = thread * 2\n                v = read(y)"), ("n <= m", where)
+    )
+    with pytest.raises(TkcError, match="this condition is another one in each thread") as caught:
+        tkc.compile(text, target="sm_100a")
+    assert [d.code for d in caught.value.diagnostics] == ["TK106"]

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations
 from passes.stage_machine import Machine
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block
 
 from tkc.ir.contract import from_attribute
@@ -128,9 +128,22 @@ def test_the_grid_is_one_unit_a_multiprocessor_and_no_more_than_items() -> None:
     assert from_attribute(kernel.contract)["grid"] == [wanted, 1, 1]
 
 
+def with_clusters(**sizes: int) -> s.KernelOp:
+    return s.KernelOp.create(properties={n: IntegerAttr(c, i32) for n, c in sizes.items()})
+
+
 def test_the_grid_covers_the_longest_of_several_schedules() -> None:
-    assert grid([]) == 1
-    assert grid([{"sym": "M"}, 4]) == {
-        "op": "min",
-        "of": [{"sym": "sm_count"}, {"op": "max", "of": [{"sym": "M"}, 4]}],
-    }
+    one, most = with_clusters(), {"op": "max", "of": [{"sym": "M"}, 4]}
+    assert grid([], one) == 1
+    assert grid([{"sym": "M"}, 4], one) == {"op": "min", "of": [{"sym": "sm_count"}, most]}
+
+
+def test_the_grid_is_as_many_units_as_are_resident_in_the_clusters_that_are_asked_for() -> None:
+    resident, items = {"sym": "max_clusters"}, {"sym": "M"}
+    pairs = with_clusters(cluster=2, preferred=8)
+    assert grid([items], pairs) == {"op": "mul", "of": [{"op": "min", "of": [resident, items]}, 2]}
+    several = with_clusters(cluster=2, minimum=8, preferred=16)
+    units = {"op": "min", "of": [{"op": "mul", "of": [resident, 4]}, items]}
+    assert grid([items], several) == {"op": "mul", "of": [units, 2]}
+    assert grid([items], with_clusters(minimum=4)) == units
+    assert grid([items], several, stolen=True) == {"op": "mul", "of": [items, 2]}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Event, owners, runs
+from tkc.analysis.instances import Copy, Edited, Event, Instruction, Opened
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
@@ -26,14 +27,18 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    alone,
     in_registers,
 )
-from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
+from tkc.analysis.phases import owners, runs
+from tkc.analysis.steps import STEPS, Alike, Step, Steps, kinds_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from xdsl.ir import SSAValue
 
     from tkc.ir.certificates import Certificate, End, Link, Order
     from tkc.ir.stage import ops as s
@@ -52,9 +57,10 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             _allowed(order, PROFILES[order.model])
         except Broken as error:
             found[i] = str(error)
+    kinds, pairs = kinds_of(kernel), _pairs(certificate)
     for sizes, traces in runs(kernel):
-        all_runs = {m: Run(kernel, traces, m) for m in {o.model for o in certificate.orders}}
-        for numbers, pair in _pairs(certificate).items():
+        all_runs = {m: Run(kernel, traces, m, kinds) for m in {o.model for o in certificate.orders}}
+        for numbers, pair in pairs.items():
             try:
                 all_runs[pair.order.model].check(pair)
             except Broken as error:
@@ -99,14 +105,62 @@ def _allowed(order: Order, assumed: frozenset[str]) -> None:
             raise Broken(f"{rule} assumes {', '.join(sorted(beyond))}, which the model does not")
 
 
+def _all_in_order(
+    ones: list[Access], others: list[Access], forward: list[float], back: list[float]
+) -> bool:
+    """Whether each of some accesses comes after those of the other side that do not come after it, which looks at each
+    once; where it does not, an access that stands on both sides may be why."""
+    latest = list(accumulate(back, max))
+    if ones is others:
+        return all(y.at >= before for y, before in zip(others[1:], latest, strict=False))
+    places = [y.at for y in others]
+    for x, after in zip(ones, forward, strict=True):
+        earlier = bisect_left(places, after)
+        if earlier and x.at < latest[earlier - 1]:
+            return False
+    return True
+
+
+def _start(x: Access) -> Known:
+    """What is known of an access right after it was issued."""
+    if x.tensor:
+        waits = "st" if x.touch.kind is Kind.WRITE else "ld"
+        state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
+    else:
+        state = UNDER_WAY.get(x.done, GENERIC if x.touch.proxy is Proxy.GENERIC else COMPLETE)
+    return Known(x, x.copy, x.at, state, alone(x.event.threads), trail=((x.copy, x.at),))
+
+
+def _unlike(known: list[Known]) -> list[Known]:
+    """Each thing known once."""
+    found: dict[Any, Known] = {}
+    for one in known:
+        found.setdefault((one.copy, one.at, one.state, one.fence, tuple(one.threads.items())), one)
+    return list(found.values())
+
+
+Way = tuple[Copy, Step, tuple[list[int], ...], "list[Event]"]
+"""How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
+
+
 class Run(Steps):
     """One run of a kernel, and the chains that are followed in it by the rules of a model."""
 
-    def __init__(self, kernel: s.KernelOp, traces: Mapping[Copy, list[Event]], model: str) -> None:
-        super().__init__(traces, PROFILES[model], kinds_of(kernel))
+    def __init__(
+        self,
+        kernel: s.KernelOp,
+        traces: Mapping[Copy, list[Event]],
+        model: str,
+        kinds: Mapping[str, Alike] | None = None,
+    ) -> None:
+        super().__init__(traces, PROFILES[model], kinds_of(kernel) if kinds is None else kinds)
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
         self.why = ""
         self.found: dict[tuple[End, str, int], list[Access]] = {}
+        self.by_slot: dict[int, dict[Any, list[Access]]] = {}
+        """By the identity of a list of `found`."""
+        self.ways: dict[Link, Way] = {}
+        self.trailing = False
 
     # Pairs -----------------------------------------------------------------------------------------------------------
 
@@ -117,20 +171,29 @@ class Run(Steps):
         alone = (order.first, order.operands[0]) == (order.second, order.operands[1])
         seconds = firsts if alone else self._accesses(order.second, order.operands[1], order.owner)
         self._same_memory(firsts, seconds)
-        by_slot: dict[Any, tuple[list[Access], list[Access]]] = {}
-        for side, accesses in ((0, firsts), (1, seconds)):
-            for access in accesses:
-                by_slot.setdefault(access.slot, ([], []))[side].append(access)
-        for ones, others in by_slot.values():
-            if not ones or not others:
+        slots = self._slots(firsts), self._slots(seconds)
+        for slot, ones in slots[0].items():
+            others = slots[1].get(slot)
+            if others is None:
                 continue
             forward = [self._earliest(pair.forward, x, others[0]) for x in ones]
             back = forward if alone else [self._earliest(pair.back, y, ones[0]) for y in others]
+            if _all_in_order(ones, others, forward, back):
+                continue
             for i, x in enumerate(ones):
                 for j, y in enumerate(others):
                     same = x.copy == y.copy and x.at == y.at
                     if not same and not (y.at >= forward[i] or x.at >= back[j]):
                         raise Broken(self._why(pair, i, j, x, y))
+
+    def _slots(self, accesses: list[Access]) -> dict[Any, list[Access]]:
+        """The accesses by the slot that they touch, each in the order of its trace."""
+        found = self.by_slot.get(id(accesses))
+        if found is None:
+            found = self.by_slot[id(accesses)] = {}
+            for access in accesses:
+                found.setdefault(access.slot, []).append(access)
+        return found
 
     def _earliest(self, chains: list[tuple[Link, ...]], x: Access, y: Access) -> float:
         """From where on in its role the second access comes after an instance of the first, by any of the chains."""
@@ -154,8 +217,8 @@ class Run(Steps):
         return f"nothing orders instance {i} of the first and {j} of the second{told}"
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
-        buffers = {a.buffer for a in (*firsts, *seconds)}
-        if len(buffers) > 1:
+        every = [*firsts, *seconds]
+        if any(a.buffer is not every[0].buffer for a in every):
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
@@ -169,23 +232,33 @@ class Run(Steps):
     def _find(self, end: End, operand: str, owner: int) -> list[Access]:
         copy = Copy(end.role, end.copy, end.cta)
         found: list[Access] = []
-        for at in self.where.get((copy, end.site), ()):
+        known: dict[Instruction, tuple[Touch, SSAValue]] = {}
+        for at in self._named(copy, end.site):
             event = self.traces[copy][at]
-            touch = next(
-                (r for r in event.rows() if isinstance(r, Touch) and r.operand == operand), None
-            )
-            if touch is None:
-                raise Broken(f"{end.site} does not touch {operand}")
-            done = touch.done
+            if event.of not in known:
+                rows = [r for r in event.rows() if isinstance(r, Touch) and r.operand == operand]
+                if not rows:
+                    raise Broken(f"{end.site} does not touch {operand}")
+                known[event.of] = rows[0], getattr(event.op, operand)
+            touch, named = known[event.of]
+            done, value = touch.done, event.value(operand)
             if done is Done.TCGEN05_COMMIT and touch.space is Space.SHARED and in_registers(event):
                 done = Done.WGMMA_GROUP
             if touch.space is not Space.GLOBAL and owner not in owners(
-                event, copy.cta, self.cluster
+                event, copy.cta, self.cluster, operand
             ):
                 raise Broken(f"{end.site} does not touch memory of CTA {owner}")
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
-            found.append(Access(copy, at, event, operand, touch, done, home))
+            buffer = value.buffer if isinstance(value, Opened) else named
+            if touch.space is Space.MAP and isinstance(value, Edited):
+                buffer = value.maps
+            access = Access(copy, at, event, operand, touch, done, home, buffer)
+            access.start = _start(access)
+            found.append(access)
         return found
+
+    def _named(self, copy: Copy, site: str) -> list[int]:
+        return self.places(copy, site)[0] if site in self.kinds else []
 
     # Chains ----------------------------------------------------------------------------------------------------------
 
@@ -198,34 +271,33 @@ class Run(Steps):
 
     def _known(self, steps: Sequence[Link], x: Access) -> list[Known]:
         """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
-        known = [self._start(x)]
+        known = [x.start]
         for link in steps:
             if link.rule == "group":  # groups are counted where they are awaited
                 continue
             known = self._step(link, known)
             if not known:
                 return []
-        return sorted(known, key=lambda k: k.at)
+        return known if len(known) == 1 else sorted(known, key=lambda k: k.at)
 
     def _accepted(self, rule: str, known: list[Known], y: Access) -> Known:
         """The earliest of what is known that orders the access."""
-        why = Broken("a chain that does not lead to the access")
+        why: Broken | None = None
         for found in known:
             try:
-                if found.copy != y.copy:
-                    raise Broken("a chain that does not lead to the access")
-                self._accept(rule, found, y)
+                if found.copy == y.copy:
+                    self._accept(rule, found, y)
+                    return found
             except Broken as error:
                 why = error
-            else:
-                return found
-        raise why
+        raise why or Broken("a chain that does not lead to the access")
 
     def trail(self, order: Order, forward: bool) -> list[tuple[Copy, int]]:
         """The events of a chain from the first instance for which it leads to one of the other access; none, where it
         does so for none."""
         ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
         chain = order.forward if forward else order.back
+        self.trailing = True
         if chain is None or any(step.rule == "read-between" for step in chain):
             return []
         xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
@@ -254,61 +326,63 @@ class Run(Steps):
 
     def _operand_of(self, end: End, x: Access) -> str:
         copy = Copy(end.role, end.copy, end.cta)
-        for at in self.where.get((copy, end.site), ()):
+        for at in self._named(copy, end.site):
             event = self.traces[copy][at]
             for row in event.rows():
                 if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
                     return row.operand
         raise Broken("a read between of other memory")
 
-    def _start(self, x: Access) -> Known:
-        own = {t: frozenset({t}) for t in x.event.threads}
-        if x.tensor:
-            waits = "st" if x.touch.kind is Kind.WRITE else "ld"
-            state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
-        else:
-            state = UNDER_WAY.get(x.done, GENERIC if x.touch.proxy is Proxy.GENERIC else COMPLETE)
-        return Known(x, x.copy, x.at, state, own, trail=((x.copy, x.at),))
-
     def _step(self, link: Link, known: list[Known]) -> list[Known]:
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
         step of another branch, or of the next loop); none: no more of it happens in this run."""
-        copy = Copy(link.start.role, link.start.copy, link.start.cta)
-        named, others = self.places(copy, link.start.site)
-        take = STEPS.get(link.rule)
-        if take is None:
-            raise Broken(f"{link.rule} cannot be followed")
-        trace = self.traces[copy]
-        found: dict[Any, Known] = {}
+        copy, take, choices, trace = self._way(link)
+        found: list[Known] = []
         why: Broken | None = None
         for one in known:
             if one.copy != copy:
                 why = Broken(f"{link.start} is not where the chain has come to")
                 continue
-            for sites in (named,) if len(named) == len(others) else (named, others):
+            taken = -1
+            for sites in choices:
+                first = bisect_left(sites, one.at)
+                if taken >= 0 and sites[first] == taken:
+                    continue  # the next one that is alike is the one that is named
                 try:
-                    more = self._next(take, link, one, sites, trace)
+                    taken, more = self._next(take, link, one, sites[first:], trace)
                 except Broken as error:
                     why = error
                     continue
                 if more is not None:
-                    found.setdefault(
-                        (more.copy, more.at, more.state, more.fence, tuple(more.threads.items())),
-                        more,
-                    )
+                    found.append(more)
         if not found and why is not None:
             raise why
-        return list(found.values())
+        return found if len(found) < 2 else _unlike(found)
+
+    def _way(self, link: Link) -> Way:
+        found = self.ways.get(link)
+        if found is None:
+            copy = Copy(link.start.role, link.start.copy, link.start.cta)
+            named, others = self.places(copy, link.start.site)
+            take = STEPS.get(link.rule)
+            if take is None:
+                raise Broken(f"{link.rule} cannot be followed")
+            choices = (named,) if len(named) == len(others) else (named, others)
+            found = self.ways[link] = copy, take, choices, self.traces[copy]
+        return found
 
     def _next(
         self, take: Step, link: Link, known: Known, sites: list[int], trace: list[Event]
-    ) -> Known | None:
-        for at in sites[bisect_left(sites, known.at) :]:
-            more = take(self, link, known._replace(at=at), trace[at])
+    ) -> tuple[int, Known | None]:
+        """The first of some places at which a step can be taken, and what is known then."""
+        for at in sites:
+            more = take(self, link, known, trace[at], at)
             if more is not None:
+                if not self.trailing:
+                    return at, more
                 told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
-                return more._replace(trail=(*known.trail, (known.copy, at), *told))
-        return None
+                return at, more._replace(trail=(*known.trail, (known.copy, at), *told))
+        return -1, None
 
     # The end -------------------------------------------------------------------------------------------------------
 
@@ -318,18 +392,7 @@ class Run(Steps):
         if x.tensor:
             self._accept_tensor(rule, known, y)
         else:
-            ways = {
-                "generic": known.state == GENERIC and y.touch.proxy is Proxy.GENERIC,
-                "bridged": known.state in (JOINED, ACQUIRED) and y.touch.proxy is Proxy.ASYNC and known.cta == y.home,
-                "mapped": known.state == MAPPED and y.touch.proxy is Proxy.TENSORMAP and known.cta == y.copy.cta,
-                "one-proxy": known.state == COMPLETE
-                and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
-                and x.home == y.home
-                and x.copy.cta == y.copy.cta,
-                "one-proxy-home": known.state == COMPLETE and y.touch.proxy is x.touch.proxy is Proxy.ASYNC
-                and x.home == y.home,
-            }  # fmt: skip
-            if not ways.get(rule, False) or known.fence == 2:
+            if known.fence == 2 or not self._joined(rule, known, y):
                 raise Broken(
                     f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
                 )
@@ -338,6 +401,25 @@ class Run(Steps):
             needed = frozenset({t}) & x.event.threads if own else x.event.threads
             if not needed <= known.threads.get(t, frozenset()):
                 raise Broken("not all threads that access know of all threads' parts")
+
+    def _joined(self, rule: str, known: Known, y: Access) -> bool:
+        """Whether a rule joins the proxies of what is known and of an access."""
+        x, state, proxy = known.source, known.state, y.touch.proxy
+        match rule:
+            case "generic":
+                return state == GENERIC and proxy is Proxy.GENERIC
+            case "bridged":
+                ours = known.cta == y.home
+                return state in (JOINED, ACQUIRED) and proxy is Proxy.ASYNC and ours
+            case "mapped":
+                ours = known.cta == y.copy.cta
+                return state == MAPPED and proxy is Proxy.TENSORMAP and ours
+            case "one-proxy" | "one-proxy-home":
+                both = proxy is x.touch.proxy is Proxy.ASYNC and x.home == y.home
+                within = rule == "one-proxy-home" or x.copy.cta == y.copy.cta
+                return state == COMPLETE and both and within
+            case _:
+                return False
 
     def _accept_tensor(self, rule: str, known: Known, y: Access) -> None:
         x = known.source

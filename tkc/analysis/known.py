@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Edited, Event, Opened
-from tkc.ir.isa.memory import Done, Space, Touch
+from tkc.ir.isa.memory import Done, Kind, Space, Touch
 from tkc.ir.stage.types import Home
 
 
@@ -50,17 +50,18 @@ class Access:
     touch: Touch
     done: Done
     home: int
+    buffer: SSAValue
+    tensor: bool = field(init=False)
+    start: Known = field(init=False)
+    """What is known of it right after it was issued."""
+
+    def __post_init__(self) -> None:
+        self.tensor = self.touch.space is Space.TENSOR
 
     @property
-    def tensor(self) -> bool:
-        return self.touch.space is Space.TENSOR
-
-    @cached_property
-    def buffer(self) -> SSAValue:
-        value = self.event.value(self.operand)
-        if isinstance(value, Edited) and self.touch.space is Space.MAP:
-            return value.maps
-        return value.buffer if isinstance(value, Opened) else getattr(self.event.op, self.operand)
+    def source_of_copy(self) -> bool:
+        """Whether a copy between CTAs reads it, whose bytes complete elsewhere."""
+        return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
 
     @cached_property
     def slot(self) -> Any:
@@ -68,14 +69,14 @@ class Access:
         event = self.event
         value = event.value(self.operand)
         if isinstance(value, Opened):
-            return 0 if depth(value.buffer) == 1 else value.slot
+            return 0 if depth(self.buffer) == 1 else value.slot
         if isinstance(value, Edited) and self.touch.space is Space.MAP:
             return value.slot
         if self.touch.space is Space.GLOBAL:
             coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
             numbers = zip(event.op.operands, event.values, strict=True)
             return tuple(v for o, v in numbers if o in coordinates)
-        if depth(getattr(event.op, self.operand)) == 1:
+        if depth(self.buffer) == 1:
             return 0
         for name in (f"{self.operand}_slot", "slot"):
             if (found := event.value(name)) is not None:
@@ -117,14 +118,28 @@ def kind(op: Operation) -> tuple[str, SSAValue | None]:
     return op.name, getattr(op, "barriers", None)
 
 
-def those(known: Known, event: Event) -> dict[int, frozenset[int]]:
+@cache
+def alone(threads: frozenset[int]) -> Mapping[int, frozenset[int]]:
+    """Each thread knows its own part."""
+    return {t: frozenset({t}) for t in threads}
+
+
+def those(known: Known, event: Event) -> Mapping[int, frozenset[int]]:
     """What is known of the threads that execute an event."""
+    if event.threads.issuperset(known.threads):
+        return known.threads
     return {t: parts for t, parts in known.threads.items() if t in event.threads}
 
 
 def parts(known: Known, event: Event) -> frozenset[int]:
     """What the threads that execute an event know together."""
     return frozenset().union(*those(known, event).values())
+
+
+@cache
+def all_know(threads: frozenset[int], parts: frozenset[int]) -> Mapping[int, frozenset[int]]:
+    """Each of some threads knows the same."""
+    return dict.fromkeys(threads, parts)
 
 
 def expect(known: Known, *states: str) -> None:

@@ -34,13 +34,19 @@ def accumulator_home(target: Target) -> Home | None:
 class Rows:
     """How the rows of an accumulator fall on hardware: `unit` rows in one piece that one warpgroup reads.
 
-    `groups` warpgroups share the rows (1 in tensor memory), each with `blocks` pieces one after another.
+    `groups` warpgroups share the rows (1 in tensor memory), each with `blocks` pieces one after another, of which the
+    last may be cut short: a warpgroup has `each` rows.
     """
 
     unit: int
     groups: int
     blocks: int
     layout: FragmentLayout
+    short: int = 0
+
+    @property
+    def each(self) -> int:
+        return self.short or self.unit * self.blocks
 
 
 def rows_of(accum: AccumOp, home: Home) -> Rows:

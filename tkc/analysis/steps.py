@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from tkc.analysis.instances import Copy, Edited, Event, Word, number
+from tkc.analysis.instances import Copy, Edited, Event, Instruction, Word
 from tkc.analysis.known import (
     ACQUIRED,
     AFTER,
@@ -27,6 +27,7 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    all_know,
     expect,
     kind,
     over,
@@ -34,7 +35,8 @@ from tkc.analysis.known import (
     text,
     those,
 )
-from tkc.ir.certificates import Link, label
+from tkc.analysis.phases import number
+from tkc.ir.certificates import End, Link, label
 from tkc.ir.isa.fences import form
 from tkc.ir.isa.memory import (
     Await,
@@ -53,34 +55,60 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.maps import MapAcquireOp, MapReleaseOp
 
+Alike = tuple[str, SSAValue | None]
+Seen = dict[Word, tuple[list[int], list[int]]]
+"""Of each mbarrier the phases that waits have seen complete, and where in their trace; both in order."""
+
 
 @dataclass
 class Steps:
-    """The roles' events in one run, and what is assumed. `where`: the places of each named operation in a trace;
-    `alike`: those of its kind, by `kinds`."""
+    """The roles' events in one run, and what is assumed; `kinds`: what makes named operations alike."""
 
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
-    kinds: Mapping[str, tuple[str, SSAValue | None]]
-    where: dict[tuple[Copy, str], list[int]] = field(
-        default_factory=dict[tuple[Copy, str], list[int]]
-    )
-    alike: dict[tuple[Copy, str, SSAValue | None], list[int]] = field(
-        default_factory=dict[tuple[Copy, str, "SSAValue | None"], list[int]]
-    )
+    kinds: Mapping[str, Alike]
+    by_operation: dict[Copy, dict[Instruction, list[int]]] = field(default_factory=dict)
+    """Where each operation happens in a trace."""
+    known_places: dict[tuple[Copy, str], tuple[list[int], list[int]]] = field(default_factory=dict)
+    waits: dict[End, tuple[Copy, SSAValue | None, Seen]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for copy, trace in self.traces.items():
+            here = self.by_operation[copy] = {}
             for at, event in enumerate(trace):
-                self.where.setdefault((copy, event.name), []).append(at)
-                self.alike.setdefault((copy, *kind(event.op)), []).append(at)
+                if event.of in here:
+                    here[event.of].append(at)
+                else:
+                    here[event.of] = [at]
         self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
 
     def places(self, copy: Copy, site: str) -> tuple[list[int], list[int]]:
         """Where a named operation happens in a trace, and where any like it does, which another branch may have."""
-        if site not in self.kinds:
-            raise Broken(f"{site} is not in the program")
-        return self.where.get((copy, site), []), self.alike.get((copy, *self.kinds[site]), [])
+        found = self.known_places.get((copy, site))
+        if found is None:
+            if site not in self.kinds:
+                raise Broken(f"{site} is not in the program")
+            here = self.by_operation.get(copy, {}).items()
+            name, about = self.kinds[site]
+            alike = [(of, at) for of, at in here if of.op.name == name and kind(of.op)[1] is about]
+            named = sorted(n for of, at in alike if of.name == site for n in at)
+            found = named, sorted(n for _, at in alike for n in at)
+            self.known_places[copy, site] = found
+        return found
+
+    def waits_of(self, end: End) -> tuple[Copy, SSAValue | None, Seen]:
+        """The waits like a named one in its trace: whose, on which barriers, and what they have seen."""
+        found = self.waits.get(end)
+        if found is None:
+            copy, seen = Copy(end.role, end.copy, end.cta), Seen()
+            for at in self.places(copy, end.site)[1]:
+                waited = self.traces[copy][at].waited
+                if waited is not None:
+                    phases, where = seen.setdefault(waited[0], ([], []))
+                    phases.append(waited[1])
+                    where.append(at)
+            found = self.waits[end] = copy, self.kinds[end.site][1], seen
+        return found
 
     def closed(self, x: Access, group: Done, at: int) -> int:
         """How many groups the threads of an access have closed since, up to a place of their trace."""
@@ -94,7 +122,7 @@ class Steps:
         places = self.closings[key]
         return bisect_left(places, at) - bisect_left(places, x.at)
 
-    def await_group(self, link: Link, known: Known, event: Event) -> Known | None:
+    def await_group(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """wait_group: this thread's group is among those that are over; or tcgen05.wait."""
         x = known.source
         threads = those(known, event)
@@ -104,7 +132,7 @@ class Steps:
             ):
                 raise Broken(f"{link.start} waits for no tcgen05.ld or st")
             expect(known, "ld", "st")
-            return known._replace(at=known.at + 1, state=COMPLETE, threads=threads)
+            return known._replace(at=at + 1, state=COMPLETE, threads=threads)
         group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
         if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
             raise Broken(f"{link.start} does not wait for the group")
@@ -112,7 +140,7 @@ class Steps:
         reads_only = "read" in event.op.properties
         if reads_only and x.done is Done.BULK_GROUP:
             raise Broken("a wait for reads does not wait for writes")
-        if known.copy != x.copy or self.closed(x, group, known.at) <= number(event.op, "pending"):
+        if known.copy != x.copy or self.closed(x, group, at) <= number(event.op, "pending"):
             return None
         rule, state = link.rule, COMPLETE
         if x.touch.proxy is Proxy.GENERIC or _of_map(link, x):
@@ -129,9 +157,9 @@ class Steps:
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
             }
-        return known._replace(at=known.at + 1, state=state, threads=threads)
+        return known._replace(at=at + 1, state=state, threads=threads)
 
-    def proxy_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+    def proxy_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op, x = event.op, known.source
         row = form(op.space.data) if isinstance(op, s.ProxyFenceOp) else None
         if row is None or x.touch.space not in row.covers:
@@ -141,12 +169,12 @@ class Steps:
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
         if known.state == COMPLETE and cta == x.home:
-            return known._replace(at=known.at + 1, state=GENERIC, threads=threads)
+            return known._replace(at=at + 1, state=GENERIC, threads=threads)
         if known.state == GENERIC:
-            return known._replace(at=known.at + 1, state=JOINED, cta=cta, threads=threads)
+            return known._replace(at=at + 1, state=JOINED, cta=cta, threads=threads)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
-    def one_way_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+    def one_way_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """The release half, of a thread's own accesses in its CTA; the acquire half, which joins them to this one's."""
         op, x = event.op, known.source
         half = op.space.data if isinstance(op, s.ProxyFenceOp) else ""
@@ -158,13 +186,13 @@ class Steps:
             if known.copy != x.copy or x.touch.proxy is not Proxy.GENERIC:
                 raise Broken(f"{link.start} releases what its own thread accesses only")
             threads = {t: own & {t} for t, own in threads.items()}
-            return known._replace(at=known.at + 1, state=HALF, threads=threads)
+            return known._replace(at=at + 1, state=HALF, threads=threads)
         expect(known, HALF)
         cta = known.copy.cta
-        return known._replace(at=known.at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
+        return known._replace(at=at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
 
-    def map_fence(self, link: Link, known: Known, event: Event) -> Known | None:
-        """The release of an edit that its threads know of; the acquire of that map for what its own thread copies."""
+    def map_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
+        """The release of an edit that its threads know of; the acquire of that map for what its CTA copies."""
         op, x = event.op, known.source
         if x.touch.space is not Space.MAP or x.touch.kind is not Kind.WRITE or known.fence == 2:
             raise Broken(f"{link.start} is about edits of tensor maps")
@@ -173,15 +201,15 @@ class Steps:
             expect(known, GENERIC)
             if not isinstance(op, MapReleaseOp):
                 raise Broken(f"{link.start} is no {link.rule}")
-            return known._replace(at=known.at + 1, state=EDITED, threads=threads)
+            return known._replace(at=at + 1, state=EDITED, threads=threads)
         expect(known, EDITED)
         if not isinstance(op, MapAcquireOp):
             raise Broken(f"{link.start} is no {link.rule}")
         if event.value("array") != Edited(x.buffer, x.slot):  # of another map, in this turn
             return None
-        return known._replace(at=known.at + 1, state=MAPPED, cta=known.copy.cta, threads=threads)
+        return known._replace(at=at + 1, state=MAPPED, cta=known.copy.cta, threads=threads)
 
-    def tensor_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+    def tensor_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
         if not isinstance(op, s.Tcgen05FenceOp) or not known.source.tensor:
             raise Broken(f"{link.start} is no fence of tensor memory")
@@ -193,36 +221,32 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return known._replace(
-            at=known.at + 1, state=moves[known.state], threads=those(known, event)
-        )
+        return known._replace(at=at + 1, state=moves[known.state], threads=those(known, event))
 
-    def thread_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+    def thread_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
         if not isinstance(op, FenceOp) or known.state in PENDING:
             raise Broken(f"{link.start} is no fence of threads")
         sem = op.sem.data
         if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
-            return known._replace(at=known.at + 1, fence=0, threads=those(known, event))
+            return known._replace(at=at + 1, fence=0, threads=those(known, event))
         if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
-            return known._replace(at=known.at + 1, fence=1, threads=those(known, event))
+            return known._replace(at=at + 1, fence=1, threads=those(known, event))
         raise Broken(f"{link.start} has nothing to order")
 
-    def meet(self, link: Link, known: Known, event: Event) -> Known | None:
+    def meet(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """Threads meet: lanes, a role, or several roles at a numbered barrier or the cluster's."""
         among = next((r.among for r in event.rows() if isinstance(r, Meet)), None)
         if among is None or known.state in PENDING or known.fence == 2:
             raise Broken(f"{link.start} lets nobody know of this")
         if among == "warp":
-            return self._lanes(link, known, event)
+            return self._lanes(link, known, event, at)
         together = parts(known, event)
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return known._replace(
-                at=known.at + 1, state=state, threads=dict.fromkeys(event.threads, together)
-            )
-        return self._elsewhere(known, event, among, other, state, together)
+            return known._replace(at=at + 1, state=state, threads=all_know(event.threads, together))
+        return self._elsewhere(known, event, at, among, other, state, together)
 
     def _met(self, link: Link, known: Known) -> str:
         """What is known after threads have met: of tensor memory it is handed on, but orders nothing by itself."""
@@ -237,7 +261,7 @@ class Steps:
             return COMPLETE
         return MET if known.state in (COMPLETE, MET) else over(x, known.state, relaxed=True)
 
-    def _lanes(self, link: Link, known: Known, event: Event) -> Known:
+    def _lanes(self, link: Link, known: Known, event: Event, at: int) -> Known:
         plain = not known.source.tensor and known.source.touch.proxy is Proxy.GENERIC
         if not plain and link.rule != "meet-warp-async":
             raise Broken("completions are not ordered by bar.warp.sync here")
@@ -245,12 +269,13 @@ class Steps:
         for t in event.threads:
             mates = [u for u in event.threads if u // 2 == t // 2]
             threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
-        return known._replace(at=known.at + 1, threads=threads)
+        return known._replace(at=at + 1, threads=threads)
 
     def _elsewhere(
         self,
         known: Known,
         event: Event,
+        at: int,
         among: str,
         other: Copy,
         state: str,
@@ -273,16 +298,16 @@ class Steps:
             return found
 
         mine, theirs = meetings(known.copy, "arrive"), meetings(other, "wait")
-        if known.at not in mine or (among == "named" and other.cta != known.copy.cta):
+        if at not in mine or (among == "named" and other.cta != known.copy.cta):
             raise Broken("a meeting of other threads")
-        turn = mine.index(known.at)
+        turn = mine.index(at)
         if turn >= len(theirs):
             return None
         at = theirs[turn]
-        threads = dict.fromkeys(self.traces[other][at].threads, together)
+        threads = all_know(self.traces[other][at].threads, together)
         return known._replace(copy=other, at=at + 1, state=state, threads=threads)
 
-    def release(self, link: Link, known: Known, event: Event) -> Known | None:
+    def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
         x = known.source
         if known.state in PENDING:
@@ -294,7 +319,7 @@ class Steps:
         relaxed = text(event, "sem") == Sem.RELAXED
         if relaxed and not x.tensor and known.fence != 1 and known.state != HALF:
             raise Broken("a relaxed arrival publishes nothing")
-        found = self._wait(link, [(w, p) for w, p in event.arrivals], known)
+        found = self._wait(link, event.arrivals)
         if found is None:
             return None
         copy, at, wait = found
@@ -310,10 +335,10 @@ class Steps:
                 raise Broken("CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
-        threads = dict.fromkeys(wait.threads, parts(known, event))
+        threads = all_know(wait.threads, parts(known, event))
         return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
-    def bytes(self, link: Link, known: Known, event: Event) -> Known | None:
+    def bytes(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """A copy's own completion, or that of a later copy by a thread that knew."""
         x = known.source
         if link.rule == "bytes-known":
@@ -326,13 +351,13 @@ class Steps:
             words = [
                 (w, p)
                 for w, p, owner in event.completions
-                if owner == x.home or "A1" not in self.assumed
+                if owner == x.home or "A1" not in self.assumed or x.source_of_copy
             ]
             implied = link.rule == "implicit-fence" or _of_map(link, x)
             state = GENERIC if implied else COMPLETE
         return self._completed(link, known, words, state)
 
-    def commit(self, link: Link, known: Known, event: Event) -> Known | None:
+    def commit(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """tcgen05.commit tracks the earlier operations of its thread."""
         x = known.source
         if not isinstance(event.op, s.Tcgen05CommitOp):
@@ -350,11 +375,11 @@ class Steps:
         state = GENERIC if link.rule == "implicit-fence-tcgen05" else COMPLETE
         return self._completed(link, known, event.arrivals, state)
 
-    def implicit_fence(self, link: Link, known: Known, event: Event) -> Known | None:
+    def implicit_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """The proxy fence that completion of a copy or of a group holds; that it has read its tensor map."""
         if known.source.done is Done.MBARRIER_TX:
-            return self.bytes(link, known, event)
-        return self.await_group(link, known, event)
+            return self.bytes(link, known, event, at)
+        return self.await_group(link, known, event, at)
 
     def _known_complete(self, known: Known) -> None:
         x = known.source
@@ -370,7 +395,7 @@ class Steps:
     def _completed(
         self, link: Link, known: Known, words: list[tuple[Word, int]], state: str
     ) -> Known | None:
-        found = self._wait(link, words, known)
+        found = self._wait(link, words)
         if found is None:
             return None
         copy, at, wait = found
@@ -384,31 +409,24 @@ class Steps:
         fence = 2 if relaxed and not known.source.tensor else 0
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
-        threads = dict.fromkeys(wait.threads, known.source.event.threads)
+        threads = all_know(wait.threads, known.source.event.threads)
         return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
-    def _wait(
-        self, link: Link, words: list[tuple[Word, int]], known: Known
-    ) -> tuple[Copy, int, Event] | None:
+    def _wait(self, link: Link, words: list[tuple[Word, int]]) -> tuple[Copy, int, Event] | None:
         """The first wait of the link's end that sees one of these phases complete."""
-        copy = Copy(link.end.role, link.end.copy, link.end.cta)
-        phases = dict(words)
-        _, waits = self.places(copy, link.end.site)
-        barriers = self.kinds[link.end.site][1]
-        if all(w.barriers is not barriers for w in phases):
+        copy, barriers, seen = self.waits_of(link.end)
+        if all([w.barriers is not barriers for w, _ in words]):
             raise Broken(f"{link.end} does not wait for {link.start}")
-        for at in waits:
-            event = self.traces[copy][at]
-            if (
-                event.waited is not None
-                and event.waited[0] in phases
-                and event.waited[1] >= phases[event.waited[0]]
-            ):
-                return copy, at, event
-        return None
+        first = -1
+        for word, phase in words if len(words) == 1 else dict(words).items():
+            phases, where = seen.get(word, ((), ()))
+            after = bisect_left(phases, phase)
+            if after < len(where) and (first < 0 or where[after] < first):
+                first = where[after]
+        return None if first < 0 else (copy, first, self.traces[copy][first])
 
 
-def kinds_of(kernel: s.KernelOp) -> dict[str, tuple[str, SSAValue | None]]:
+def kinds_of(kernel: s.KernelOp) -> dict[str, Alike]:
     """The kind of every named operation."""
     return {label(op): kind(op) for op in kernel.walk() if label(op)}
 
@@ -430,7 +448,7 @@ def closes(event: Event, group: Done) -> bool:
     return product and "alone" not in event.op.properties
 
 
-Step = Callable[[Steps, Link, Known, Event], "Known | None"]
+Step = Callable[[Steps, Link, Known, Event, int], "Known | None"]
 
 STEPS: Mapping[str, Step] = {
     "await-group": Steps.await_group,

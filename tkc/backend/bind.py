@@ -480,7 +480,7 @@ def _maps(
 
 def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
     grid = tuple(evaluate(e, scope, f"grid[{i}]") for i, e in enumerate(kernel["grid"]))
-    cluster = kernel["cluster"]["size"]
+    cluster = kernel["cluster"].get("minimum") or kernel["cluster"]["size"]
     limits = (0x7FFFFFFF, 0xFFFF, 0xFFFF)  # CUDA programming guide, technical specifications
     where = ", ".join(f"{n} = {v}" for n, v in scope.symbols.items())
     for axis, (count, group, limit) in enumerate(zip(grid, cluster, limits, strict=True)):
@@ -549,3 +549,18 @@ def _dims(argument: Mapping[str, Any]) -> str:
 
 def _tuple(values: Sequence[int]) -> str:
     return f"({', '.join(map(str, values))})"
+
+
+def clusters_for(
+    cluster: Mapping[str, Any], grid: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int] | None]:
+    """The clusters that a launch of this grid asks for, and the larger ones that it prefers: each divides the grid
+    (CUDA: cudaLaunchAttributeClusterDimension, cudaLaunchAttributePreferredClusterDimension)."""
+
+    def divides(size: Sequence[int]) -> bool:
+        return all(g % s == 0 for g, s in zip(grid, size, strict=True))
+
+    size, preferred = cluster["size"], cluster.get("preferred")
+    if not divides(size):
+        size = cluster.get("minimum") or size
+    return size, preferred if preferred and divides(preferred) else None

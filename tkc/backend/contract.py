@@ -307,13 +307,18 @@ def _expressions(kernel: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def _check_cluster(kernel: Mapping[str, Any], path: str) -> None:
-    size, preferred = kernel["cluster"]["size"], kernel["cluster"].get("preferred")
+    cluster = kernel["cluster"]
+    size, preferred, minimum = (cluster.get(key) for key in ("size", "preferred", "minimum"))
     count = size[0] * size[1] * size[2]
     if count > 16:
         raise TkcError.at("TK411", f"{path}.cluster.size: {count} CTAs; a cluster holds at most 16")
     if preferred and any(p % s for p, s in zip(preferred, size, strict=True)):
         raise TkcError.at(
             "TK411", f"{path}.cluster.preferred: {preferred} is no multiple of size {size}"
+        )
+    if minimum and any(s % m for s, m in zip(size, minimum, strict=True)):
+        raise TkcError.at(
+            "TK411", f"{path}.cluster.size: {size} is no multiple of minimum {minimum}"
         )
     threads = kernel["block"][0] * kernel["block"][1] * kernel["block"][2]
     if threads > 1024:

@@ -21,6 +21,7 @@ from tkc.backend.bind import (
     TensorMapsValue,
     TensorMapValue,
     bind,
+    clusters_for,
     gather,
     number,
 )
@@ -256,11 +257,11 @@ class Launcher:
         kernel = self.kernel
         cluster, flags = kernel["cluster"], kernel["attributes"]
         attributes: list[tuple[int, Sequence[int]]] = []
+        size, preferred = clusters_for(cluster, grid)
         if cluster["size"] != [1, 1, 1] or cluster.get("preferred"):
-            attributes.append((cuda.CLUSTER, cluster["size"]))
-        if preferred := cluster.get("preferred"):
-            if all(g % p == 0 for g, p in zip(grid, preferred, strict=True)):
-                attributes.append((cuda.PREFERRED_CLUSTER, preferred))
+            attributes.append((cuda.CLUSTER, size))
+        if preferred is not None:
+            attributes.append((cuda.PREFERRED_CLUSTER, preferred))
         if flags.get("dependent"):
             attributes.append((cuda.DEPENDENT, (1,)))
         if flags.get("cooperative"):

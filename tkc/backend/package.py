@@ -18,7 +18,8 @@ pair; delete the line to launch an edited text. The form of a KERNEL, all keys i
     cluster          {"size": [1, 1, 1], "preferred": null, "minimum": null}
                                                CTAs; `size` is what the launch asks for; with `preferred` (a larger
                                                one, a multiple of `size`) the driver may use it where it fits;
-                                               `minimum`: the smallest that the code is right for, null = `size`
+                                               `minimum`: the smallest that the code is right for, null = `size`,
+                                               asked for where `size` does not divide the grid
     block            [384, 1, 1]               threads
     shared_bytes     197632                    dynamic shared memory, without the static part
     tensor_columns   512                       tensor memory that a CTA allocates; 0 = none

@@ -134,10 +134,12 @@ class Drawing:
 
 
 def _drawing(x: Explained) -> str:
-    from tkc.analysis.instances import Unknown, runs
+    from tkc.analysis.instances import Unknown
+    from tkc.analysis.phases import date, runs
 
     try:
         sizes, traces = next(iter(runs(x.kernel)))
+        date(traces)
     except Unknown as why:
         return f"<p>The kernel cannot be run on small numbers, so there is no drawing: {escape(str(why))}.</p>"
     drawing = Drawing(traces)

@@ -513,8 +513,8 @@ class Machine:
     def cancel_next(self, dims: Dims) -> Dims | None:
         """Takes a cluster that has not started, as clusterlaunchcontrol does: its first CTA; None where there is none.
 
-        One of as many CTAs as the cluster that asks has, which PTX does not say and CUTLASS relies on. The hardware may
-        refuse though there are some, for a kernel of higher priority: so does chance.
+        One of as many CTAs as the cluster that asks has, which PTX does not say and CUTLASS' scheduler needs. It may
+        be refused though there are some, for a kernel of higher priority: so does chance.
         """
         if self.schedule in PREEMPTIVE and self.random.random() < REFUSAL_CHANCE:
             return None

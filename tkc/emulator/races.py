@@ -240,7 +240,8 @@ def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
         if first.startswith("tcgen05") and then.startswith("tcgen05"):
             found.append("A9" if "cp" in then else "A14")
         elif old.verb == new.verb == Kind.WRITE:
-            found.append("A5")
+            lanes = old.ins is new.ins and old.agent.lane != new.agent.lane
+            found.append("A16" if lanes else "A5")
     elif not threads[0]:
         if first.startswith("tcgen05"):
             found.append("A6")

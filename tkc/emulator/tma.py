@@ -33,9 +33,29 @@ from tkc.emulator.spaces import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Origi
 from tkc.emulator.tensormap import decode
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.memory import Done, Proxy
-from tkc.ir.isa.tensormap import GRANULE, MAP_ALIGN, MAP_BYTES, NAN_FILL, REDUCTIONS, TiledMap
+from tkc.ir.isa.tensormap import (
+    GRANULE,
+    MAP_ALIGN,
+    MAP_BYTES,
+    NAN_FILL,
+    REDUCTIONS,
+    TiledMap,
+    breaches,
+)
 
-decode_map = lru_cache(maxsize=256)(decode)
+NOT_ASKED = ("no swizzle", "size of axis")
+"""What a map that a kernel has edited may have, though the driver makes none so: tensormap.replace has more swizzles,
+and a size of nothing is read as nothing."""
+
+
+@lru_cache(maxsize=256)
+def decode_map(raw: bytes) -> TiledMap:
+    """The map that 128 bytes hold; raises ValueError where the copy engine cannot use it."""
+    found = decode(raw)
+    for breach in breaches(found):
+        if not breach.startswith(NOT_ASKED):
+            raise ValueError(f"a tensor map that no copy can use: {breach}")
+    return found
 
 
 def map_at(w: Any, address: int, ins: Instruction) -> TiledMap:

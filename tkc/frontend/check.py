@@ -133,7 +133,7 @@ def check_kernel(
         kernel.span,
         tuple(declared.requires),
         declared.clauses.ctas,
-        declared.clauses.preferred,
+        declared.clauses.sizes,
     )
 
 

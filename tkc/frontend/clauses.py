@@ -16,20 +16,22 @@ if TYPE_CHECKING:
 
 LAUNCHES = ("persistent", "clc", "pair", "cluster", "dependent", "cooperative")
 COMPILED = ("persistent", "clc", "pair", "cluster", "dependent")
+SIZES = ("minimum", "preferred")
+"""Sizes of clusters that hold several units."""
 MOST_CTAS = 16
 """CTAs of a cluster that some GPU takes; what a target takes is a question of the passes."""
 
 
 class Clauses:
     """Reads launch statements. `said` are the clauses by name; `ctas` the CTAs of a cluster, 1 where there is none;
-    `preferred` up to how many the hardware may put into one."""
+    `sizes` of clusters that hold several: `minimum` of all, `preferred` where as many are free together."""
 
     def __init__(self, scope: Scope, values: Values) -> None:
         self.scope = scope
         self.values = values
         self.said: dict[str, Span] = {}
         self.ctas = 1
-        self.preferred = 0
+        self.sizes: dict[str, int] = {}
         self.falls_back = False
 
     def read(self, s: S.Launch) -> None:
@@ -95,25 +97,27 @@ class Clauses:
             return not isinstance(clause, S.Call)
         plain = [a for a in given if a.name is None]
         for option in given:
-            if option.name is not None and option.name.text != "preferred":
-                near = nearest(option.name.text, ["preferred"])
-                hint = "; did you mean `preferred`" if near else "; there is `preferred`"
+            if option.name is not None and option.name.text not in SIZES:
+                near = nearest(option.name.text, SIZES)
+                hint = f"; did you mean `{near}`" if near else f"; there are {listed(SIZES)}"
                 self.scope.error(
                     "TK102", f"no option `{option.name.text}` of a cluster{hint}", option.name.span
                 )
                 return False
-        if len(plain) != 1 or len(given) > 2:
+        names = [a.name.text for a in given if a.name is not None]
+        if len(plain) != 1 or len({*names}) < len(names):
             self.scope.error(
                 "TK116",
-                "`launch cluster(n)` takes the number of CTAs of a cluster, and `cluster(n, preferred = m)` a larger "
-                "one that the hardware may make of several",
+                "`launch cluster(n)` takes the number of CTAs of a cluster; `minimum = m` and `preferred = m` are "
+                "larger ones that hold several",
                 clause.span,
             )
             return False
         self.ctas = self._ctas(plain[0])
-        for option in given:
-            if option.name is not None:
-                self._prefer(option)
+        for name in SIZES:  # the smaller first, whatever is said first
+            for option in given:
+                if option.name is not None and option.name.text == name:
+                    self._hold(name, option)
         return True
 
     def _ctas(self, given: S.Argument) -> int:
@@ -124,18 +128,19 @@ class Clauses:
             return 1
         return ctas
 
-    def _prefer(self, option: S.Argument) -> None:
-        """Units that the hardware puts side by side; how many there are, code finds by masking ranks."""
-        most, size = self._ctas(option), self.ctas
-        if size & (size - 1) or most % size or most == size:
+    def _hold(self, name: str, option: S.Argument) -> None:
+        """Clusters of several units side by side; where each begins, code finds by masking ranks."""
+        larger, unit = self._ctas(option), self.ctas
+        smaller = self.sizes.get("minimum", unit)
+        if unit & (unit - 1) or larger % smaller or larger == smaller:
             self.scope.error(
                 "TK120",
-                f"clusters of {size} CTAs, {most} preferred: the larger holds several of the smaller, whose size is a "
-                "power of 2",
+                f"clusters of {smaller} CTAs, {larger} {name}: the larger holds several of the smaller, and a unit of "
+                f"{unit} is a power of 2",
                 option.value.span,
             )
         else:
-            self.preferred = most
+            self.sizes[name] = larger
 
     def place(self, schedule: Schedule) -> Schedule:
         """The schedule with the axis that a cluster's CTAs lie across: the last but one of several, unless it says."""

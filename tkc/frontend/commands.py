@@ -317,12 +317,18 @@ class Commands:
             self.values.later(f"{what} block-scaled data", s.span)
 
     def _copy(self, s: E.Command) -> Any:
-        """`copy sa[slot] <- a[slot].scales`."""
+        """`copy sa[slot] <- a[slot].scales`, `copy b[j] <- a[i], full[j], at = rank`."""
         value = s.subject.value
         if s.subject.operator != "<-" or value is None:
-            self._form(s, "`copy sa[slot] <- a[slot].scales`, of block scales to tensor memory")
+            self._form(
+                s,
+                "`copy sa[slot] <- a[slot].scales`, of block scales to tensor memory, or `copy b[j] <- a[i], full[j], "
+                "at = rank`, to another CTA of the cluster",
+            )
         into = self._ring(s.subject.place)
         found = self.values.evaluate(value)
+        if not into.tile.accumulator and not isinstance(found, P.Scales):
+            return self._copy_across(s, into, self._place(value, "`copy` takes"))
         if not isinstance(found, P.Scales) or not scaling.holds_scales(into.tile):
             what = found if scaling.holds_scales(into.tile) else into
             how = "as in `copy sa[slot] <- a[slot].scales`"
@@ -332,6 +338,21 @@ class Commands:
         scaling.fits(self.scope, source.tile, into.tile, s.span)
         return X.CopyPlaces(into, source, self._paired(s, s.options, "copy"), s.span)
 
+    def _copy_across(self, s: E.Command, into: X.Place, source: X.Place) -> X.ClusterCopy:
+        """A slot to a slot of the same shape in another CTA of the cluster."""
+        if not s.options or s.options[0].name is not None:
+            self._form(
+                s, "`copy b[j] <- a[i], full[j], at = rank`, with the barrier there that it signals"
+            )
+        self._same(into.tile, source.tile, s)
+        if into.tile.scale != source.tile.scale:
+            scaling.same(self.scope, into.tile, source.tile, s.subject.span)
+        entry = self._entry(s.options[0].value)
+        rank = self._rank(self._options(s, s.options[1:], named=("at",)).named.get("at"))
+        if rank is None:
+            self._form(s, "`copy b[j] <- a[i], full[j], at = rank`, with the CTA that it goes to")
+        return X.ClusterCopy(into, source, entry, rank, s.span)
+
     def _paired(self, s: E.Command, options: tuple[S.Argument, ...], what: str) -> bool:
         """Whether the tensor cores of a pair of CTAs do it."""
         pair = "pair" in self._options(s, options, ("pair",)).flags
@@ -340,16 +361,17 @@ class Commands:
             self._fail("TK106", told, s.span)
         return pair
 
-    def _same(self, tile: Tile, slice: Slice, s: E.Command) -> None:
+    def _same(self, tile: Tile, other: Slice | Tile, s: E.Command) -> None:
         """A copy keeps shape and dtype."""
+        whose = other.name if isinstance(other, Tile) else f"the slice of {other.tensor}"
         for a, b, what, code in (
-            (list(tile.shape), list(slice.shape), "shape", "TK104"),
-            (tile.dtype, slice.dtype, "dtype", "TK105"),
+            (list(tile.shape), list(other.shape), "shape", "TK104"),
+            (tile.dtype, other.dtype, "dtype", "TK105"),
         ):
             if a != b:
                 self._fail(
                     code,
-                    f"{tile.name} is {a} and the slice of {slice.tensor} is {b}: a copy keeps the {what}",
+                    f"{tile.name} is {a} and {whose} is {b}: a copy keeps the {what}",
                     s.subject.span,
                     self.scope.note(f"{tile.name} is {tile.dtype} {list(tile.shape)}", tile.span),
                 )

@@ -237,18 +237,31 @@ class _Expansion:
         return made
 
     def _loop(self, s: S.For, known: Numbers) -> list[Any]:
-        """A loop over listed numbers by which members are chosen is written out; any other stays."""
+        """A loop over numbers that are known, by which members are chosen, is written out; any other stays."""
         names = {w.text for w in s.variables}
         if len(names) == 1 and self._chooses(s.body, *names):
-            values = [self.number(a.value, known) for a in s.over if a.name is None]
-            if len(values) == len(s.over) and None not in values:
+            values = self._values(s, known)
+            if values is not None:
                 made: list[Any] = []
                 for value in values:
-                    made += self._body(s.body, {**known, s.variables[0].text: value})  # type: ignore[dict-item]
+                    made += self._body(s.body, {**known, s.variables[0].text: value})
                 return made
         inner = {n: v for n, v in known.items() if n not in names}
         over = tuple(self._inside(a, known) for a in s.over)
         return [s._replace(over=over, body=self._body(s.body, inner))]
+
+    def _values(self, s: S.For, known: Numbers) -> list[int] | None:
+        """What a loop goes through: listed numbers, or those of `unroll(n)`; None where they are not known."""
+        first = s.over[0].value
+        if isinstance(first, S.Call):
+            name = first.function.text if isinstance(first.function, S.Name) else ""
+            if len(s.over) != 1 or name != "unroll" or len(first.arguments) != 1:
+                return None
+            count = self.number(first.arguments[0].value, known)
+            return [*range(count)] if count is not None and count <= MOST else None
+        values = [self.number(a.value, known) for a in s.over if a.name is None]
+        known_all = [v for v in values if v is not None]
+        return known_all if len(known_all) == len(s.over) else None
 
     def _chooses(self, x: Any, name: str) -> bool:
         """Whether a name stands in the brackets of a family."""
@@ -279,7 +292,7 @@ class _Expansion:
             case S.Name() if x.text in self.families:
                 self._fail("TK106", self._which(x.text), x.span)
             case S.Transfer():
-                items = tuple(self._inside(item, known) for item in x.items)
+                items = tuple(made for item in x.items for made in self._items(item, known))
                 return x._replace(items=items, body=self._body(x.body, known))
             case S.Branch():
                 arms = tuple((self._inside(c, known), self._body(b, known)) for c, b in x.arms)
@@ -293,6 +306,13 @@ class _Expansion:
                 return tuple(self._inside(part, known) for part in x)
             case _:
                 return x
+
+    def _items(self, item: S.Item, known: Numbers) -> list[S.Item]:
+        """One item of each pipe of a family that is named without an index."""
+        members = self._members(item.pipe, known)
+        if members is None or item.alias is not None:
+            return [self._inside(item, known)]
+        return [item._replace(pipe=pipe) for pipe in members]
 
     def _field(self, name: str, value: Any, known: Numbers) -> Any:
         return self._body(value, known) if name == "body" else self._inside(value, known)

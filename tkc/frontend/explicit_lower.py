@@ -355,6 +355,11 @@ def _copy_scales(k: Kernel, x: X.CopyPlaces) -> None:
     k.emit(CopyScalesOp, x.span, [place(k, x.source), place(k, x.destination)], properties=pair)
 
 
+def _cluster_copy(k: Kernel, x: X.ClusterCopy) -> None:
+    places = [place(k, x.source), place(k, x.destination)]
+    k.emit(T.ClusterCopyOp, x.span, [*places, *_entry(k, x.entry), k.expression(x.rank)])
+
+
 def _registers(k: Kernel, x: X.Registers) -> None:
     properties: dict[str, Attribute] = {"action": StringAttr(x.action), "count": integer(x.count)}
     k.emit(RegistersOp, x.span, properties=properties)
@@ -481,7 +486,7 @@ STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
     X.CopyPlaces: _copy_scales, X.CopyElements: _copy_elements, X.ArriveCopies: _arrive_copies,
-    X.ClusterBarrier: _cluster, X.Grid: _grid, X.Prefetch: _prefetch,
+    X.ClusterBarrier: _cluster, X.ClusterCopy: _cluster_copy, X.Grid: _grid, X.Prefetch: _prefetch,
     X.StoreElement: _store_element, X.Do: _do, X.Print: _print, X.Assert: _assert,
     X.Registers: _registers, X.Elect: _elect, X.If: _if, X.While: _while, X.Range: _range,
 }  # fmt: skip

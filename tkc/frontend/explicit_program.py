@@ -337,6 +337,16 @@ class CopyPlaces(NamedTuple):
     span: Span
 
 
+class ClusterCopy(NamedTuple):
+    """`copy b[j] <- a[i], full[j], at = rank`."""
+
+    destination: Place
+    source: Place
+    entry: Entry
+    rank: Value
+    span: Span
+
+
 class Registers(NamedTuple):
     action: str
     count: int

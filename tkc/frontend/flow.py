@@ -137,7 +137,10 @@ def _reads(value: P.Value) -> Iterator[str]:
             yield from _reads(value.scalar)
         case P.Where():
             yield from _reads(value.operand)
-            yield from _reads(value.limit)
+            one: P.Where | None = value
+            while one is not None:
+                yield from _reads(one.limit)
+                one = one.otherwise
         case P.Apply():
             for operand in value.operands:
                 yield from _reads(operand)

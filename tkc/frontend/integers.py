@@ -187,6 +187,8 @@ def choose(values: Values, e: S.Choice) -> Any:
     a, b = (values.as_value(x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise)))
     if a.type == b.type == F32:
         return _either(condition, a, b, e.span)
+    if isinstance(a, P.Constant) or isinstance(b, P.Constant):
+        return values.positions.choose(values, known, e)
     return None
 
 

@@ -509,13 +509,24 @@ class _Kernel:
         return self.value(V.ReduceOp, x.span, operands, _type(x.type), properties)
 
     def where(self, x: P.Where) -> SSAValue:
+        """By the last of its tests first, which is the rest of the one before it; the operand of all is made once."""
+        operand = self.expression(x.operand)
+        tests: list[P.Where] = [x]
+        while tests[-1].otherwise is not None:
+            tests.append(tests[-1].otherwise)
+        rest: list[SSAValue] = []
+        for test in reversed(tests):
+            rest = [self.one_test(test, operand, rest)]
+        return rest[0]
+
+    def one_test(self, x: P.Where, operand: SSAValue, rest: list[SSAValue]) -> SSAValue:
         blocks = [[] if b is None else [self.index(b, x.span)] for b in x.blocks]
-        operands = [self.expression(x.operand), *blocks[0], *blocks[1], self.expression(x.limit)]
+        operands = [operand, *blocks[0], *blocks[1], self.expression(x.limit), *rest]
         properties = {
             "rows": _integer(x.factors[0]),
             "columns": _integer(x.factors[1]),
             "fill": FloatAttr(x.fill, f32),
-            **segments(1, len(blocks[0]), len(blocks[1]), 1),
+            **segments(1, len(blocks[0]), len(blocks[1]), 1, len(rest)),
         }
         return self.value(V.MaskOp, x.span, operands, _type(x.type), properties)
 
@@ -544,8 +555,7 @@ def _counts(size: Size) -> str | None:
 def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
     """The clauses; a cluster of one CTA is none."""
     clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
-    if kernel.preferred:
-        clauses["preferred"] = _integer(kernel.preferred)
+    clauses |= {name: _integer(ctas) for name, ctas in kernel.sizes.items()}
     return clauses if kernel.ctas == 1 else {**clauses, "cluster": _integer(kernel.ctas)}
 
 

@@ -82,23 +82,42 @@ class Masks:
         assert isinstance(x.type, P.Regs)
         axes = axes_of(x)
         for test in tests:
-            blocks: list[str | P.Part | None] = [None, None]
-            factors = [0, 0]
-            for block, size, factor in test.terms:
-                axis = self._axis(test, block, size, x.type.shape, axes)
-                if axis is None:
+            made: P.Where | None = None
+            for one in reversed((test, *test.others)):
+                made = self._where(x, one, fill, axes, made)
+                if made is None:
                     return x
-                blocks[axis], factors[axis] = block, factor
-            x = P.Where(
-                x,
-                (blocks[0], blocks[1]),
-                (factors[0], factors[1]),
-                test.limit,
-                fill,
-                x.type,
-                test.span,
-            )
+            assert made is not None
+            x = made
         return x
+
+    def _where(
+        self,
+        x: P.Value,
+        test: P.Test,
+        fill: float,
+        axes: tuple[str | P.Part | None, ...],
+        otherwise: P.Where | None,
+    ) -> P.Where | None:
+        """The value where one comparison holds; None where that is reported to be of no axis of it."""
+        assert isinstance(x.type, P.Regs)
+        blocks: list[str | P.Part | None] = [None, None]
+        factors = [0, 0]
+        for block, size, factor in test.terms:
+            axis = self._axis(test, block, size, x.type.shape, axes)
+            if axis is None:
+                return None
+            blocks[axis], factors[axis] = block, factor
+        return P.Where(
+            x,
+            (blocks[0], blocks[1]),
+            (factors[0], factors[1]),
+            test.limit,
+            fill,
+            x.type,
+            test.span,
+            otherwise,
+        )
 
     def _axis(
         self,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+from tkc.frontend.conditions import Condition
 from tkc.frontend.describe import describe
-from tkc.frontend.explicit_program import I32, Number
+from tkc.frontend.explicit_program import I1, I32, Number
 from tkc.frontend.scope import REGISTER, Block, Failed, Int, Unknown, plural
 from tkc.frontend.sizes import NoValue, combine
 from tkc.frontend.syntax import Span
@@ -29,8 +30,12 @@ class Position(NamedTuple):
         return "a position"
 
 
+MOST = 64
+"""Comparisons that a condition may have once every `or` stands inside every `and`."""
+
+
 class Tests(NamedTuple):
-    """Conditions on positions, all of which hold where the whole does."""
+    """Conditions on positions, all of which hold where the whole does; each may name others that do in its place."""
 
     tests: tuple[P.Test, ...]
     span: Span
@@ -84,7 +89,8 @@ def negative(values: Values, x: Block | Position, span: Span) -> Position:
 def compare(values: Values, sign: str, left: Any, right: Any, span: Span) -> Tests:
     """As tests of the form `sum < limit`."""
     if sign == "!=":
-        values.later("`!=` of positions in a mask", span)
+        less, more = (compare(values, s, left, right, span).tests for s in ("<", ">"))
+        return Tests(_either(values, less, more, span), span)
     if sign == "==":
         both = (compare(values, s, left, right, span).tests for s in ("<=", ">="))
         return Tests(tuple(t for tests in both for t in tests), span)
@@ -101,21 +107,56 @@ def _name(block: Block) -> str | P.Part:
 
 
 def join(values: Values, e: S.Binary, left: Any, right: Any) -> Tests:
-    """`p and q`."""
-    for x, side in ((left, e.left), (right, e.right)):
-        if not isinstance(x, Tests):
-            told = f"a condition on positions, such as `j <= m`, joins with others, not with {describe(x)}"
-            values.fail("TK106", told, side.span)
-    if e.operator != "and":
-        values.later("`or` of conditions on positions: `and` keeps what all of them keep", e.span)
-    return Tests((*left.tests, *right.tests), e.span)
+    """`p and q`, `p or q`; one side may be the same for all elements, such as `n < 3` of an argument."""
+    sides = [_tests(values, x, s.span) for x, s in ((left, e.left), (right, e.right))]
+    if e.operator == "and":
+        return Tests((*sides[0], *sides[1]), e.span)
+    return Tests(_either(values, *sides, e.span), e.span)
+
+
+def _tests(values: Values, x: Any, span: Span) -> tuple[P.Test, ...]:
+    """A condition as tests; one that no position is in says the same of all elements."""
+    if isinstance(x, Tests):
+        return x.tests
+    if isinstance(x, Condition) and isinstance(x.test, bool):
+        return () if x.test else (P.Test((), Number(0, span), span),)
+    if not isinstance(x, Condition) and not N.of_type(x, I1):
+        told = (
+            f"a condition on positions, such as `j <= m`, joins with others, not with {describe(x)}"
+        )
+        values.fail("TK106", told, span)
+    parts = (N.as_condition(values, x, span), Number(1, span), Number(0, span))
+    return (P.Test((), P.Apply("select", parts, I32, span), span),)
+
+
+def _either(
+    values: Values, a: tuple[P.Test, ...], b: tuple[P.Test, ...], span: Span
+) -> tuple[P.Test, ...]:
+    """`a or b`: each of the one or each of the other, as tests that all hold."""
+    made = tuple(
+        x._replace(others=(*x.others, y._replace(others=()), *y.others)) for x in a for y in b
+    )
+    count = sum(1 + len(test.others) for test in made)
+    if count > MOST:
+        values.later(
+            f"a condition on positions that comes to {count} comparisons once each `or` stands inside each `and` (at "
+            f"most {MOST} fit): several masks, one after another, say what all of them keep",
+            span,
+        )
+    return made
 
 
 def negate(values: Values, x: Tests, span: Span) -> Tests:
-    """`not p`, of one comparison: a sum that is not less is greater or equal."""
-    if len(x.tests) != 1:
-        values.later("`not` of several conditions on positions", span)
-    (test,) = x.tests
+    """`not p`: of each test nothing holds, or nothing of another one."""
+    made: tuple[P.Test, ...] | None = None
+    for test in x.tests:
+        none = tuple(_opposite(values, t, span) for t in (test, *test.others))
+        made = none if made is None else _either(values, made, none, span)
+    return Tests((P.Test((), Number(0, span), span),) if made is None else made, span)
+
+
+def _opposite(values: Values, test: P.Test, span: Span) -> P.Test:
+    """Of one comparison: a sum that is not less is greater or equal."""
     terms = tuple((block, size, -n) for block, size, n in test.terms)
     limit = P.Apply("sub", (Number(1, span), test.limit), I32, span)
     if isinstance(test.limit, Number):
@@ -123,7 +164,7 @@ def negate(values: Values, x: Tests, span: Span) -> Tests:
             limit = Number(combine("sub", 1, test.limit.size), span)
         except NoValue as e:
             values.fail("TK117", str(e), span)
-    return Tests((P.Test(terms, limit, span),), span)
+    return P.Test(terms, limit, span)
 
 
 def causal(values: Values, e: S.Call) -> Tests:
@@ -143,17 +184,27 @@ def causal(values: Values, e: S.Call) -> Tests:
     return compare(values, "<=", key, last, e.span)
 
 
-def choose(values: Values, tests: Tests, e: S.Choice) -> P.Keep:
-    """`x if n <= m else 0`: a number where the condition does not hold."""
+def choose(values: Values, condition: Any, e: S.Choice) -> P.Keep:
+    """`x if n <= m else 0`, `0 if n > m else x`: a number where the tile does not count."""
     then, other = values.both(e.then, e.otherwise)
-    x, number = values.as_value(then, e.then.span), values.as_value(other, e.otherwise.span)
-    if not isinstance(x.type, P.Regs) or len(x.type.shape) != 2 or 1 in x.type.shape:
+    kept, at, number, number_at = then, e.then.span, other, e.otherwise.span
+    tests = _tests(values, condition, e.condition.span)
+    if not _is_tile(kept) and _is_tile(other):
+        kept, at, number, number_at = other, number_at, kept, at
+        tests = negate(values, Tests(tests, e.condition.span), e.condition.span).tests
+    x, fill = values.as_value(kept, at), values.as_value(number, number_at)
+    if not _is_tile(x):
         told = f"a condition on positions chooses between a tile of two axes and a number, not {describe(then)}"
         values.fail("TK106", told, e.then.span)
     values.float(x)
-    if not isinstance(number, P.Constant):
-        values.later("a choice by positions of anything but a tile and a number", e.otherwise.span)
-    return P.Keep(x, tests.tests, number.value, x.type, e.span)
+    if not isinstance(fill, P.Constant):
+        values.later("a choice between anything but a tile and a number", number_at)
+    return P.Keep(x, tests, fill.value, x.type, e.span)
+
+
+def _is_tile(x: Any) -> bool:
+    type = getattr(x, "type", None)
+    return isinstance(type, P.Regs) and len(type.shape) == 2 and 1 not in type.shape
 
 
 def mask(values: Values, s: S.Words) -> list[P.Statement]:
@@ -175,19 +226,22 @@ def mask(values: Values, s: S.Words) -> list[P.Statement]:
     if s.where is None:
         _refuse(values, s, f"a mask says which elements count: `mask {word.text} where j <= m`")
     found = values.evaluate(s.where)
-    if not isinstance(found, Tests):
+    if not isinstance(found, Tests | Condition) and not N.of_type(found, I1):
         told = f"expected a condition on positions, such as `j <= m` of blocks j and m, not {describe(found)}"
         values.fail("TK106", told, s.where.span)
     ahead: list[P.Statement] = []
-    tests: list[P.Test] = []
-    for test in found.tests:
+
+    def known(test: P.Test) -> P.Test:
+        """With limits that the mask's statement computes, since what they are made of may change after it."""
+        test = test._replace(others=tuple(known(t) for t in test.others))
         if isinstance(test.limit, Number):
-            tests.append(test)
-            continue
+            return test
         name = f"{word.text}.limit.{s.span.line}.{s.span.column}.{len(ahead)}"
         ahead.append(P.Set(name, test.limit, test.span))
-        tests.append(test._replace(limit=P.Variable(name, I32, test.span)))
-    return [*ahead, P.Mask(word.text, tuple(tests), s.span)]
+        return test._replace(limit=P.Variable(name, I32, test.span))
+
+    tests = tuple(known(test) for test in _tests(values, found, s.where.span))
+    return [*ahead, P.Mask(word.text, tests, s.span)]
 
 
 def _what(values: Values, word: S.Word) -> str:

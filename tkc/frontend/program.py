@@ -1,5 +1,7 @@
 """The checked program: every name resolved, every shape and dtype known, ready to become operations."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkc.frontend.sizes import Size
@@ -188,7 +190,8 @@ class Load(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """`row_sum(x)`: a kind of `tile.reduce`. `block` is the loop variable that the columns of x are a block of."""
+    """`row_sum(x)`, `col_sum(x)`: a kind of `tile.reduce`; its type has 1 where it is reduced. `block` is the loop
+    variable that the columns of x are a block of."""
 
     kind: str
     operand: Value
@@ -200,11 +203,12 @@ class Reduce(NamedTuple):
 
 class Test(NamedTuple):
     """A condition on where an element stands: the sum of position times factor, over blocks of the given sizes, is less
-    than `limit`."""
+    than `limit`, or one of the `others` holds."""
 
     terms: tuple[tuple[str | Part, int, int], ...]
     limit: Value
     span: Span
+    others: tuple["Test", ...] = ()
 
 
 class Keep(NamedTuple):
@@ -218,7 +222,8 @@ class Keep(NamedTuple):
 
 
 class Where(NamedTuple):
-    """The operand where a test holds, which says which block each axis is of and with what factor, else `fill`."""
+    """The operand where a test holds, which says which block each axis is of and with what factor; elsewhere
+    `otherwise`, the same operand by another test, or where there is none `fill`."""
 
     operand: Value
     blocks: tuple[str | Part | None, str | Part | None]
@@ -227,6 +232,7 @@ class Where(NamedTuple):
     fill: float
     type: Regs
     span: Span
+    otherwise: "Where | None" = None
 
 
 class Fill(NamedTuple):
@@ -381,8 +387,8 @@ class Kernel(NamedTuple):
     span: Span
     requires: tuple[Require, ...] = ()
     ctas: int = 1
-    preferred: int = 0
-    """Up to how many CTAs the hardware may put into one cluster; 0: no more than `ctas`."""
+    sizes: Mapping[str, int] = MappingProxyType({})
+    """CTAs of clusters that hold several units: the `minimum` of all, and `preferred` where as many are free."""
 
 
 class Product(NamedTuple):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.scope import Scope
+from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
     from tkc.frontend.masks import Masks
@@ -324,10 +325,7 @@ class _Role:
         if isinstance(target, str) and self._computes(value):
             for axis, known in enumerate(self._axes(value)):
                 if known is not None and (self.declared.get(target, target), axis) in self.summed:
-                    index, of = known
-                    if _ragged(of):
-                        limit = X.Number(of.extent, value.span)
-                        tests = (*tests, P.Test(((index, of.size, 1),), limit, value.span))
+                    tests = (*tests, *_beyond(known, value.span))
         return self.masks.filled(value, 0.0, self._named, tests)
 
     def _computes(self, x: P.Value) -> bool:
@@ -369,7 +367,8 @@ class _Role:
             case P.Transpose():
                 return self._axes(x.operand)[::-1]
             case P.Reduce():
-                return (*self._axes(x.operand)[:1], None)
+                axes = self._axes(x.operand)
+                return (*axes[:1], None) if x.type.shape[1] == 1 else (None, *axes[1:])
             case P.Apply():
                 every = [self._axes(o) for o in x.operands if _shape(o)]
                 whole = [a for a in every if len(a) == 2]
@@ -390,6 +389,12 @@ class _Role:
                 return x._replace(operands=tuple(self._value(o) for o in x.operands))
             case P.Keep():
                 return self.masks.filled(self._value(x.operand), x.fill, self._named, x.tests)
+            case P.Reduce() if x.type.shape[0] == 1:
+                operand = self._value(x.operand)
+                axes, tests = self._axes(operand), self.masks.tests(operand)
+                if axes and axes[0] is not None:
+                    tests = (*tests, *_beyond(axes[0], x.span))
+                return x._replace(operand=self.masks.neutral(operand, x.kind, self._named, tests))
             case P.Reduce():
                 operand = self._value(x.operand)
                 axes, tests = self._axes(operand), self.masks.tests(operand)
@@ -404,6 +409,14 @@ class _Role:
 
 def _shape(x: P.Value) -> tuple[int, ...] | None:
     return x.type.shape if isinstance(x.type, P.Regs) else None
+
+
+def _beyond(known: _Columns, span: Span) -> tuple[P.Test, ...]:
+    """The condition that elements of a block lie in its axis, where they may lie beyond it."""
+    index, of = known
+    if not _ragged(of):
+        return ()
+    return (P.Test(((index, of.size, 1),), X.Number(of.extent, span), span),)
 
 
 def _ragged(axis: P.Axis) -> bool:

@@ -106,6 +106,13 @@ class _Bounds:
         last: P.Value = self._number(self._combined("cdiv", extent, size))
         wrong = False
         for test in self.tests:
+            if test.others:
+                told = (
+                    "an `or` (or `!=`) in a `where`: the blocks that it leaves do not lie in a row"
+                )
+                self.scope.later(told, test.span)
+                wrong = True
+                continue
             factors = {b: f for b, _, f in test.terms}
             mine = factors.get(self.keys.variable.text, 0)
             if mine not in (1, -1):

@@ -319,7 +319,7 @@ class Values:
         if isinstance(x, Transposed) and name == "T":
             return x.tile
         if isinstance(x, _RUNTIME) and name == "T" and isinstance(x.type, Regs):
-            if len(x.type.shape) != 2:
+            if len(x.type.shape) != 2 or 1 in x.type.shape:
                 self.fail("TK106", f"`.T` is of tiles, not of {describe(x)}", e.span)
             return P.Transpose(x, Regs(x.type.dtype, x.type.shape[::-1]), e.span)
         if isinstance(x, X.Place) and name == "T" and not x.tile.accumulator:
@@ -367,15 +367,15 @@ class Values:
             if argument.name is not None:
                 self.fail("TK106", "an index has no name", argument.name.span)
             if isinstance(x, Block):
-                self._covers(tensor, axis, x, argument.value.span)
+                places.covers(self, tensor, axis, x, argument.value.span)
                 indices.append(P.Part(x.name, *x.part) if x.part else x.name)
                 shape.append(x.axis.size)
             elif isinstance(x, Index):
-                self._covers(tensor, axis, x, argument.value.span)
+                places.covers(self, tensor, axis, x, argument.value.span)
                 indices.append(x.name)
             elif isinstance(x, X.Part):
                 whole = Block(x.block, P.Axis(x.extent, x.size), x.span)
-                self._covers(tensor, axis, whole, argument.value.span)
+                places.covers(self, tensor, axis, whole, argument.value.span)
                 indices.append(x)
                 shape.append(x.size)
             elif isinstance(x, Int):
@@ -390,22 +390,6 @@ class Values:
                     argument.value.span,
                 )
         return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
-
-    def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
-        extent, dim = block.axis.extent, tensor.dims[axis]
-        if extent == dim:
-            return
-        notes = (
-            self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
-            self.scope.note(f"{block.name} runs over {show(extent)}", block.span),
-        )
-        what = "index" if isinstance(block, Index) else "block"
-        name, axis = (f"{tensor.name}[g]", axis - 1) if tensor.listed else (tensor.name, axis)
-        told = f"{what} {block.name} runs over {show(extent)}, and axis {axis} of {name} has the extent {show(dim)}"
-        if isinstance(extent, tuple):
-            self.scope.later(told, span, *notes)
-            raise Failed
-        self.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
 
     def _call(self, e: S.Call) -> Any:
         if not isinstance(e.function, S.Name):
@@ -531,7 +515,11 @@ class Values:
                 f"`read` takes a shared tile or an accumulator, not {describe(tile)}",
                 e.span,
             )
-        self.reads(tile, e.span)
+        return self.read(tile, span, e.span)
+
+    def read(self, tile: Tile, span: Span, at: Span | None = None) -> P.Read:
+        """The values of a tile that the role may read here."""
+        self.reads(tile, at or span)
         if tile.scale is not None:
             self.later(f"reading {describe(tile)}, which is block-scaled, into registers", span)
         return P.Read(tile.name, Regs(tile.dtype, tile.shape), span)

@@ -13,7 +13,12 @@ from tkc.ir.tile.vectors import joined
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
-REDUCTIONS = {"row_max": "max", "row_min": "min", "row_sum": "add"}
+_KINDS = {"max": "max", "min": "min", "sum": "add"}
+REDUCTIONS = {
+    f"{axis}_{name}": (kind, axis) for axis in ("row", "col") for name, kind in _KINDS.items()
+}
+"""Functions to their kind of `tile.reduce` and to what is left: one value a row, or one a column."""
+
 VECTOR_FUNCTIONS = ("row", "column", "full", *REDUCTIONS)
 
 
@@ -36,7 +41,9 @@ def vector(values: Values, name: str, x: P.Value, span: Span) -> P.Value:
         if len(shape) != 2 or 1 in shape:
             raise takes("a tile of two axes")
         values.float(x)
-        return P.Reduce(REDUCTIONS[name], x, Regs("f32", (shape[0], 1)), span)
+        kind, axis = REDUCTIONS[name]
+        made = (shape[0], 1) if axis == "row" else (1, shape[1])
+        return P.Reduce(kind, x, Regs("f32", made), span)
     if len(shape) != 1:
         raise takes("a vector")
     made = (1, *shape) if name == "row" else (*shape, 1)

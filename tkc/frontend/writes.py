@@ -108,9 +108,16 @@ class Writes:
             self.values.reads(source, s.source.span)
             self._same(s, target, source)
             return P.Move(target, source.name, s.span)
-        value = self._shaped(target, self.values.as_value(source, s.source.span))
+        value = self._shaped(target, self._turned(source, s.source.span))
         self._same(s, target, value.type)
         return P.Move(target, value, s.span)
+
+    def _turned(self, source: Any, span: Span) -> P.Value:
+        """A value for registers; `w.T` of a shared tile is read, and the copy turns it."""
+        if isinstance(source, P.Transposed) and isinstance(source.tile, Tile):
+            read = self.values.read(source.tile, span)
+            return P.Transpose(read, Regs(read.type.dtype, read.type.shape[::-1]), span)
+        return self.values.as_value(source, span)
 
     def _shaped(self, target: Slice | Tile, value: P.Value) -> P.Value:
         """A number spreads over the whole target; one column or row is copied to a vector."""
@@ -204,8 +211,11 @@ class Writes:
             self._same(s, tile, source)
             return P.Move(tile.name, source, s.span)
         if isinstance(source, Tile) and not source.accumulator:
-            self.values.later("a copy from shared tile to shared tile", s.span)
-        value = self._shaped(tile, self.values.as_value(source, s.source.span))
+            self.values.later(
+                f"a copy from shared tile to shared tile: `{tile.name} <- read({source.name})` goes through registers",
+                s.span,
+            )
+        value = self._shaped(tile, self._turned(source, s.source.span))
         self._same(s, tile, value.type)
         return P.Move(tile.name, value, s.span)
 
@@ -408,7 +418,7 @@ class Writes:
         return self._set(name, value, s.span, s.span, span)
 
     def _add(self, s: S.Update) -> P.Statement:
-        """`C[m, n] += r`: the copy engine adds, in no order."""
+        """`C[m, n] += r`: the copy engine adds, or of a vector in registers the threads do, in no order."""
         target = self.values.evaluate(s.target)
         if not isinstance(target, Slice):
             self.values.fail(
@@ -425,8 +435,8 @@ class Writes:
             )
         copy = self.copy(S.Copy(s.target, s.value, (), s.span))
         assert isinstance(copy, P.Move)
-        if not isinstance(copy.source, str) and len(target.shape) < 2:
-            self.values.later("adding a vector in registers to a slice", s.span)
+        if not isinstance(copy.source, str) and len(target.shape) < 2 and target.dtype != "f32":
+            self.values.later(f"adding a vector of {target.dtype} in registers to a slice", s.span)
         return copy._replace(add=True)
 
     def _accumulate(self, s: S.Update, d: Tile) -> P.Statement:

@@ -401,7 +401,7 @@ _SAID = {
     "stage.tcgen05_commit": "`commit`", "stage.store_shared": "a copy of a register tile",
     "stage.load_shared": "`read`", "stage.read_accumulator": "`read`", "stage.mbarrier_expect": "`expect`",
     "stage.mbarrier_arrive": "`arrive`", "stage.cluster_barrier": "a barrier of the cluster",
-    "stage.tma_prefetch": "`prefetch`",
+    "stage.tma_prefetch": "`prefetch`", "stage.cluster_copy": "`copy`", "stage.fold_rows": "a reduction over rows",
 }  # fmt: skip
 """Operations as the language says them."""
 

@@ -55,6 +55,8 @@ class EliminateFencesPass(ModulePass):
 
 Change = Callable[[], Callable[[], None]]
 """Changes something, and gives the way back."""
+Rested = dict[Operation, set[tuple[Operation, Operation]]]
+"""The pairs whose first proof names a fence."""
 
 
 @dataclass
@@ -94,12 +96,13 @@ class Elimination:
         gone = proofs.removable(candidates)
         _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
-        self.weakened = self._weaken(proofs, gone)
-        if self.move:
-            ways = self._behind_barriers(proofs, gone)
+        rested = _rested(proofs)
+        self.weakened, proofs = self._weaken(proofs, gone)
+        if self.move and (ways := self._behind_barriers(proofs, gone)):
             self.moved = list(ways)
             self.weakened |= ways
-        return self._certified(proofs, gone)
+            proofs = Proofs(self.kernel, self.model)
+        return self._certified(proofs, gone, rested)
 
     def _left(self) -> c.Certificate:
         """Every fence stays."""
@@ -119,11 +122,13 @@ class Elimination:
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
-    def _weaken(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Callable[[], None]]:
+    def _weaken(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> tuple[dict[Operation, Callable[[], None]], Proofs]:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
-        way back from each change."""
+        way back from each change, and the proofs after them."""
         if proofs.broken or proofs.unproved or proofs.unjudged:
-            return {}
+            return {}, proofs
         plainly = set(proofs.models.values()) == {self.model}
         changes: list[tuple[Operation, list[Change]]] = []
         for op in list(self.kernel.walk()):
@@ -135,30 +140,37 @@ class Elimination:
                 self.before.setdefault(op, spelled(op))
                 changes.append((op, ways))
         if not changes:
-            return {}
+            return {}, proofs
         undo = {op: ways[0]() for op, ways in changes}
-        if self._still_proved(gone):
-            return undo
+        again = proofs.restated(undo)
+        if _in_order(again, gone):
+            return undo, again
         for back in undo.values():
             back()
-        held = {op: self._first_that_holds(ways, gone) for op, ways in changes}
-        return {op: back for op, back in held.items() if back is not None}
+        proofs.restated(undo)
+        undo.clear()
+        for op, ways in changes:
+            proofs = self._first_that_holds(op, ways, proofs, gone, undo)
+        return undo, proofs
 
     def _first_that_holds(
-        self, ways: list[Change], gone: list[Operation]
-    ) -> Callable[[], None] | None:
-        """Makes the first change with which all is in order."""
+        self,
+        op: Operation,
+        ways: list[Change],
+        proofs: Proofs,
+        gone: list[Operation],
+        undo: dict[Operation, Callable[[], None]],
+    ) -> Proofs:
+        """Makes the first change of an operation with which all is in order; gives the proofs after it."""
         for change in ways:
-            undo = change()
-            if self._still_proved(gone):
-                return undo
-            undo()
-        return None
-
-    def _still_proved(self, gone: list[Operation]) -> bool:
-        again = Proofs(self.kernel, self.model)
-        settled = not (again.broken or again.unproved or again.unjudged)
-        return settled and _in_order(again, gone)
+            back = change()
+            again = proofs.restated((op,))
+            if _in_order(again, gone):
+                undo[op] = back
+                return again
+            back()
+            proofs.restated((op,))
+        return proofs
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
@@ -169,7 +181,7 @@ class Elimination:
                 if other.cost < row.cost and other.covers <= row.covers:
                     yield _setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
-            if self.kernel.preferred is not None and _of_several_units(op.barriers):
+            if self.kernel.most_ctas is not None and _of_several_units(op.barriers):
                 return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
                 yield _setting(op, "scope", None)
@@ -189,7 +201,7 @@ class Elimination:
                 continue
             self.before.setdefault(fence, spelled(fence))
             undo = self._behind(fence, barrier)
-            if self._still_proved(gone):
+            if _in_order(Proofs(self.kernel, self.model), gone):
                 found[fence] = undo
             else:
                 undo()
@@ -222,11 +234,8 @@ class Elimination:
 
     # Certificates ----------------------------------------------------------------------------------------------------
 
-    def _certified(self, proofs: Proofs, gone: list[Operation]) -> c.Certificate:
+    def _certified(self, proofs: Proofs, gone: list[Operation], rested: Rested) -> c.Certificate:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
-        rested = {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
-        if self.weakened:
-            proofs = Proofs(self.kernel, self.model)
         final = list(proofs.finally_without(gone))
         if lost := _lost(proofs.hazards, [hazard for hazard, _ in final]):
             report(
@@ -234,7 +243,7 @@ class Elimination:
                     gone[0], f"without it {lost} would not be in order, so every fence stays"
                 )
             )
-            return self._certified(proofs, [])
+            return self._certified(proofs, [], rested)
         certificate = self._certificate(proofs, gone, rested, final)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         self.followed = {f: following for f, _, following in places}
@@ -248,7 +257,8 @@ class Elimination:
             for op in moved:
                 self.moved.remove(op)
                 self.weakened.pop(op)()
-            return self._certified(Proofs(self.kernel, self.model), gone)
+            proofs = Proofs(self.kernel, self.model)
+            return self._certified(proofs, gone, _rested(proofs))
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
@@ -300,7 +310,7 @@ class Elimination:
         self,
         proofs: Proofs,
         gone: list[Operation],
-        rested: dict[Operation, set[tuple[Operation, Operation]]],
+        rested: Rested,
         final: list[tuple[Hazard, Judge]],
     ) -> c.Certificate:
         changed = [*gone, *self.weakened]
@@ -372,8 +382,15 @@ def _may_guard(proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
     return any(event.op is op for event in steps_of(hazard))
 
 
+def _rested(proofs: Proofs) -> Rested:
+    return {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
+
+
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
-    return all(h.verdict is Verdict.ORDERED for h in proofs.without(gone))
+    """Whether all is proved, also without some fences."""
+    if proofs.broken or proofs.unproved or proofs.unjudged:
+        return False
+    return all(h.verdict is Verdict.ORDERED for h, _ in proofs.finally_without(gone))
 
 
 def _next_barrier(fence: Operation) -> Operation | None:

@@ -16,7 +16,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i1, i32
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr, i1, i32
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
@@ -54,7 +54,7 @@ class LowerSchedulesPass(ModulePass):
                     lower_chain(loop)
                 else:
                     lower(loop, answers)
-            ctas = grid(totals, kernel.cluster, numbered or chained, answers is not None)
+            ctas = grid(totals, kernel, numbered or chained, answers is not None)
             kernel.contract = DictionaryAttr(
                 {**kernel.contract.data, "grid": to_attribute([ctas, 1, 1])}
             )
@@ -103,28 +103,22 @@ def _product(factors: list[Any]) -> Any:
 
 
 def grid(
-    totals: list[Any],
-    cluster: IntegerAttr | None = None,
-    numbered: bool = False,
-    stolen: bool = False,
+    totals: list[Any], kernel: s.KernelOp, numbered: bool = False, stolen: bool = False
 ) -> Any:
     """A persistent launch: one CTA on each multiprocessor, or as many clusters as are resident at once; no more than
     there are items. A kernel without a schedule runs once, or everywhere if it asks which unit it is, `numbered`. Where
     items are `stolen` there is a unit for each."""
-    ctas = 1 if cluster is None else cluster.value.data
+    ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
+    asked = ctas if kernel.minimum is None else kernel.minimum.value.data
+    resident = _times({"sym": "sm_count" if asked == 1 else "max_clusters"}, asked // ctas)
     if not totals:
-        most = (
-            {"sym": "sm_count"}
-            if cluster is None
-            else {"op": "mul", "of": [{"sym": "max_clusters"}, ctas]}
-        )
-        return most if numbered else ctas
+        return _times(resident, ctas) if numbered else ctas
     items = totals[0] if len(totals) == 1 else {"op": "max", "of": totals}
-    if stolen:
-        return items if cluster is None else {"op": "mul", "of": [items, ctas]}
-    if cluster is None:
-        return {"op": "min", "of": [{"sym": "sm_count"}, items]}
-    return {"op": "mul", "of": [{"op": "min", "of": [{"sym": "max_clusters"}, items]}, ctas]}
+    return _times(items if stolen else {"op": "min", "of": [resident, items]}, ctas)
+
+
+def _times(count: Any, each: int) -> Any:
+    return count if each == 1 else {"op": "mul", "of": [count, each]}
 
 
 def lower(loop: s.WorkLoopOp, answers: Answers | None = None) -> None:

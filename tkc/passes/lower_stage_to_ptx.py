@@ -103,7 +103,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
         source.sym_name.data,
         reqntid=threads,
         cluster=None if source.cluster is None else source.cluster.value.data,
-        most_ctas=None if source.preferred is None else source.preferred.value.data,
+        most_ctas=source.most_ctas,
         shared_bytes=shared,
         location=source.location,
     )
@@ -191,11 +191,12 @@ def _prefetch_maps(k: Kernel, before: Operation | None) -> None:
 
 
 def _cluster(source: s.KernelOp, ctas: int) -> dict[str, Any]:
-    """Sizes of clusters in the launch contract: what is asked for, what the hardware may make of it."""
-    size = [ctas, 1, 1]
-    if source.preferred is None:
-        return {"size": size, "preferred": None, "minimum": None}
-    return {"size": size, "preferred": [source.preferred.value.data, 1, 1], "minimum": size}
+    """Sizes of clusters in the launch contract: what is asked for, what the hardware may make of it, what suffices."""
+    if source.most_ctas is None:
+        return {"size": [ctas, 1, 1], "preferred": None, "minimum": None}
+    size = ctas if source.minimum is None else source.minimum.value.data
+    larger = None if source.preferred is None else [source.preferred.value.data, 1, 1]
+    return {"size": [size, 1, 1], "preferred": larger, "minimum": [ctas, 1, 1]}
 
 
 def _of_all(op: Operation) -> bool:
@@ -248,7 +249,7 @@ def _barrier_ids(roles: list[s.RoleOp]) -> dict[s.RoleOp, int]:
                 f"{NAMED_BARRIERS - 1} beside its own",
                 location_of(meeting[-1]),
                 *(
-                    Note(f"role {r.sym_name.data} takes {_number(r.groups)}", location_of(r))
+                    Note(f"role {r.sym_name.data} takes {_barriers(r)}", location_of(r))
                     for r in meeting
                 ),
             )
@@ -260,10 +261,19 @@ def _numbered(roles: list[s.RoleOp], taken: set[int]) -> tuple[dict[s.RoleOp, in
     ids: dict[s.RoleOp, int] = {}
     number = 1
     for role in roles:
-        while taken & {*range(number, number + _number(role.groups))}:
+        while taken & {*range(number, number + _barriers(role))}:
             number += 1
-        ids[role], number = number, number + _number(role.groups)
+        ids[role], number = number, number + _barriers(role)
     return ids, number
+
+
+def _barriers(role: s.RoleOp) -> int:
+    """One for each warpgroup that splits the role's rows, and one more where all of them meet."""
+    groups = _number(role.groups)
+    if groups == 1:
+        return 1
+    meets = any(isinstance(op, s.RoleBarrierOp) and op.whole is not None for op in role.walk())
+    return groups + meets
 
 
 def _dispatch(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:

@@ -76,7 +76,8 @@ def place(p: Placement) -> s.KernelOp:
         "arg_names": kernel.arg_names,
         "contract": DictionaryAttr(contract),
     }
-    clauses = ("cluster", "pair", "preferred", "dependent", "clc", *_beside_clc(kernel))
+    sizes = ("cluster", "minimum", "preferred")
+    clauses = (*sizes, "pair", "dependent", "clc", *_beside_clc(kernel))
     for clause in clauses:
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from tkc.analysis.roles import slots_of
+from tkc.analysis.roles import slot_owner, slots_of
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES
@@ -25,7 +25,7 @@ from tkc.ir.isa.targets import Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
 from tkc.ir.target import target_of
-from tkc.ir.tile.explicit import ReadColumnsOp, TmaLoadOp, TmaStoreOp
+from tkc.ir.tile.explicit import ClusterCopyOp, ReadColumnsOp, TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, MmaOp, ReadOp, SharedOp
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AUTO, ScaleAttr, SharedType, SliceType
@@ -41,10 +41,22 @@ PACKED_BITS = 4
 """Elements that products with their like take packed."""
 
 
+def alike(tile: SSAValue) -> list[SSAValue]:
+    """The tile, and those that have its layout since bytes are copied between them and it, in a row."""
+    found = [tile]
+    for one in found:
+        for slot in slots_of(one):
+            for use in slot.uses:
+                if isinstance(op := use.operation, ClusterCopyOp):
+                    others = [slot_owner(v) for v in (op.source, op.destination)]
+                    found += [o for o in dict.fromkeys(others) if o not in found]
+    return found
+
+
 def uses_of(tile: SSAValue) -> frozenset[Use]:
-    """How the tile is used, over all its slots."""
+    """How the tile, and those that have its layout, are used, over all their slots."""
     found: set[Use] = set()
-    for slot in slots_of(tile):
+    for slot in [slot for one in alike(tile) for slot in slots_of(one)]:
         for use in slot.uses:
             match use.operation:
                 case MmaOp() as mma:
@@ -57,7 +69,7 @@ def uses_of(tile: SSAValue) -> frozenset[Use]:
                 case CopyOp() as copy:
                     other = copy.destination if use.index == 0 else copy.source
                     found.add(Use.COPY if isinstance(other.type, SliceType) else Use.THREADS)
-                case TmaLoadOp() | TmaStoreOp():
+                case TmaLoadOp() | TmaStoreOp() | ClusterCopyOp():
                     found.add(Use.COPY)
                 case ReadOp() | ReadColumnsOp():
                     found.add(Use.THREADS)

@@ -66,7 +66,11 @@ class SplitOverClusterPass(ModulePass):
 
 def check_sizes(kernel: t.KernelOp, target: Target) -> None:
     """Clusters that the target takes, and what fixed ones cost: some of its multiprocessors have no part in one."""
-    sizes = {c: kernel.launch.data[c] for c in ("cluster", "preferred") if c in kernel.launch.data}
+    sizes = {
+        c: kernel.launch.data[c]
+        for c in ("cluster", "minimum", "preferred")
+        if c in kernel.launch.data
+    }
     for clause, size in sizes.items():
         assert isinstance(size, IntegerAttr)
         ctas = size.value.data
@@ -76,7 +80,8 @@ def check_sizes(kernel: t.KernelOp, target: Target) -> None:
                 f"a cluster of {ctas} CTAs: {target.name} takes {target.max_cluster}",
                 location_of(kernel),
             )
-        if clause == "cluster":
+        fixed = "minimum" if "minimum" in sizes else "cluster"
+        if clause == fixed:
             _tell_idle(kernel, target, ctas)
     if "preferred" in sizes and not target.has({Feature.PREFERRED_CLUSTER}):
         kernel.launch = DictionaryAttr(
@@ -85,7 +90,7 @@ def check_sizes(kernel: t.KernelOp, target: Target) -> None:
         report(
             Diagnostic(
                 "TK219",
-                f"{target.name} has no {Feature.PREFERRED_CLUSTER}: clusters have the size that the code needs",
+                f"{target.name} has no {Feature.PREFERRED_CLUSTER}: clusters have the smaller size",
                 location_of(kernel),
                 Severity.REMARK,
             )
@@ -338,6 +343,8 @@ class Split:
                 self.mark(op.value if value is op.slice else op.slice, axis, op)
             case t.CastOp() | MaskOp():
                 self.mark(op.value if value is op.source else op.source, axis, op)
+                if isinstance(op, MaskOp) and op.otherwise is not None:
+                    self.mark(op.otherwise, axis, op)
             case TransposeOp():
                 self.mark(op.value if value is op.source else op.source, 1 - axis, op)
             case ReshapeOp():
@@ -349,13 +356,13 @@ class Split:
                     if isinstance(x.type, RegsType) and _shape(x)[axis] != 1:
                         self.mark(x, axis, op)
             case ReduceOp():
-                if axis != 0:
+                if axis == op.axis:
                     raise TkcError.at(
                         "TK110",
                         "a reduction along the axis that a pair splits is not supported yet",
                         location_of(op),
                     )
-                self.mark(op.value if value is op.source else op.source, 0, op)
+                self.mark(op.value if value is op.source else op.source, axis, op)
             case _:
                 pass
 

@@ -186,8 +186,10 @@ def _scales(rng: Rng, rows: int, k: int, block: int) -> tuple[Array, Array]:
     return laid, np.repeat(values, block, 1)[:, :k]
 
 
-def run_gemm(gemm: Gemm, ptx: str, program: Path, rng: Rng) -> tuple[Report, Array, Expected]:
-    """(the report, D, what D must be): D = 2 A B + C."""
+def run_gemm(
+    gemm: Gemm, ptx: str, program: Path, rng: Rng, **options: Any
+) -> tuple[Report, Array, Expected]:
+    """(the report, D, what D must be): D = 2 A B + C. `options` are those of `emulate`, such as the schedule."""
     m, n, k = gemm.size
     a, value_a = _operand(rng, gemm.element, m, k)
     b, value_b = _operand(rng, gemm.element, n, k)
@@ -220,6 +222,7 @@ def run_gemm(gemm: Gemm, ptx: str, program: Path, rng: Rng) -> tuple[Report, Arr
         cluster=launch.numbers["cluster"],
         shared_bytes=launch.numbers["shared"][0],
         args=[structure(launch, arrays)],
+        **options,
     )
     want = 2 * value_a @ value_b.T + wide(c)
     unit = {F16: 2.0**-11, BF16: 2.0**-8}.get(np.dtype(gemm.out), 0.0)

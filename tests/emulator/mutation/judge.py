@@ -1,10 +1,13 @@
 """What the emulator says of mutants, against what the memory model says of them.
 
 `python tests/emulator/mutation/judge.py --state FILE` judges the whole corpus and goes on where it was stopped;
-`--minutes`, `--seed`, `--seeds`, `--only` bound and choose. A mutant is caught where a run under `lazy`, or under
-another schedule with one of the seeds, has an error; it is redundant where `redundant.py` says so. A silent one that
-nobody calls redundant is missed where a result was wrong, and in our own and the reference kernels, which have been
-gone through; in the kernels of other compilers it is unjudged. Only statements that the unchanged kernel executes count.
+`--minutes`, `--seed`, `--seeds`, `--only` bound and choose, `--slice 3/16` takes one part of sixteen, which many machines
+or cores do side by side, each with a file of its own; `--report FILE…` says what all of them found. A mutant is caught where a run under `lazy`, or under
+another schedule with one of the seeds, has an error. Two judges that know nothing of the record say whether it is wrong:
+the rules of `redundant.py`, which look at the text alone, and a witness of its run (`witness.py`), which is asked of every
+silent mutant and of every one that is caught by a race alone. A silent mutant is missed where a result was wrong or the
+witness finds a pair that nothing orders; a caught one is a false alarm where a rule or the witness has nothing to say
+against it. Only statements that the unchanged kernel executes count.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import random
 import re
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,12 +30,15 @@ if __name__ == "__main__":
 from emulator.mutation.corpus import Kernel, corpus
 from emulator.mutation.mutants import Mutant, mutants
 from emulator.mutation.redundant import reason
+from emulator.mutation.witness import opinion
 
 from tkc import TkcError
 from tkc.emulator import Report, machine
 from tkc.emulator.program import Segment
 
 SCHEDULES = ("eager", "random", "pct")
+RACES = frozenset(f"TK{n}" for n in (301, 302, 303, 306, 307, 308, 309, 310, 312, 313, 317))
+"""What is found in which accesses happen, and not in what they do."""
 
 
 @dataclass
@@ -45,20 +52,27 @@ class Verdict:
     codes: list[str]
     right: bool
     redundant: str = ""
-
+    """The rule that calls it so."""
     foreign: bool = False
+    second: str = ""
+    """What the witness says of its run: "ordered", "unordered", or nothing where it was not asked or had no end."""
+
+    @property
+    def spare(self) -> bool:
+        """Whether a rule or the witness calls it redundant."""
+        return bool(self.redundant) or self.second == "ordered"
 
     @property
     def unjudged(self) -> bool:
-        return not self.caught and not self.redundant and self.right and self.foreign
+        return not self.caught and not self.spare and not self.missed
 
     @property
     def missed(self) -> bool:
-        return not self.caught and not self.redundant and not self.unjudged
+        return not self.caught and (not self.right or self.second == "unordered")
 
     @property
     def false_alarm(self) -> bool:
-        return bool(self.caught and self.redundant)
+        return bool(self.caught) and self.caught != "refused" and self.spare
 
 
 def judge(kernel: Kernel, mutant: Mutant, seeds: int, seed: int = 0) -> Verdict:
@@ -68,6 +82,7 @@ def judge(kernel: Kernel, mutant: Mutant, seeds: int, seed: int = 0) -> Verdict:
     why = reason(kernel.name, mutant)
     right = True
     for schedule, number in tries:
+        second = ""
         try:
             report, same = kernel.run(mutant.text, schedule, number)
         except TkcError as error:
@@ -77,15 +92,31 @@ def judge(kernel: Kernel, mutant: Mutant, seeds: int, seed: int = 0) -> Verdict:
         right = right and same
         if not report.clean:
             codes = sorted({f.code for f in report.findings})
-            return _verdict(kernel, mutant, f"{schedule} {number}", codes, right, why)
-    return _verdict(kernel, mutant, "", [], right, why)
+            if report.ended and RACES.issuperset(codes):
+                second = _second(kernel, mutant, schedule, number)
+            return _verdict(kernel, mutant, f"{schedule} {number}", codes, right, why, second)
+    return _verdict(kernel, mutant, "", [], right, why, _second(kernel, mutant, *tries[0]))
+
+
+def _second(kernel: Kernel, mutant: Mutant, schedule: str, seed: int) -> str:
+    """What the witness says of a run."""
+    witness = opinion(lambda: kernel.run(mutant.text, schedule, seed))
+    if witness.wrong:
+        return "unordered"
+    return "ordered" if witness.report.ended else ""
 
 
 def _verdict(
-    kernel: Kernel, mutant: Mutant, caught: str, codes: list[str], right: bool, why: str
+    kernel: Kernel,
+    mutant: Mutant,
+    caught: str,
+    codes: list[str],
+    right: bool,
+    why: str,
+    second: str = "",
 ) -> Verdict:
     about = (kernel.name, mutant.name, mutant.what)
-    return Verdict(*about, caught, codes, right, why, foreign=kernel.foreign)
+    return Verdict(*about, caught, codes, right, why, kernel.foreign, second)
 
 
 def executed(kernel: Kernel) -> set[int]:
@@ -105,10 +136,32 @@ def executed(kernel: Kernel) -> set[int]:
     return lines
 
 
-def sites(kernel: Kernel) -> Iterator[Mutant]:
-    """The mutants of the statements that a kernel executes."""
-    lines = executed(kernel)
-    yield from (m for m in _mutants(kernel) if m.line in lines)
+def _in_part(kernel: Kernel, mutant: Mutant, part: tuple[int, int]) -> bool:
+    return zlib.crc32(f"{kernel.name} {mutant.name}".encode()) % part[1] == part[0] - 1
+
+
+def stored(states: Sequence[Path]) -> list[Verdict]:
+    """The verdicts of state files, each mutant once; a last line that was cut off is left out."""
+    found: dict[tuple[str, str], Verdict] = {}
+    for state in states:
+        for line in state.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                verdict = Verdict(**json.loads(line))
+                found[verdict.kernel, verdict.mutant] = verdict
+    return list(found.values())
+
+
+def with_reasons(verdicts: Sequence[Verdict], kernels: Sequence[Kernel]) -> None:
+    """Says anew which are redundant: the reasons may have been written since."""
+    by_kernel: dict[str, dict[str, Verdict]] = {}
+    for verdict in verdicts:
+        by_kernel.setdefault(verdict.kernel, {})[verdict.mutant] = verdict
+    for kernel in kernels:
+        mine = by_kernel.get(kernel.name)
+        for mutant in _mutants(kernel) if mine else ():
+            if mine and mutant.name in mine:
+                mine[mutant.name].redundant = reason(kernel.name, mutant)
+                mine[mutant.name].foreign = kernel.foreign
 
 
 def _mutants(kernel: Kernel) -> Iterator[Mutant]:
@@ -128,15 +181,17 @@ def _mutants(kernel: Kernel) -> Iterator[Mutant]:
 
 
 def rates(verdicts: list[Verdict]) -> str:
-    verdicts = [v for v in verdicts if v.caught != "refused"]
-    wrong = [v for v in verdicts if not v.redundant and not v.unjudged]
-    spare = [v for v in verdicts if v.redundant]
+    judged = [v for v in verdicts if v.caught != "refused" and not v.unjudged]
+    wrong = [v for v in judged if not v.spare or v.missed]
+    spare = [v for v in judged if v.spare and not v.missed]
     caught = sum(bool(v.caught) for v in wrong)
     silent = sum(not v.caught for v in spare)
+    asked = [v for v in judged if v.second]
+    same = sum((v.second == "unordered") == bool(v.caught) for v in asked)
     return (
         f"{caught} of {len(wrong)} wrong mutants caught ({100 * caught / max(len(wrong), 1):.1f} %), "
-        f"{silent} of {len(spare)} redundant ones silent ({100 * silent / max(len(spare), 1):.1f} %), "
-        f"{sum(v.unjudged for v in verdicts)} silent and right, and unjudged"
+        f"{silent} of {len(spare)} redundant ones silent ({100 * silent / max(len(spare), 1):.1f} %); "
+        f"the witness agrees on {same} of {len(asked)}; {sum(v.unjudged for v in verdicts)} unjudged"
     )
 
 
@@ -148,22 +203,23 @@ def run(
     seeds: int,
     most: int = 1_000_000,
     say: Callable[[str], None] = print,
+    part: tuple[int, int] = (1, 1),
 ) -> list[Verdict]:
-    """Judges up to `most` mutants in an order that the seed chooses, those in the state file not again."""
-    done: list[Verdict] = []
-    if state is not None and state.exists():
-        done = [Verdict(**json.loads(line)) for line in state.read_text().splitlines()]
-    known = {(v.kernel, v.mutant): v for v in done}
+    """Judges up to `most` mutants in an order that the seed chooses, those in the state file not again.
+
+    Of `part` = (i, n) only the i-th of n parts, which depend on names alone.
+    """
+    done = stored([state] if state is not None and state.exists() else [])
+    known = {(v.kernel, v.mutant) for v in done}
+    with_reasons(done, kernels)
     work: list[tuple[Kernel, Mutant]] = []
     for kernel in kernels:
-        for mutant in sites(kernel):
-            verdict = known.get((kernel.name, mutant.name))
-            if verdict is None:
-                work.append((kernel, mutant))
-            else:
-                # The reasons may have been written since.
-                verdict.redundant = reason(kernel.name, mutant)
-                verdict.foreign = kernel.foreign
+        mine = [m for m in _mutants(kernel) if _in_part(kernel, m, part)]
+        if any((kernel.name, m.name) not in known for m in mine):
+            lines = executed(kernel)
+            work += [
+                (kernel, m) for m in mine if m.line in lines and (kernel.name, m.name) not in known
+            ]
     random.Random(seed).shuffle(work)
     until = time.monotonic() + seconds
     for kernel, mutant in work[:most]:
@@ -192,9 +248,47 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=50, help="runs of a mutant after the lazy one")
     parser.add_argument("--only", default="", help="kernels whose names match")
+    parser.add_argument("--slice", type=parts, default=(1, 1), help="I/N: the I-th of N parts")
+    parser.add_argument(
+        "--report", type=Path, nargs="+", help="say what these states hold, and run nothing"
+    )
     options = parser.parse_args()
     kernels = [k for k in corpus() if re.search(options.only, k.name)]
-    run(kernels, options.state, 60 * options.minutes, options.seed, options.seeds)
+    if options.report:
+        print(report(stored(options.report), kernels))
+        return
+    run(
+        kernels,
+        options.state,
+        60 * options.minutes,
+        options.seed,
+        options.seeds,
+        part=options.slice,
+    )
+
+
+def parts(word: str) -> tuple[int, int]:
+    """`3/16` as (3, 16)."""
+    found = re.fullmatch(r"(\d+)/(\d+)", word)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{word!r} is not I/N with I from 1 to N")
+    return int(found[1]), int(found[2])
+
+
+def report(verdicts: list[Verdict], kernels: Sequence[Kernel]) -> str:
+    """The rates of our own and of other compilers' kernels, and every verdict that a person must look at."""
+    with_reasons(verdicts, kernels)
+    lines: list[str] = []
+    for name, foreign in (("ours", False), ("other compilers", True)):
+        mine = [v for v in verdicts if v.foreign is foreign]
+        lines.append(f"{name}: {len(mine)} mutants: {rates(mine)}")
+    for word in ("missed", "false_alarm", "unjudged"):
+        lines += [
+            f"{word}: {v.kernel} {v.mutant} {v.what} {v.codes} right {v.right} {v.second} {v.redundant}"
+            for v in verdicts
+            if getattr(v, word)
+        ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -109,8 +109,8 @@ def in_pair(**parts: str) -> Report:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_pair_gives_its_columns_back_together(schedule: str) -> None:
-    """CTA2-1: the peer's allocation, and its last use, come before."""
+def test_CTA2_1_a_pair_gives_its_columns_back_together(schedule: str) -> None:
+    """The peer's allocation, and its last use, come before."""
     bad = in_pair(sync="bar.warp.sync -1;", schedule=schedule)
     assert "TK310" in {f.code for f in bad.findings}
     assert not in_pair(sync=CLUSTER, schedule=schedule).findings
@@ -162,8 +162,8 @@ def test_an_edited_map_is_released_and_acquired(schedule: str) -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_map_is_edited_while_a_copy_may_use_it(schedule: str) -> None:
-    """PRX-7, PRX-9: the copies with the old map must be over."""
+def test_PRX_7_PRX_9_a_map_is_edited_while_a_copy_may_use_it(schedule: str) -> None:
+    """The copies with the old map must be over."""
     store = (
         f"{FENCE} cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [map, {{t}}], [at];"
         " cp.async.bulk.commit_group; {wait} st.global.u32 [map], t; cp.async.bulk.wait_group 0;"

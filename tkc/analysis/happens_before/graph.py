@@ -131,6 +131,10 @@ class Graph:
     assumed: frozenset[str] = PRACTICE
     matters: dict[Hashable, dict[Event, bool]] = field(default_factory=dict)
     """Which events add to what is known of an access, by its kind."""
+    ways: dict[Hashable, dict[Node, Any]] = field(default_factory=dict)
+    """Where program order leads from a node to what matters, by the kind of access that is followed (`paths`)."""
+    awaiting: dict[Hashable, list[tuple[Site, int, Turns | None]]] = field(default_factory=dict)
+    """The waits for items that come by a node (`paths`)."""
     waiting: list[Node] = field(default_factory=list)
     """The nodes that wait for a barrier."""
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)

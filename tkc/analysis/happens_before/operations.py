@@ -105,9 +105,10 @@ class Operations:
         name = _word(op, "id") or op.name.removeprefix("stage.")
         found: list[Event] = []
         if acts and isinstance(acts[0], Complete):  # each copy's bytes complete by themselves
+            filled = {r.bytes_of for r in rows if isinstance(r, m.Signal)}
             for act in acts:
                 assert isinstance(act, Complete)
-                mine = [a for a in accesses if a.space is Space.GLOBAL or a.owner == act.owner]
+                mine = [a for a in accesses if a.operand not in filled or a.owner == act.owner]
                 found.append(Event(name, threads, tuple(mine), act, op))
             return found
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
@@ -148,7 +149,7 @@ class Operations:
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(access, owner=owner) for owner in self._owners(op)]
+        return [replace(access, owner=owner) for owner in self._owners(op, row)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
@@ -194,8 +195,11 @@ class Operations:
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
 
-    def _owners(self, op: Operation) -> list[int]:
-        """The CTAs whose memory an operation touches."""
+    def _owners(self, op: Operation, row: m.Touch) -> list[int]:
+        """The CTAs whose memory an operation touches by one of its rows; every CTA where it is not known."""
+        if row.at:
+            known = self.values.constant(getattr(op, row.at))
+            return list(range(self.cluster)) if known is None else [known]
         if "pair" in op.properties:
             return [self.rank & ~1, self.rank | 1]
         if {"multicast", "everywhere"} & set(op.properties):
@@ -232,7 +236,7 @@ class Operations:
 
     def _fragment(self, op: Operation) -> SSAValue | None:
         """The fragment that an operation moves from or to columns of a slot."""
-        if "transposed" in op.properties or not isinstance(getattr(op, "column", None), SSAValue):
+        if not isinstance(getattr(op, "column", None), SSAValue):
             return None
         for name in ("value", "source"):
             found = getattr(op, name, None)
@@ -251,6 +255,8 @@ class Operations:
             return None  # several threads hold each
         column: SSAValue = op.column  # pyright: ignore
         row, first = self._number(getattr(op, "row", None)), self._number(column)
+        if "transposed" in op.properties:
+            return ("turned", layout, tuple(shape), row, first)
         whole = layout != FragmentLayout.WGMMA or (isinstance(first, int) and first % 8 == 0)
         return (layout, shape[0], row) if whole else (layout, tuple(shape), row, first)
 
@@ -263,19 +269,21 @@ class Operations:
 
     def _region(self, op: Operation) -> tuple[int, int] | None:
         """The columns of a slot that a fragment takes, where they are constants."""
-        fragment = self._fragment(op)
-        first = None if fragment is None else self.values.constant(op.column)  # pyright: ignore
-        if fragment is None or first is None:
-            return None
-        return first, first + fragment.type.shape[1]  # pyright: ignore
+        return self._extent(op, "transposed" in op.properties)
 
     def _lines(self, op: Operation) -> tuple[int, int] | None:
         """The rows of a slot that a fragment takes, where they are constants."""
+        return self._extent(op, "transposed" not in op.properties)
+
+    def _extent(self, op: Operation, rows: bool) -> tuple[int, int] | None:
+        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of."""
         fragment = self._fragment(op)
-        first = None if fragment is None else self._number(getattr(op, "row", None))
-        if fragment is None or not isinstance(first, int):
+        if fragment is None:
             return None
-        return first, first + fragment.type.shape[0]  # pyright: ignore
+        first = self._number(getattr(op, "row", None) if rows else op.column)  # pyright: ignore
+        if not isinstance(first, int):
+            return None
+        return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
@@ -331,7 +339,7 @@ class Operations:
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(self._proxy_fence(op))
+                    found.append(_proxy_fence(op))
                 case m.Order(then=Proxy.TENSORMAP):
                     found.append(self._map_fence(op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
@@ -352,9 +360,11 @@ class Operations:
         """Arrivals, or a copy's bytes, on the barriers of the CTAs that an operation names."""
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
-            share = len(self._owners(op)) if "multicast" in op.properties else 1
+            [filled] = [r for r in rows if isinstance(r, m.Touch) and r.operand == row.bytes_of]
+            owners = self._owners(op, filled)
+            share = len(owners) if "multicast" in op.properties else 1
             made: list[Act] = []
-            for owner in self._owners(op):
+            for owner in owners:
                 key = (barrier, self._of(op, owner))
                 made.append(Complete(key, self._arrived(op, key), size // share, owner))
             return made
@@ -385,6 +395,9 @@ class Operations:
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
 
     def _meet(self, op: Operation, among: str) -> Meet:
+        if "whole" in op.properties and self.role.groups.value.data > 1:
+            # All warpgroups run one program, so each place where they meet is a barrier of its own.
+            return Meet("cta", (op, self.rank), count=self.role.threads)
         does = _word(op, "does", "arrive" if "arrives" in op.properties else "sync")
         if among == "cluster":
             return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
@@ -398,13 +411,6 @@ class Operations:
         """A product in registers is a group by itself, unless fences and groups stand round it."""
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
-
-    def _proxy_fence(self, op: Operation) -> ProxyFence:
-        word = _word(op, "space")
-        where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-        return ProxyFence(
-            where, word == "shared::cluster", word if word in ("acquire", "release") else ""
-        )
 
     # Items -----------------------------------------------------------------------------------------------------------
 
@@ -474,6 +480,21 @@ class Operations:
         return None if known is None else Index(known, offset, rate)
 
 
+def restated(event: Event) -> Act | None:
+    """What an event does now that its operation may have got another space or scope."""
+    act = event.act
+    if isinstance(act, ProxyFence):
+        return _proxy_fence(event.op)
+    return replace(act, scope=_scope(event.op)) if isinstance(act, Wait | Arrive) else act
+
+
+def _proxy_fence(op: Operation) -> ProxyFence:
+    word = _word(op, "space")
+    where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
+    half = word if word in ("acquire", "release") else ""
+    return ProxyFence(where, word == "shared::cluster", half)
+
+
 _WHAT = {
     ("read_accumulator", ""): "ld",
     ("copy_scales", ""): "cp",
@@ -515,7 +536,8 @@ def _widths(op: Operation, axes: int) -> list[int]:
     axis = op.properties.get("axis")
     if isinstance(axis, IntegerAttr):
         fragment = getattr(op, "source", None) or op.value  # pyright: ignore
-        found[axis.value.data] = max(fragment.type.shape)  # pyright: ignore
+        rows = max(fragment.type.shape)  # pyright: ignore
+        found[axis.value.data] = min(rows, _number(op, "limit", rows))
     return found
 
 

@@ -55,7 +55,7 @@ MOST_LABELS = 100_000
 """Labels that are followed for one kernel: a second or two. The work grows with the square of a kernel's items, so that
 without a bound a hundred loops in a row would take hours; the largest of the examples takes half of this."""
 
-Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], str]]
+Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], bool]]
 """Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
 that ends it."""
 
@@ -92,10 +92,12 @@ class Reach:
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
         field(default_factory=dict)
     )
-    ways: dict[Node, Ways] = field(default_factory=dict)
+    ways: dict[Node, Ways] = field(init=False)
 
     def __post_init__(self) -> None:
-        origin = self.origin
+        origin, access = self.origin, self.source.access
+        kind = (access.space, access.done, self.moment)
+        self.ways = self.graph.ways.setdefault((kind, self.targets), {})
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
@@ -106,7 +108,7 @@ class Reach:
                 self._pass(label, [(state, "po")])
             else:
                 self._visit(label)
-        copies = self.source.access.done is Done.MBARRIER_TX
+        copies = access.done is Done.MBARRIER_TX
         if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
 
@@ -147,7 +149,7 @@ class Reach:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
             best = here.get((_known_to_all(state), clocks))
-            if best is not None and any(as_early(o.position, position) for o in best):
+            if best is not None and any([as_early(o.position, position) for o in best]):
                 return
         key = (state, clocks)
         known = here.get(key)
@@ -208,7 +210,9 @@ class Reach:
 
     def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
         """Along program order."""
-        for node, steps, choice in self._ways(label.node):
+        node = label.node
+        ways = self.ways.get(node)
+        for then, steps, choice in ways if ways is not None else self._ways(node):
             position: Position | None = label.position
             last = "po"
             for kind, clock in steps:
@@ -222,28 +226,27 @@ class Reach:
             if position is None:
                 continue
             if choice:
-                self._chosen(node, position, label, states)
+                self._chosen(then, position, label, states)
                 continue
             for state, rule in states:
-                self._add(node, state, position, rule if rule != "po" else last, label)
+                self._add(then, state, position, rule if rule != "po" else last, label)
 
     def _ways(self, node: Node) -> Ways:
         """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
-        found = self.ways.get(node)
-        if found is None:
-            found = self.ways[node] = []
-            for after, kind, clock in node.next:
-                steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
-                while (
-                    kind != CHOICE
-                    and len(after.next) == 1
-                    and after.next[0][1] != CHOICE
-                    and not self._matters(after)
-                ):
-                    after, step, inner = after.next[0]
-                    if step != PLAIN:
-                        steps.append((step, inner))
-                found.append((after, tuple(steps), "choice" if kind == CHOICE else ""))
+        found: Ways = []
+        for after, kind, clock in node.next:
+            steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
+            while (
+                kind != CHOICE
+                and len(after.next) == 1
+                and after.next[0][1] != CHOICE
+                and not self._matters(after)
+            ):
+                after, step, inner = after.next[0]
+                if step != PLAIN:
+                    steps.append((step, inner))
+            found.append((after, tuple(steps), kind == CHOICE))
+        self.ways[node] = found
         return found
 
     def _matters(self, node: Node) -> bool:
@@ -409,30 +412,42 @@ class Reach:
         act: object,
         offset: int = 0,
     ) -> None:
-        ring = self.graph.rings.get(barrier)  # pyright: ignore
-        if ring is None:
-            return
-        for wait in ring.waits:
-            if wait.after or wait.node.event in self.without or items[-1][0] is not wait.clock:
-                continue
-            if wait.rate != rate or (offset - wait.offset) % rate:
-                continue
-            if wait.clock is self.graph.kernel and offset != wait.offset:
-                continue
+        clock, node = items[-1][0], label.node
+        for wait, later, given in self._awaiting(barrier, node, clock, rate, offset):
             event = wait.node.event
             assert event is not None
             assert isinstance(event.act, Wait)
-            made = self._meets(state, rule, act, event.act, label.node, wait.node)
+            if event in self.without:
+                continue
+            made = self._meets(state, rule, act, event.act, node, wait.node)
             if made is None:
                 continue
             after, why = made
-            position = shift(items, (offset - wait.offset) // rate)
-            given = self._given(label.node, wait, (offset - wait.offset) // rate)
-            if given is not None and not given.rest:
-                continue
+            position = shift(items, later) if later else items
             if given is not None:
                 position = self._rounded(position, given)
-            self._add(wait.node, after._replace(who=wait.node.threads), position, why, label)
+            known = State(after.name, after.n, after.fence, after.part, wait.node.threads)
+            self._add(wait.node, known, position, why, label)
+
+    def _awaiting(
+        self, barrier: object, node: Node, clock: Clock, rate: int, offset: int
+    ) -> list[tuple[Site, int, Turns | None]]:
+        """The waits for items of a barrier that come by a node at a clock, how many turns later, and in which turns."""
+        key = (node, clock, rate, offset)  # a node's act has one barrier
+        found = self.graph.awaiting.get(key)
+        if found is None:
+            found = self.graph.awaiting[key] = []
+            ring = self.graph.rings.get(barrier)  # pyright: ignore
+            for wait in ring.waits if ring is not None else ():
+                if wait.after or clock is not wait.clock or wait.rate != rate:
+                    continue
+                later, rest = divmod(offset - wait.offset, rate)
+                if rest or (clock is self.graph.kernel and offset != wait.offset):
+                    continue
+                given = self._given(node, wait, later)
+                if given is None or given.rest:
+                    found.append((wait, later, given))
+        return found
 
     def _given(self, node: Node, wait: Site, later: int) -> Turns | None:
         """The turns of a wait whose items come by a node that arrives in some turns only; None: all."""

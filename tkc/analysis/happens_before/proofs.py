@@ -7,6 +7,7 @@ Where barriers do not keep their protocol nothing is proved, for every proof tak
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from tkc.analysis.happens_before.chains import BETWEEN
+from tkc.analysis.happens_before.chains import BETWEEN, SILENT
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import (
     Act,
@@ -23,9 +24,11 @@ from tkc.analysis.happens_before.events import (
     ProxyFence,
     TensorFence,
     ThreadFence,
+    Wait,
 )
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, Node, build
+from tkc.analysis.happens_before.operations import restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
@@ -73,6 +76,7 @@ class Proofs:
         self.broken = any(check(self.graph) for check in checks)
         self.models: dict[tuple[Place, Place], str] = {}
         self.rest: dict[int, frozenset[Operation] | None] = {}
+        self.judge_of: dict[int, Judge] = {}
         self.seen: list[Hazard] = []  # so that no two have the same id
         self.untried: list[Operation] = []
         self.others: dict[tuple[Place, Place], list[Place]] = {}
@@ -88,7 +92,7 @@ class Proofs:
 
     def _judged(self) -> list[Hazard]:
         """The verdicts, buffer by buffer, those of alike pairs once."""
-        self.with_all = {m: Judge(self.graph, PROFILES[m]) for m in (self.profile, WIDEST)}
+        self.with_all = self.judges(())
         made: dict[int, Hazard] = {}
         left = MOST_PAIRS
         for here in sorted(places(self.graph).values(), key=len):
@@ -115,6 +119,7 @@ class Proofs:
         if id(hazard) not in self.rest:
             self.seen.append(hazard)
             self.rest[id(hazard)] = rests_on(self.with_all[model], hazard)
+            self.judge_of[id(hazard)] = self.with_all[model]
             pair = hazard.first, hazard.second
             self.models[pair], self.others[pair] = model, here
         return hazard
@@ -158,12 +163,39 @@ class Proofs:
         that went is on the way."""
         away, judges = set(gone), self.judges(gone)
         for hazard in self.hazards:
-            first = self.with_all[self.model_of(hazard)]
-            rest = rests_on(first, hazard)  # what has been found since may be another way
-            if rest is not None and away.isdisjoint(rest):
-                yield hazard, first
+            if self._stands(hazard, away):
+                yield hazard, self.judge_of[id(hazard)]
             else:
                 yield self.again(judges, hazard), judges[self.model_of(hazard)]
+
+    def _stands(self, hazard: Hazard, away: set[Operation]) -> bool:
+        """Whether a proof uses none of some operations; what has been found since may be another way."""
+        rest = rests_on(self.judge_of[id(hazard)], hazard)
+        return rest is not None and away.isdisjoint(rest)
+
+    def restated(self, changed: Iterable[Operation]) -> Proofs:
+        """The proofs now that some operations have another space or scope: what uses none of them stands.
+
+        Barriers keep their protocol as before, which asks for neither. Where the operations get back what they had,
+        and this is called again, the proofs from before are right again.
+        """
+        away = set(changed)
+        for role in self.graph.program.roles:
+            for event in role.events():
+                if event.op in away:
+                    event.act = restated(event)
+        found = copy(self)
+        found.rest, found.models, found.others = (
+            dict(self.rest),
+            dict(self.models),
+            dict(self.others),
+        )
+        found.judge_of, found.with_all, found._guarded = dict(self.judge_of), self.judges(()), {}
+        found.hazards = [
+            h if self._stands(h, away) else found._judge(h.first, h.second, self.others[h.first, h.second])
+            for h in self.hazards
+        ]  # fmt: skip
+        return found
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
         """Whether a fence is of the kind that could order two accesses."""
@@ -234,8 +266,8 @@ def acts_in(act: Act | None, space: Space) -> bool:
 
 
 def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
-    """The fences without which a proof would not stand; None where it has several ways, of which a chain names one:
-    where branches meet, where arrivals of several sites make up an item, or a read stands between."""
+    """The fences, arrivals and waits without which a proof would not stand; None where it has several ways, of which a
+    chain names one: where branches meet, where arrivals of several sites make up an item, or a read stands between."""
     if hazard.forward == -inf:
         return frozenset()
     used: set[Operation] = set()
@@ -246,7 +278,7 @@ def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
         _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
         if label is None:
             continue
-        for node, _, rule in label.chain():
+        for node, then, rule in label.chain():
             act = node.event.act if node.event is not None else None
             if rule == "choice" or (
                 isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)
@@ -254,6 +286,10 @@ def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
                 return None
             if isinstance(act, Fence) and rule != "po":
                 used.add(node.event.op)  # pyright: ignore
+            elif isinstance(act, Arrive) and rule not in SILENT:
+                used.add(node.event.op)  # pyright: ignore
+            if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
+                used.add(then.event.op)
     return frozenset(used) if hazard.verdict is Verdict.ORDERED and _by_chains(hazard) else None
 
 

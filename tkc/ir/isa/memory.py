@@ -67,13 +67,17 @@ class Kind(StrEnum):
 
 
 class Touch(NamedTuple):
-    """The operand named `operand` is read or written in `space`, through `proxy`, and that is done at `done`."""
+    """The operand named `operand` is read or written in `space`, through `proxy`, and that is done at `done`.
+
+    `at` names the operand that numbers the CTA whose memory it is, where that may be another one of the cluster.
+    """
 
     kind: Kind
     operand: str
     space: Space
     proxy: Proxy = Proxy.GENERIC
     done: Done = Done.NOW
+    at: str = ""
 
 
 class Signal(NamedTuple):

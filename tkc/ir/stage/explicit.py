@@ -126,6 +126,40 @@ class TmaLoadToOp(StageOp):
 
 
 @irdl_op_definition
+class ClusterCopyOp(StageOp):
+    """Copies a slot of this CTA's shared memory to a slot in CTA `rank` of the cluster, and signals entry `entry` of
+    `barriers` there. The two buffers have one layout: bytes are copied in a row."""
+
+    name = "stage.cluster_copy"
+    BY: ClassVar[By | None] = By.ONE
+    source = operand_def(BufferType)
+    source_slot = operand_def(i32)
+    buffer = operand_def(BufferType)
+    slot = operand_def(i32)
+    barriers = operand_def(BarriersType)
+    entry = operand_def(i32)
+    rank = operand_def(i32)
+    traits = traits_def(
+        Effects(
+            Touch(Kind.READ, "source", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
+            Touch(Kind.WRITE, "buffer", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX, at="rank"),
+            Signal("barriers", bytes_of="buffer"),
+        )
+    )
+
+    def verify_(self) -> None:
+        source, target = self.source.type, self.buffer.type
+        assert isinstance(source, BufferType)
+        assert isinstance(target, BufferType)
+        if (source.dtype, source.dims, source.swizzle) != (
+            target.dtype,
+            target.dims,
+            target.swizzle,
+        ):
+            raise VerifyException(f"bytes of {source} in a row are not {target}")
+
+
+@irdl_op_definition
 class TmaPrefetchOp(StageOp):
     """Asks for the box at `coordinates` to be brought into the L2 cache."""
 
@@ -247,5 +281,5 @@ class RegistersOp(StageOp):
 
 OPERATIONS = (
     IdentityOp, WhileOp, TryWaitOp, RestartOp, TmaLoadToOp, MmaFenceOp, MmaCommitOp, FenceOp, NamedBarrierOp,
-    RegistersOp, TmaPrefetchOp, ClusterBarrierOp, GridWaitOp, GridLaunchOp,
+    RegistersOp, TmaPrefetchOp, ClusterBarrierOp, GridWaitOp, GridLaunchOp, ClusterCopyOp,
 )  # fmt: skip

@@ -293,7 +293,8 @@ class LoadSharedOp(StageOp):
 class StoreSharedOp(StageOp):
     """Writes a fragment into columns `column` up of a slot, from row `row` on (0).
 
-    `transposed`: the fragment's columns are the slot's rows.
+    `transposed`: the fragment's columns are the rows from `column` on. `limit`: of one value a row those from it on are
+    dropped, counted from the fragment's first.
     """
 
     name = "stage.store_shared"
@@ -304,6 +305,7 @@ class StoreSharedOp(StageOp):
     column = operand_def(i32)
     row = opt_operand_def(i32)
     transposed = opt_prop_def(UnitAttr)
+    limit = opt_prop_def(IntegerAttr)
     traits = traits_def(Effects(Touch(WRITE, "buffer", Space.SHARED)))
 
 

@@ -119,8 +119,8 @@ class KernelOp(StageOp):
     `cluster` CTAs work together on each item; as a `pair` they share the accumulators of tensor memory. A
     `dependent` kernel may start before the one ahead of it has ended. With `clc` there is a unit for each item, and one
     that is done takes over another that has not started; where `persistent` stands beside it and the target has no such
-    thing, units are as many as are resident. The hardware may put several units into one cluster, up to `preferred`
-    CTAs.
+    thing, units are as many as are resident. The launch asks for clusters of several units: of `minimum` CTAs where
+    that divides the grid, and of `preferred` where as many are free together.
     """
 
     name = "stage.kernel"
@@ -130,6 +130,7 @@ class KernelOp(StageOp):
     cluster = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     dependent = opt_prop_def(UnitAttr)
+    minimum = opt_prop_def(IntegerAttr)
     preferred = opt_prop_def(IntegerAttr)
     clc = opt_prop_def(UnitAttr)
     persistent = opt_prop_def(UnitAttr)
@@ -138,6 +139,12 @@ class KernelOp(StageOp):
     tensor_columns = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), SymbolOpInterface())
+
+    @property
+    def most_ctas(self) -> int | None:
+        """CTAs of the largest cluster that holds several units; None where none does."""
+        largest = self.preferred or self.minimum
+        return None if largest is None else largest.value.data
 
 
 @irdl_op_definition

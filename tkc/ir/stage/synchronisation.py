@@ -192,11 +192,12 @@ class Tcgen05FenceOp(StageOp):
 
 @irdl_op_definition
 class RoleBarrierOp(StageOp):
-    """All threads of the role (of the warpgroup where rows are split) meet."""
+    """All threads of the role meet; where rows are split, those of each warpgroup, or with `whole` of all of them."""
 
     name = "stage.role_barrier"
     BY: ClassVar[By | None] = By.ALL
     id = prop_def(StringAttr)
+    whole = opt_prop_def(UnitAttr)
     traits = traits_def(Effects(Meet("role"), Order(Proxy.GENERIC, Proxy.GENERIC)))
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -37,12 +39,14 @@ class FillOp(StageOp):
 
 @irdl_op_definition
 class MaskOp(StageOp):
-    """A fragment where `rows · r + columns · c < limit`, and `fill` elsewhere; r and c count from its first element."""
+    """A fragment where `rows · r + columns · c < limit`, and `fill` elsewhere, or the elements of another one; r and c
+    count from its first element."""
 
     name = "stage.mask"
     BY: ClassVar[By | None] = By.ALL
     source = operand_def(FragmentType)
     limit = operand_def(i32)
+    otherwise = opt_operand_def(FragmentType)
     rows = prop_def(IntegerAttr)
     columns = prop_def(IntegerAttr)
     fill = prop_def(FloatAttr)
@@ -100,6 +104,32 @@ class CombineLanesOp(StageOp):
 
 
 @irdl_op_definition
+class FoldRowsOp(StageOp):
+    """The rows that a warp holds of a fragment as one, of each 32 columns one number for each lane.
+
+    Which column a lane's is, the layout says (`placement/columns.py`); columns past the last give any number.
+    Without a `kind` nothing is reduced: each lane picks its columns of one value a column, which several lanes hold.
+    """
+
+    name = "stage.fold_rows"
+    COLUMNS: ClassVar[int] = 32
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    kind = opt_prop_def(StringAttr)
+    numbers = var_result_def(f32)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source = self.source.type
+        assert isinstance(source, FragmentType)
+        count = -(-source.shape[1] // self.COLUMNS)
+        if source.dtype.data != "f32" or len(self.numbers) != count:
+            raise VerifyException(f"{source} folds into {count} numbers of f32 for each lane")
+        if source.a_column != (self.kind is None):
+            raise VerifyException("one value a column is picked, and a tile is folded by a kind")
+
+
+@irdl_op_definition
 class LoadGlobalOp(StageOp):
     """Elements of one axis of a tensor, from `coordinates` on, as one value a row or a column.
 
@@ -118,7 +148,8 @@ class LoadGlobalOp(StageOp):
 
 @irdl_op_definition
 class StoreGlobalOp(StageOp):
-    """Writes one value a row to elements of one axis of a tensor; those at or past `extent` are dropped."""
+    """Writes one value a row to elements of one axis of a tensor; those at or past `extent` are dropped, and those of
+    rows from `limit` on. With `add` each is added to what is there, atomically."""
 
     name = "stage.store_global"
     BY: ClassVar[By | None] = By.ALL
@@ -127,7 +158,11 @@ class StoreGlobalOp(StageOp):
     extent = operand_def(i32)
     coordinates = var_operand_def(i32)
     axis = prop_def(IntegerAttr)
+    limit = opt_prop_def(IntegerAttr)
+    add = opt_prop_def(UnitAttr)
     traits = traits_def(Effects(Touch(Kind.WRITE, "tensor", Space.GLOBAL)))
 
 
-VECTORS = [FillOp, MaskOp, PartOp, ReduceOp, CombineLanesOp, LoadGlobalOp, StoreGlobalOp]
+VECTORS = [
+    FillOp, MaskOp, PartOp, ReduceOp, CombineLanesOp, FoldRowsOp, LoadGlobalOp, StoreGlobalOp,
+]  # fmt: skip

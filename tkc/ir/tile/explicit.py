@@ -102,6 +102,26 @@ class TmaLoadOp(Operation):
 
 
 @irdl_op_definition
+class ClusterCopyOp(Operation):
+    """`copy b[j] <- a[i], full[j], at = 1`: one thread starts the copy into a slot of CTA `rank` of the cluster, which
+    completes its bytes on entry `entry` there."""
+
+    name = "tile.cluster_copy"
+    source = operand_def(SharedType)
+    destination = operand_def(SharedType)
+    barriers = operand_def(BarriersType)
+    entry = operand_def(i32)
+    rank = operand_def(i32)
+    traits = traits_def(
+        Effects(
+            Touch(READ, "source", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
+            Touch(WRITE, "destination", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX, at="rank"),
+            Signal("barriers", bytes_of="destination"),
+        )
+    )
+
+
+@irdl_op_definition
 class TmaPrefetchOp(Operation):
     """`prefetch A[m, k]`: one thread asks for a slice to be brought into the L2 cache."""
 
@@ -176,4 +196,5 @@ class ProductsWaitOp(Operation):
 
 OPERATIONS = (
     SlotOp, PartAtOp, BlockNumberOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp, ReadColumnsOp, RestartOp, ProductsWaitOp,
+    ClusterCopyOp,
 )  # fmt: skip

@@ -39,10 +39,10 @@ def joined(shapes: Sequence[tuple[int | str, ...]]) -> tuple[int | str, ...] | N
 
 @irdl_op_definition
 class ReduceOp(Operation):
-    """`row_sum(x)`: one value for each row, `[rows, 1]`.
+    """`row_sum(x)`: one value for each row, `[rows, 1]`; `col_sum(x)`: one for each column, `[1, columns]`.
 
     With `block` and `extent`, columns at or beyond the extent of the axis that the block is of count as the neutral
-    element.
+    element of a reduction along rows.
     """
 
     name = "tile.reduce"
@@ -55,6 +55,13 @@ class ReduceOp(Operation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
 
+    @property
+    def axis(self) -> int:
+        """The axis of the tile that is reduced: 1 leaves one value a row, 0 one a column."""
+        value = self.value.type
+        assert isinstance(value, RegsType)
+        return 1 if value.shape[1] == 1 else 0
+
     def verify_(self) -> None:
         source, value = self.source.type, self.value.type
         assert isinstance(source, RegsType)
@@ -63,15 +70,20 @@ class ReduceOp(Operation):
             raise VerifyException(
                 f"no reduction {self.kind.data!r}; one of {', '.join(self.KINDS)}"
             )
-        if len(source.shape) != 2 or value.shape != (source.shape[0], 1):
-            raise VerifyException(f"a reduction of {source} along rows does not make {value}")
+        if len(source.shape) != 2 or value.shape not in (
+            (source.shape[0], 1),
+            (1, source.shape[1]),
+        ):
+            raise VerifyException(f"a reduction of {source} does not make {value}")
+        if self.axis == 0 and self.block is not None:
+            raise VerifyException("a reduction over rows has no mask of columns")
         if (self.block is None) != (self.extent is None):
             raise VerifyException("a masked reduction has a block and an extent")
 
 
 @irdl_op_definition
 class MaskOp(Operation):
-    """`mask x where j <= m`: x where `rows · R + columns · C < limit`, and `fill` elsewhere.
+    """`mask x where j <= m`: x where `rows · R + columns · C < limit`, elsewhere `otherwise` if given, else `fill`.
 
     R and C are the positions of an element on the axes that the blocks `row` and `column` are of; where there is no
     block its factor is 0.
@@ -82,6 +94,7 @@ class MaskOp(Operation):
     row = opt_operand_def(BlockType)
     column = opt_operand_def(BlockType)
     limit = operand_def(i32)
+    otherwise = opt_operand_def(RegsType)
     rows = prop_def(IntegerAttr)
     columns = prop_def(IntegerAttr)
     fill = prop_def(FloatAttr)
@@ -94,6 +107,8 @@ class MaskOp(Operation):
         assert isinstance(source, RegsType)
         if source != self.value.type or source.dtype.data != "f32" or len(source.shape) != 2:
             raise VerifyException(f"a mask is of f32 tiles, and keeps the type, not of {source}")
+        if self.otherwise is not None and self.otherwise.type != source:
+            raise VerifyException(f"a mask of {source} is {self.otherwise.type} elsewhere")
         for axis, (block, factor) in enumerate(
             ((self.row, self.rows), (self.column, self.columns))
         ):

@@ -1,4 +1,4 @@
-"""Copies of bytes in a row between global memory and a shared vector, without a tensor map."""
+"""Copies of bytes in a row, without a tensor map: between global memory and a shared vector, and between CTAs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from xdsl.ir import SSAValue
 
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
+from tkc.ir.isa.targets import Feature
 from tkc.ir.isa.tensormap import GRANULE
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import TmaLoadToOp
+from tkc.ir.stage.explicit import ClusterCopyOp, TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.copies import hint_of
-from tkc.passes.lowering.state import Kernel
-from tkc.passes.lowering.synchronisation import cta_mask
+from tkc.passes.lowering.state import Kernel, lowers
+from tkc.passes.lowering.synchronisation import cta_mask, of_cta
 from tkc.passes.lowering.vectors import Line
 
 REDUCED = {"f32": [".f32"], "i32": [".s32"], "bf16": [".noftz", ".bf16"], "f16": [".noftz", ".f16"]}
@@ -71,6 +72,24 @@ def load_bulk(k: Kernel, op: TmaLoadToOp) -> None:
         *mask,
         **hint_of(op.hint),
     )
+
+
+@lowers(ClusterCopyOp, Feature.CLUSTER)
+def copy_across(k: Kernel, op: ClusterCopyOp) -> None:
+    """`copy b[j] <- a[i], full[j], at = rank`."""
+    _, type = k.buffer(op.buffer)
+    if type.slot_bytes % GRANULE:
+        raise TkcError.at(
+            "TK207",
+            f"a copy between CTAs is of a multiple of {GRANULE} bytes; this one is of {type.slot_bytes}",
+            location_of(op),
+        )
+    there, bar = (
+        At(of_cta(k, place, op.rank), 0)
+        for place in (k.slot_address(op.buffer, op.slot), k.barrier_address(op.barriers, op.entry))
+    )
+    here = At(k.address(k.slot_address(op.source, op.source_slot)), 0)
+    k.emit("cp.async.bulk.cluster", there, here, type.slot_bytes, bar)
 
 
 def store_bulk(k: Kernel, op: s.TmaStoreOp) -> None:

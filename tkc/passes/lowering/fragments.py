@@ -101,7 +101,7 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
         _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
 
 
-def _columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
+def in_columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
     """The registers of a fragment of 32-bit values, one by one in the order of columns."""
     found: list[SSAValue] = []
     for part in fragment.parts:
@@ -116,7 +116,7 @@ def write_tensor(k: Kernel, op: s.WriteAccumulatorOp) -> None:
     accumulator: Accumulator = k.values[op.accumulator]
     width = op.accumulator.type
     assert isinstance(width, AccumulatorType)
-    registers = _columns(k, k.values[op.fragment])
+    registers = in_columns(k, k.values[op.fragment])
     lanes = k.emit("shl", ".b32", k.bit_and(k.warp, 3), 21)
     address = k.add(k.add(accumulator.address, lanes), k.number(op.column))
     address = k.add(address, op.row_block.value.data * width.shape[1])
@@ -137,7 +137,7 @@ def write_tensor(k: Kernel, op: s.WriteAccumulatorOp) -> None:
 def _in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
     """The registers of a fragment as wgmma has them: for each eight columns two of a row and two of the row 8 below."""
     if not fragment.halves:
-        return _columns(k, fragment)
+        return in_columns(k, fragment)
     found: list[SSAValue] = []
     for upper, lower in zip(fragment.parts[::2], fragment.parts[1::2], strict=True):
         for i in range(_count(upper)):

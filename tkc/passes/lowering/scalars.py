@@ -37,8 +37,8 @@ FLOATING = {
     "sub": ("sub", ".rn", ".f32"),
     "mul": ("mul", ".rn", ".f32"),
     "div": ("div", ".rn", ".f32"),
-    "min": ("min", ".f32"),
-    "max": ("max", ".f32"),
+    "min": ("min", ".NaN", ".f32"),
+    "max": ("max", ".NaN", ".f32"),
 }
 
 

@@ -28,7 +28,7 @@ from tkc.passes.lowering.threads import (
     lane_column,
     matrix_row,
     rows_of_thread,
-    thread_of_role,
+    thread_of_rows,
 )
 from tkc.passes.lowering.transposes import in_order, store_transposed
 
@@ -145,7 +145,7 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
     first = _first(k, op.row)
     match FragmentLayout(type.layout.data):
         case FragmentLayout.ROWS:
-            at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(thread_of_role(k), first))
+            at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(thread_of_rows(k), first))
             k.values[op.value] = _load_chunks(k, type, at)
         case FragmentLayout.HALF_ROWS:
             at = _row_chunks(k, op.buffer, op.slot, op.column, k.add(half_row(k), first))
@@ -213,7 +213,7 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
         ]
         return Fragment(type.dtype.data, (tuple(_load_one(k, size, place) for place in places),))
     if not type.a_column:
-        row = k.add(thread_of_role(k), first)
+        row = k.add(thread_of_rows(k), first)
         return _load_chunks(
             k, type, _linear(k, op.buffer, op.slot, k.mul(row, size * type.shape[1]))
         )
@@ -258,11 +258,12 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
         return
     if _is_vector(k, op.buffer):
         narrow.refuse_vector(type.dtype.data, op)
-        _store_vector(k, op, type, fragment, first)
+        limit = None if op.limit is None else op.limit.value.data
+        _store_vector(k, op, type, fragment, first, limit)
         return
     match FragmentLayout(type.layout.data):
         case FragmentLayout.ROWS:
-            row = k.add(thread_of_role(k), first)
+            row = k.add(thread_of_rows(k), first)
             _store_chunks(k, type, fragment, _row_chunks(k, op.buffer, op.slot, op.column, row))
         case FragmentLayout.HALF_ROWS:
             lane = k.lane
@@ -285,23 +286,36 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
 
 
 def _store_vector(
-    k: Kernel, op: s.StoreSharedOp, type: FragmentType, fragment: Fragment, first: Any
+    k: Kernel,
+    op: s.StoreSharedOp,
+    type: FragmentType,
+    fragment: Fragment,
+    first: Any,
+    limit: int | None,
 ) -> None:
     """One value a row, or a thread's own piece of a vector."""
     size = DTYPES[type.dtype.data].bits // 8
     if not type.a_row:
-        row = k.add(thread_of_role(k), first)
+        row = k.add(thread_of_rows(k), first)
         at = _linear(k, op.buffer, op.slot, k.mul(row, size * type.shape[1]))
         _store_chunks(k, type, fragment, at)
         return
 
+    def one(row: Any, value: SSAValue) -> None:
+        place = _linear(k, op.buffer, op.slot, k.mul(row, size))(0)
+        if size == 4:
+            k.emit("st", ".shared::cta", ".f32", place, value)
+        else:
+            k.emit("st", ".shared::cta", ".b16", place, k.emit("cvt", ".u16", ".u32", value))
+
     def store() -> None:
         for row, value in zip(rows_of_thread(k, type), fragment.parts[0], strict=True):
-            place = _linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0)
-            if size == 4:
-                k.emit("st", ".shared::cta", ".f32", place, value)
+            index = k.add(row, first)
+            if limit is None:
+                one(index, value)
             else:
-                k.emit("st", ".shared::cta", ".b16", place, k.emit("cvt", ".u16", ".u32", value))
+                inside = k.emit("setp", ".lt", ".u32", row, limit)
+                k.emit.if_(inside, lambda i=index, x=value: one(i, x))
 
     once_a_row(k, type, store)
 

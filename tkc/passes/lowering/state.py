@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -87,6 +87,8 @@ class Kernel:
     """Low words of descriptors, without the slot, by what they add to where shared memory begins."""
     descriptors: dict[tuple[Any, ...], tuple[SSAValue, int]] = field(default_factory=dict)
     """Descriptors made, by their block, slot, distance of slots and high word; with what their low word begins with."""
+    constants: dict[Hashable, Any] = field(default_factory=dict)
+    """What is made once, before the roles."""
     declared: dict[SSAValue, s.BufferOp | s.BarriersOp] = field(default_factory=dict)
     barrier_ids: dict[s.RoleOp, int] = field(default_factory=dict)
     trap_hangs: int | None = None
@@ -110,7 +112,7 @@ class Kernel:
     @property
     def several(self) -> bool:
         """Whether a cluster may hold more than one unit."""
-        return self.source.preferred is not None
+        return self.source.most_ctas is not None
 
     @property
     def first_rank(self) -> Any:
@@ -124,19 +126,36 @@ class Kernel:
 
     def _first_of(self, ctas: int) -> Any:
         """The rank of the first CTA of as many, a power of two, that lie together."""
-        rank = self.emit.special("%cluster_ctarank")
-        return self.bit_and(rank, ~(ctas - 1) & 0xFFFFFFFF) if ctas > 1 else rank
+
+        def make() -> Any:
+            rank = self.emit.special("%cluster_ctarank")
+            return self.bit_and(rank, ~(ctas - 1) & 0xFFFFFFFF) if ctas > 1 else rank
+
+        return self.once(("first", ctas), make)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What is the same all the time, made before the roles."""
+        if key not in self.constants:
+            here, self.emit.location = self.emit.location, self.source.location
+            with self.emit.into(self.top):
+                self.constants[key] = make()
+            self.emit.location = here
+        return self.constants[key]
 
     def every_cta(self) -> Any:
         """The mask of all CTAs of the unit, of 16 bits."""
         return self.moved((1 << self.ctas) - 1, self.first_rank)
 
     def moved(self, mask: int, rank: Any) -> Any:
-        """A mask of CTAs from a rank on, of 16 bits."""
+        """A mask of CTAs from a rank on that stays the same, of 16 bits."""
         if isinstance(rank, int):
             return mask << rank
-        moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), rank)
-        return self.emit("cvt", ".u16", ".u32", moved)
+
+        def make() -> Any:
+            moved = self.emit("shl", ".b32", self.emit.imm(mask, "b32"), rank)
+            return self.emit("cvt", ".u16", ".u32", moved)
+
+        return self.once(("mask", mask, rank), make)
 
     @property
     def pairs(self) -> int:
@@ -170,6 +189,7 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
+            import tkc.passes.lowering.bulk
             import tkc.passes.lowering.debugging
             import tkc.passes.lowering.elements
             import tkc.passes.lowering.explicit

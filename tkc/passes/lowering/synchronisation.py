@@ -151,8 +151,12 @@ def sharers(k: Kernel) -> Any:
     if not k.pairs:
         return k.every_cta()
     alike = sum(1 << PAIR * pair for pair in range(k.pairs))
-    half = k.bit_and(k.emit.special("%cluster_ctarank"), PAIR - 1)
-    return k.moved(alike, k.add(k.first_rank, half))
+
+    def mine() -> Any:
+        half = k.bit_and(k.emit.special("%cluster_ctarank"), PAIR - 1)
+        return k.add(k.first_rank, half)
+
+    return k.moved(alike, k.once("rank of the first alike", mine))
 
 
 def units_in_cluster(k: Kernel) -> Any:
@@ -184,11 +188,14 @@ def tcgen05_fence(k: Kernel, op: s.Tcgen05FenceOp) -> None:
 
 @lowers(s.RoleBarrierOp)
 def role_barrier(k: Kernel, op: s.RoleBarrierOp) -> None:
-    """Named barriers: one for each warpgroup that splits the role's rows; 0 is the CTA's own."""
+    """Named barriers: one for each warpgroup that splits the role's rows, and one for all; 0 is the CTA's own."""
     role = k.current_role()
     groups = role.groups.value.data
     first = k.barrier_ids[role]
     number = first
+    if op.whole is not None and groups > 1:
+        k.emit("barrier.cta.sync", first + groups, role.threads)
+        return
     if groups > 1:
         offset = role.first_warp.value.data
         warp = k.emit("sub", ".u32", k.warp, offset) if offset else k.warp

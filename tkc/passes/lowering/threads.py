@@ -38,6 +38,13 @@ def thread_of_role(k: Kernel) -> Any:
     return k.emit("sub", ".u32", k.thread, first) if first else k.thread
 
 
+def thread_of_rows(k: Kernel) -> Any:
+    """The thread's number in its role, or in its warpgroup where several split the rows."""
+    groups = k.current_role().groups.value.data
+    thread = thread_of_role(k)
+    return thread if groups == 1 else k.bit_and(thread, k.current_role().threads // groups - 1)
+
+
 def lane_row(k: Kernel) -> Any:
     """The first of the two rows of a lane in the wgmma layout; the other is 8 further."""
     return matrix_row(k, k.shift_right(k.lane, 2))
@@ -52,7 +59,7 @@ def rows_of_thread(k: Kernel, type: FragmentType) -> list[Any]:
     """The rows of which a thread holds a part, counted from the fragment's first."""
     match FragmentLayout(type.layout.data):
         case FragmentLayout.ROWS:
-            return [thread_of_role(k)]
+            return [thread_of_rows(k)]
         case FragmentLayout.HALF_ROWS:
             return [half_row(k)]
         case FragmentLayout.WGMMA:

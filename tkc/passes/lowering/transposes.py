@@ -6,6 +6,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
+from tkc.diagnostics import Bug
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.ptx.emit import At
@@ -13,7 +14,7 @@ from tkc.ir.ptx.registers import type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering.state import Fragment, Kernel
-from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_role
+from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_rows
 
 
 class Turned:
@@ -29,6 +30,12 @@ class Turned:
         tile = k.tile(type)
         self.span = tile.span
         self.place = k.slot_address(op.buffer, op.slot)
+        first = k.number(op.column)
+        if not isinstance(first, int):
+            raise Bug("lower-stage-to-ptx", "rows of a turned tile are known numbers")
+        self.first = first
+        if op.row is not None:
+            row = k.add(row, k.number(op.row))
         bytes = k.mul(row, DTYPES[type.dtype.data].bits // 8)
         spans = k.shift_right(bytes, self.span.bit_length() - 1)
         self.inside = k.bit_and(bytes, self.span - 1)
@@ -38,7 +45,7 @@ class Turned:
         self.known: dict[Any, SSAValue] = {}
 
     def at(self, column: int) -> At:
-        k, along = self.k, column * self.span
+        k, along = self.k, (self.first + column) * self.span
         if isinstance(self.along, int):
             along += self.along
             key: Any = 0
@@ -61,7 +68,7 @@ def store_transposed(
     """A thread's row becomes a column, element by element: neighbouring threads write neighbouring elements."""
     match FragmentLayout(type.layout.data):
         case FragmentLayout.ROWS:
-            _store_row(k, op, fragment, thread_of_role(k))
+            _store_row(k, op, fragment, thread_of_rows(k))
         case FragmentLayout.HALF_ROWS:
             holds = k.emit("setp", ".lt", ".u32", k.lane, 16)
             k.emit.if_(holds, lambda: _store_row(k, op, fragment, half_row(k)))

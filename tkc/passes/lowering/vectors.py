@@ -14,7 +14,14 @@ from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import vectors as v
 from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile.types import TensorType
-from tkc.passes.lowering.fragments import BINARY, Parts, fragment_type, halved, split
+from tkc.passes.lowering.fragments import (
+    BINARY,
+    Parts,
+    fragment_type,
+    halved,
+    in_columns,
+    split,
+)
 from tkc.passes.lowering.narrow import refuse_vector
 from tkc.passes.lowering.shared import once_a_row
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
@@ -34,7 +41,10 @@ def fill(k: Kernel, op: v.FillOp) -> None:
         count = len(rows_of_thread(k, type))
         k.values[op.value] = Fragment("f32", ((number,) * count,))
         return
-    thread = type.shape[1] * (2 if type.layout.data == FragmentLayout.WGMMA else 4) // 4
+    each = {FragmentLayout.WGMMA: 4 if type.a_column else 2}.get(
+        FragmentLayout(type.layout.data), 1
+    )
+    thread = type.shape[1] // each
     halves = [k.emit("mov", ".f32", number, results=reg("f32", thread // 2)) for _ in range(2)]
     k.values[op.value] = Fragment("f32", (tuple(halves),))
 
@@ -44,9 +54,16 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
     """Selects element by element behind a branch, which fragments that keep all of themselves skip."""
     type = fragment_type(op.source)
     two = type.layout.data == FragmentLayout.WGMMA
-    source: Fragment = k.values[op.source]
-    source = split(k, halved(k, source) if two else source, 1)
+
+    def apart(value: SSAValue) -> Fragment:
+        fragment: Fragment = k.values[value]
+        return split(k, halved(k, fragment) if two else fragment, 1)
+
+    source = apart(op.source)
     registers = [x for part in source.parts for x in part]
+    others: list[Any] = [op.fill.value.data] * len(registers)
+    if op.otherwise is not None:
+        others = [x for part in apart(op.otherwise).parts for x in part]
     by_row, by_column = op.rows.value.data, op.columns.value.data
     most = max(0, by_row * (type.shape[0] - 1)) + max(0, by_column * (type.shape[1] - 1))
     limit = k.register(op.limit)
@@ -61,7 +78,7 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
             for odd, x in enumerate(part):
                 column = first * (8 if two else 2) + odd
                 inside = k.emit("setp", ".gt", ".s32", limits[row], by_column * column)
-                found.append(k.emit("selp", ".f32", x, op.fill.value.data, inside))
+                found.append(k.emit("selp", ".f32", x, others[len(found)], inside))
         return found
 
     whole = k.emit("setp", ".gt", ".s32", limit, most)
@@ -82,8 +99,8 @@ def part(k: Kernel, op: v.PartOp) -> None:
     """The registers of some columns: registers of a tuple under another value."""
     source: Fragment = k.values[op.source]
     type = fragment_type(op.value)
-    pairs = 1 if type.layout.data == FragmentLayout.WGMMA and not source.halves else 0
-    each = 4 if pairs else 8 if source.halves else 2
+    two = type.layout.data == FragmentLayout.WGMMA
+    each = 2 if not two else 8 if source.halves or type.a_column else 4
     first, count = op.start.value.data // each, type.shape[1] // each
     step = 2 if source.halves else 1
     parts: Parts = []
@@ -198,6 +215,67 @@ def combine_lanes(k: Kernel, op: v.CombineLanesOp) -> None:
     k.values[op.value] = Fragment(source.dtype, (tuple(values),))
 
 
+@lowers(v.FoldRowsOp)
+def fold_rows(k: Kernel, op: v.FoldRowsOp) -> None:
+    """Lanes that differ in a bit send each other the half of the columns that they do not keep, bit by bit."""
+    type = fragment_type(op.source)
+    layout = FragmentLayout(type.layout.data)
+    source: Fragment = k.values[op.source]
+    kind = None if op.kind is None else op.kind.data
+    bits = LANE_BITS[layout]
+    columns = _by_column(k, source, kind, layout)
+    each = 1 << len(bits)
+    neutral = k.emit("mov", ".f32", NEUTRAL[kind or "add"], results=reg("f32"))
+    for first, number in zip(range(0, len(columns), each), op.numbers, strict=True):
+        some = columns[first : first + each]
+        some += [neutral] * (each - len(some))
+        for bit in bits:
+            some = _exchange(k, kind, bit, some)
+        (k.values[number],) = some
+
+
+LANE_BITS = {
+    FragmentLayout.ROWS: (16, 8, 4, 2, 1),
+    FragmentLayout.HALF_ROWS: (16, 8, 4, 2, 1),
+    FragmentLayout.WGMMA: (16, 8, 4),
+}
+"""Bits of the lane's number by which lanes that hold the same columns differ: as many halvings leave one column."""
+
+
+def _by_column(
+    k: Kernel, source: Fragment, kind: str | None, layout: FragmentLayout
+) -> list[SSAValue]:
+    """The thread's registers by column, its two rows as one; what lanes hold that repeat others counts as nothing."""
+    if kind is None:
+        return in_columns(k, source)
+    if layout is FragmentLayout.WGMMA:
+        halves = halved(k, source)
+        upper, lower = (
+            in_columns(k, Fragment("f32", halves.parts[row::2], True)) for row in range(2)
+        )
+        return [k.emit(*BINARY[kind], a, b) for a, b in zip(upper, lower, strict=True)]
+    found = in_columns(k, source)
+    if layout is FragmentLayout.HALF_ROWS:
+        holds = k.emit("setp", ".lt", ".u32", k.lane, 16)
+        found = [k.emit("selp", ".f32", x, NEUTRAL[kind], holds) for x in found]
+    return found
+
+
+def _exchange(k: Kernel, kind: str | None, bit: int, columns: list[SSAValue]) -> list[SSAValue]:
+    """Half of the columns: lanes with the bit keep the upper ones, and reduce what the others send of them."""
+    half = len(columns) // 2
+    upper = k.emit("setp", ".ne", ".u32", k.bit_and(k.lane, bit), 0)
+    kept: list[SSAValue] = []
+    for low, high in zip(columns[:half], columns[half:], strict=True):
+        mine = k.emit("selp", ".f32", high, low, upper)
+        if kind is not None:
+            other = k.emit("mov.f32_to_b32", k.emit("selp", ".f32", low, high, upper))
+            sent = k.emit("shfl.sync", ".bfly", other, bit, 31, ALL_LANES)
+            mine = k.emit(*BINARY[kind], mine, sent)
+        kept.append(mine)
+    return kept
+
+
 # Global memory -------------------------------------------------------------------------------------------------------
 
 
@@ -288,14 +366,19 @@ def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
         for row, value in zip(rows_of_thread(k, type), fragment.parts[0], strict=True):
             index = k.add(line.first, row)
             inside = k.emit("setp", ".lt", ".u32", index, extent)
-            k.emit.if_(inside, lambda i=index, x=value: _store(k, line, i, x))
+            if op.limit is not None:
+                counts = k.emit("setp", ".lt", ".u32", row, op.limit.value.data)
+                inside = k.emit("and", ".pred", inside, counts)
+            k.emit.if_(inside, lambda i=index, x=value: _store(k, line, i, x, op.add is not None))
 
     once_a_row(k, type, write)
 
 
-def _store(k: Kernel, line: Line, index: Any, value: SSAValue) -> None:
+def _store(k: Kernel, line: Line, index: Any, value: SSAValue, add: bool) -> None:
     place = At(line.at(index), 0)
-    if line.size == 4:
+    if add:
+        k.emit("red", ".global", ".add", ".f32", place, value)
+    elif line.size == 4:
         k.emit("st", ".global", ".f32", place, value)
     else:
         k.emit("st", ".global", ".b16", place, k.emit("cvt", ".u16", ".u32", value))

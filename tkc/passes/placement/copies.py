@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
 from tkc.analysis.roles import Rows
@@ -33,14 +33,16 @@ from tkc.ir.tile.types import (
     scale_shape,
 )
 from tkc.ir.tile.vectors import ReshapeOp, TransposeOp
+from tkc.passes.placement.columns import fill_elements, store_elements
 from tkc.passes.placement.fragments import (
     Piece,
     fragment,
-    held_whole,
     is_column,
+    is_row,
     matrix,
     reads,
     rows_over_threads,
+    slices,
 )
 from tkc.passes.placement.places import first_row
 from tkc.passes.placement.state import Placement, Slot, Staging, integer, names
@@ -266,7 +268,9 @@ def _store(p: Placement, op: t.CopyOp) -> None:
     assert isinstance(tile, RegsType)
     if len(tile.shape) == 1:
         column = one_a_row(op.source)
-        if column is None:
+        if column is None and (op.add is not None or _one_a_column(op.source)):
+            store_elements(p, op, op.source)
+        elif column is None:
             _store_vector(p, op, tile)
         elif op.hint is not None:
             raise TkcError.at(
@@ -308,7 +312,7 @@ def _store(p: Placement, op: t.CopyOp) -> None:
             piece = Piece(rows, block, columns, column)
             _store_slice(p, op, value, piece, staging, box, turned is not None)
 
-        _slices(p, value, rows, width, columns, one)
+        slices(p, value, rows, width, columns, one)
 
 
 def one_a_row(vector: SSAValue) -> SSAValue | None:
@@ -319,18 +323,19 @@ def one_a_row(vector: SSAValue) -> SSAValue | None:
     return None
 
 
+def _one_a_column(vector: SSAValue) -> bool:
+    """Whether a vector is one value for each column of a tile."""
+    return isinstance(vector.owner, ReshapeOp) and is_row(vector.owner.source.type)
+
+
 def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
     """`Y[n] <- r` of a vector whose elements are spread over the threads, 16 bytes of the narrowest dtype each."""
     bits = [DTYPES[tile.dtype.data].bits]
     bits += [DTYPES[r.value.type.dtype.data].bits for r in reads(op.source)]  # type: ignore[attr-defined]
     each, threads, count = 128 // min(bits), 32 * p.role.plan.warps, int(tile.shape[0])
     if count % (each * threads):
-        raise TkcError.at(
-            "TK110",
-            f"a vector of {count} elements over {threads} threads of {each} is not supported yet; "
-            f"multiples of {each * threads} fit",
-            location_of(op),
-        )
+        store_elements(p, op, op.source)
+        return
     rows = Rows(threads, 1, count // (each * threads), FragmentLayout.ROWS)
     type = BufferType.of(tile.dtype.data, (each * threads,), STORE_SLOTS, Home.SHARED, "none")
     staging = _staging(p, type)
@@ -343,31 +348,6 @@ def _store_vector(p: Placement, op: t.CopyOp, tile: RegsType) -> None:
         p.emit.add(s.StoreSharedOp.create(operands=[value, staging.buffer, slot, zero]))
         first = p.emit.const(each * threads * block)
         _send(p, op, staging, slot, slot, box, box.starts, box.axes[-1], first)
-
-
-def _slices(
-    p: Placement,
-    value: SSAValue,
-    rows: Rows,
-    width: int,
-    columns: int,
-    body: Callable[[SSAValue], None],
-) -> None:
-    """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
-
-    Registers may not: an accumulator in registers is written out slice by slice.
-    """
-    if rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
-        for first in range(0, width, columns):
-            body(p.emit.const(first))
-        return
-    loop = Block(arg_types=[i32])
-    loop.args[0].name_hint = "column"
-    bounds = (p.emit.const(0), p.emit.const(width), p.emit.const(columns))
-    with p.emit.inside(loop):
-        body(loop.args[0])
-        p.emit.add(s.YieldOp.create(operands=[]))
-    p.emit.add(s.ForOp.create(operands=bounds, regions=[Region(loop)]))
 
 
 def _store_slice(
@@ -478,7 +458,7 @@ def _staging(p: Placement, type: BufferType) -> Staging:
 
 
 def _fill(p: Placement, op: t.CopyOp) -> None:
-    """`a <- r`: a register tile into a slot of a put, slice by slice."""
+    """`a <- r`, `a <- r.T`: a register tile into a slot of a put, slice by slice."""
     tile = op.source.type
     assert isinstance(tile, RegsType)
     slot = p.role.slots[op.destination]
@@ -486,21 +466,22 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
     if len(tile.shape) == 1:
         _fill_vector(p, op, slot)
         return
-    height, width = matrix(tile, op)
+    turned = isinstance(op.source.owner, TransposeOp)
+    value = op.source.owner.source if isinstance(op.source.owner, TransposeOp) else op.source
+    assert isinstance(value.type, RegsType)
+    height, width = matrix(value.type, op)
     rows = rows_over_threads(p, height, op)
-    columns = _slice_columns(slot, width)
+    columns = math.gcd(width, TURNED) if turned else _slice_columns(slot, width)
+    properties: dict[str, Attribute] = {"transposed": UnitAttr()} if turned else {}
     for block in range(rows.blocks):
 
         def one(column: SSAValue, block: int = block) -> None:
-            value = fragment(p, op.source, Piece(rows, block, columns, column))
+            part = fragment(p, value, Piece(rows, block, columns, column))
             row = first_row(p, rows, block)
-            p.emit.add(
-                s.StoreSharedOp.create(
-                    operands=[value, slot.buffer, slot.slot, column, *([row] if row else [])]
-                )
-            )
+            operands = [part, slot.buffer, slot.slot, column, *([row] if row else [])]
+            p.emit.add(s.StoreSharedOp.create(operands=operands, properties=properties))
 
-        _slices(p, op.source, rows, width, columns, one)
+        slices(p, value, rows, width, columns, one, known=turned)
 
 
 def _write(p: Placement, op: t.CopyOp) -> None:
@@ -526,18 +507,15 @@ def _write(p: Placement, op: t.CopyOp) -> None:
             if rows.layout is FragmentLayout.WGMMA:
                 p.role.accumulators[key] = written
 
-        _slices(p, op.source, rows, width, columns, one)
+        slices(p, op.source, rows, width, columns, one)
 
 
 def _fill_vector(p: Placement, op: t.CopyOp, slot: Slot) -> None:
-    """One value a row into a shared vector."""
+    """A vector, or one value a row, into a shared vector."""
     column = one_a_row(op.source)
     if column is None:
-        raise TkcError.at(
-            "TK110",
-            "writing this vector into a shared vector is not supported yet; one value a row is",
-            location_of(op),
-        )
+        fill_elements(p, op.source, slot)
+        return
     rows = rows_over_threads(p, int(op.source.type.shape[0]), op)  # type: ignore[attr-defined]
     for block, value in enumerate(held(p, column, op)):
         row = first_row(p, rows, block)

@@ -52,6 +52,8 @@ def explicit(p: Placement, op: Operation) -> bool:
             p.values[op.value] = p.values[op.block]
         case x.TmaLoadOp():
             _load(p, op)
+        case x.ClusterCopyOp():
+            _copy_across(p, op)
         case x.TmaStoreOp():
             slot = p.role.slots[op.source]
             check_box(slot.type, op)
@@ -197,6 +199,32 @@ def _signalling(p: Placement, op: x.TmaLoadOp, slot: Slot, buffer: SSAValue, box
             properties=properties,
         )
     )  # fmt: skip
+
+
+def _copy_across(p: Placement, op: x.ClusterCopyOp) -> None:
+    """A slot's bytes, and those of its scales, to the slot of another CTA."""
+    source, into = p.role.slots[op.source], p.role.slots[op.destination]
+    if source.type.copied_bytes != source.type.slot_bytes:
+        raise TkcError.at(
+            "TK110",
+            f"copies between CTAs of {source.type.dtype.data} tiles that have gaps, for elements of a byte each or "
+            "products of 48 bytes, are not supported yet",
+            location_of(op),
+        )
+    if source.type.swizzle != into.type.swizzle:
+        raise TkcError.at(
+            "TK207",
+            f"a copy between CTAs keeps the layout of a tile: {source.type.swizzle.data} here, "
+            f"{into.type.swizzle.data} there; tiles with one layout fit",
+            location_of(op),
+        )
+    where = [p.values[v] for v in (op.barriers, op.entry, op.rank)]
+    pairs = [(source.buffer, into.buffer)]
+    if source.tile in p.scales:
+        pairs.append((p.scales[source.tile], p.scales[into.tile]))
+    for mine, there in pairs:
+        operands = [mine, source.slot, there, into.slot, *where]
+        p.emit.add(e.ClusterCopyOp.create(operands=operands))
 
 
 def _wait_products(p: Placement, op: x.ProductsWaitOp) -> None:

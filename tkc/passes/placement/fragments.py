@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.guards import varies
 from tkc.analysis.roles import Rows, rows_of, slot_owner
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
@@ -15,7 +16,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage import vectors as v
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import ConstOp
-from tkc.ir.stage.types import FragmentLayout, FragmentType
+from tkc.ir.stage.types import FragmentLayout, FragmentType, Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.explicit import ReadColumnsOp
@@ -78,6 +79,24 @@ def rows_over_threads(p: Placement, rows: int, op: Operation) -> Rows:
 def is_column(type: Attribute) -> bool:
     """Whether a register value has one value a row."""
     return isinstance(type, RegsType) and len(type.shape) == 2 and type.shape[1] == 1
+
+
+def is_row(type: Attribute) -> bool:
+    """Whether a register value has one value a column."""
+    return isinstance(type, RegsType) and len(type.shape) == 2 and type.shape[0] == 1
+
+
+def rows_of_columns(p: Placement) -> Rows:
+    """In which layout one value a column is held: that of the role's accumulator, where it is in registers."""
+    accumulator = p.role.plan.accumulator
+    if accumulator is not None and p.home is Home.REGISTER and p.role.plan.registers_tiles:
+        return rows_of(accumulator, p.home)
+    return Rows(32 * p.role.plan.warps, 1, 1, FragmentLayout.ROWS)
+
+
+def held_piece(p: Placement, value: SSAValue, block: int) -> SSAValue | None:
+    """What holds a value whole: a row block of it, or all of one value a column, which rows have in common."""
+    return p.role.held.get((value, 0 if is_row(value.type) else block))
 
 
 def fragment_type(type: RegsType, rows: Rows, columns: int) -> FragmentType:
@@ -144,7 +163,7 @@ def fragment(p: Placement, value: SSAValue, piece: Piece) -> SSAValue:
     made: dict[SSAValue, SSAValue] = {}
 
     def needs(x: SSAValue) -> Sequence[SSAValue]:
-        op, apart = x.owner, isinstance(x.type, RegsType) and (x, piece.block) not in p.role.held
+        op, apart = x.owner, isinstance(x.type, RegsType) and not held_piece(p, x, piece.block)
         return op.operands if apart and isinstance(op, (*SAME, tv.MaskOp)) else ()
 
     return _made_in_order(value, made, needs, lambda x: _fragment(p, x, piece, made))
@@ -161,16 +180,19 @@ def _fragment(
     if not isinstance(value.type, RegsType):
         return p.values[value]
     type = fragment_type(value.type, piece.rows, piece.columns)
-    whole = p.role.held.get((value, piece.block))
+    whole = held_piece(p, value, piece.block)
     if whole is not None:
         return _part(p, whole, type, piece)
+    if value in p.role.columns:
+        return _column(p, p.role.columns[value], type, piece)
     op = value.owner
     if isinstance(op, tv.ReshapeOp):
-        return _oriented(p, op.source, type, piece)
+        return oriented(p, op.source, type, piece)
     if isinstance(op, t.ReadOp | ReadColumnsOp):
         return _read(p, op, type, piece)
     if isinstance(op, tv.MaskOp):
-        return _mask(p, op, made[op.source], type, piece)
+        other = [] if op.otherwise is None else [made[op.otherwise]]
+        return _mask(p, op, [made[op.source]], other, type, piece)
     if isinstance(op, SAME):
         return _same(p, op, [made[x] for x in op.operands], type)
     raise TkcError.at(
@@ -198,11 +220,23 @@ def _same(
 
 
 def _mask(
-    p: Placement, op: tv.MaskOp, source: SSAValue, type: FragmentType, piece: Piece
+    p: Placement,
+    op: tv.MaskOp,
+    source: list[SSAValue],
+    other: list[SSAValue],
+    type: FragmentType,
+    piece: Piece,
 ) -> SSAValue:
     """A piece of a masked tile: positions counted from the piece's first element."""
     with p.emit.at(op.location):
         limit = p.values[op.limit]
+        if varies(limit):
+            raise TkcError.at(
+                "TK106",
+                "this condition is another one in each thread, and the elements of a tile are spread over threads: "
+                "`lane`, `warp` and `thread`, and what is made of them, do not say which elements count",
+                location_of(op),
+            )
         ends = (
             (op.row, op.rows, first_row(p, piece.rows, piece.block)),
             (op.column, op.columns, piece.column),
@@ -220,7 +254,9 @@ def _mask(
             )
         properties = {"rows": op.rows, "columns": op.columns, "fill": op.fill}
         return p.emit.value(
-            v.MaskOp.create(operands=[source, limit], properties=properties, result_types=[type])
+            v.MaskOp.create(
+                operands=[*source, limit, *other], properties=properties, result_types=[type]
+            )
         )
 
 
@@ -228,6 +264,14 @@ def _part(p: Placement, whole: SSAValue, type: FragmentType, piece: Piece) -> SS
     """The piece of a value that is held whole."""
     if whole.type == type:
         return whole
+    assert isinstance(whole.type, FragmentType)
+    if whole.type.layout != type.layout:
+        raise TkcError.at(
+            "TK110",
+            "one value a column that a loop or a get hands on, beside a tile of other rows than the accumulator's, is "
+            "not supported yet: reduce it where it is used",
+            p.emit.location,
+        )
     column = piece.column.owner
     if not isinstance(column, ConstOp) or not isinstance(column.constant, IntegerAttr):
         raise Bug("place-tiles", "columns of registers are known numbers")
@@ -237,13 +281,16 @@ def _part(p: Placement, whole: SSAValue, type: FragmentType, piece: Piece) -> SS
     )
 
 
-def _oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
+def oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
     """A vector, made as one value a row or a column as `type` says."""
     made: dict[SSAValue, SSAValue] = {}
 
+    def apart(x: SSAValue) -> bool:
+        return held_piece(p, x, 0) is None and x not in p.role.columns
+
     def needs(x: SSAValue) -> Sequence[SSAValue]:
         op = x.owner
-        if isinstance(x.type, RegsType) and isinstance(op, t.CastOp | t.MapOp):
+        if isinstance(x.type, RegsType) and isinstance(op, (*SAME, tv.ReshapeOp)) and apart(x):
             return op.operands
         return ()
 
@@ -252,14 +299,18 @@ def _oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) 
             return p.values[x]
         op = x.owner
         of = FragmentType.of(x.type.dtype.data, type.shape, piece.rows.layout)
+        if not apart(x):
+            return _vector(p, x, of, piece)
         with p.emit.at(op.location if isinstance(op, Operation) else p.emit.location):
             match op:
                 case t.ReadOp():
                     return _read(p, op, of, piece)
                 case tv.LoadOp():
                     return load(p, op, of, piece.rows, piece.block, piece.column)
-                case t.CastOp() | t.MapOp():
+                case t.CastOp() | t.MapOp() | tv.FillOp():
                     return _same(p, op, [made[o] for o in op.operands], of)
+                case tv.ReshapeOp():
+                    return made[op.source]
                 case _:
                     raise TkcError.at(
                         "TK110",
@@ -268,6 +319,31 @@ def _oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) 
                     )
 
     return _made_in_order(vector, made, needs, make)
+
+
+def _vector(p: Placement, value: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
+    """One value a column, out of the registers or the shared memory that it is in."""
+    whole = held_piece(p, value, 0)
+    if whole is not None and type.a_column:
+        return _part(p, whole, type, piece)
+    if value not in p.role.columns:
+        from tkc.passes.placement.columns import spill  # few vectors go that way
+
+        assert whole is not None
+        spill(p, value, whole)
+    return _column(p, p.role.columns[value], type, piece)
+
+
+def _column(p: Placement, buffer: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
+    """Elements of a vector in shared memory that the compiler made: from a column on, or one for each row."""
+    row = None if type.a_column else first_row(p, piece.rows, piece.block)
+    column = piece.column if type.a_column else p.emit.const(0)
+    return p.emit.value(
+        s.LoadSharedOp.create(
+            operands=[buffer, p.emit.const(0), column, *([row] if row else [])],
+            result_types=[type],
+        )
+    )
 
 
 def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece: Piece) -> SSAValue:
@@ -353,3 +429,30 @@ def _at_kernel_level(p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMm
             location_of(product),
         )
     return found
+
+
+def slices(
+    p: Placement,
+    value: SSAValue,
+    rows: Rows,
+    width: int,
+    columns: int,
+    body: Callable[[SSAValue], None],
+    *,
+    known: bool = False,
+) -> None:
+    """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
+
+    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns.
+    """
+    if known or rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
+        for first in range(0, width, columns):
+            body(p.emit.const(first))
+        return
+    loop = Block(arg_types=[i32])
+    loop.args[0].name_hint = "column"
+    bounds = (p.emit.const(0), p.emit.const(width), p.emit.const(columns))
+    with p.emit.inside(loop):
+        body(loop.args[0])
+        p.emit.add(s.YieldOp.create(operands=[]))
+    p.emit.add(s.ForOp.create(operands=bounds, regions=[Region(loop)]))

@@ -30,7 +30,7 @@ def first_row(p: Placement, rows: Rows, block: int) -> SSAValue | None:
     row: SSAValue | None = None
     if rows.groups > 1:
         group = p.emit.value(s.GroupOp.create(result_types=[p.emit.const(0).type]), "group")
-        row = p.emit.arith("mul", group, p.emit.const(rows.unit * rows.blocks))
+        row = p.emit.arith("mul", group, p.emit.const(rows.each))
     if block:
         known = p.emit.const(rows.unit * block)
         row = known if row is None else p.emit.arith("add", row, known)

@@ -49,7 +49,7 @@ class Flow:
         from tkc.passes.placement.statements import statements
 
         p, role = self.p, self.p.role
-        outer, held = dict(role.accumulators), dict(role.held)
+        outer, held, columns = dict(role.accumulators), dict(role.held), dict(role.columns)
         body = Block(arg_types=[*[i32] * counters, *(self.types if takes else ())])
         if takes:
             for old, new in zip(block.args[:counters], body.args, strict=False):
@@ -67,7 +67,7 @@ class Flow:
             p.emit.add(s.YieldOp.create(operands=[*flowing, *(v for one in given for v in one)]))
         if hands:
             self.counts = [len(one) for one in given]
-        role.accumulators, role.held = outer, held
+        role.accumulators, role.held, role.columns = outer, held, columns
         return Region(body)
 
     def otherwise(self) -> Region:

@@ -72,6 +72,12 @@ class Role:
         default_factory=dict[tuple[SSAValue, int], SSAValue]
     )
     """Register values that are made already, by row block."""
+    columns: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """One value a column → the vector in shared memory where it lies."""
+    scratch: dict[tuple[str, tuple[int, ...]], SSAValue] = field(
+        default_factory=dict[tuple[str, tuple[int, ...]], SSAValue]
+    )
+    """Buffers of the compiler's own in shared memory, by what they are for and their shape."""
     copied: dict[SSAValue, tuple[Slot, Block]] = field(
         default_factory=dict[SSAValue, "tuple[Slot, Block]"]
     )

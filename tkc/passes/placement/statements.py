@@ -210,6 +210,9 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
     last = op.body.block.last_op
     assert isinstance(last, t.YieldOp)
     for value, result in zip(last.values, op.values, strict=True):
+        if value in p.role.columns and (value, 0) not in p.role.held:
+            p.role.columns[result] = p.role.columns[value]
+            continue
         vectors.bind(p, result, vectors.held(p, value, op))
     for ring, slot, slots in opened:
         how = list(dict.fromkeys(h for x in slots for h in x.how))

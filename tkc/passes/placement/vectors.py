@@ -16,13 +16,16 @@ from tkc.ir.stage.types import FragmentLayout
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.types import BlockType, RegsType
+from tkc.passes.placement import columns
 from tkc.passes.placement.fragments import (
     Piece,
     fragment,
     fragment_type,
     held_whole,
     is_column,
+    is_row,
     matrix,
+    rows_of_columns,
     rows_over_threads,
 )
 from tkc.passes.placement.places import coordinates, extent_of, first_row
@@ -38,6 +41,10 @@ def hold(p: Placement, value: SSAValue, op: Operation) -> None:
     if not isinstance(value.type, RegsType) or (value, 0) in p.role.held:
         return
     height, width = matrix(value.type, op)
+    if is_row(value.type):
+        piece = Piece(rows_of_columns(p), 0, width, p.emit.const(0))
+        p.role.held[value, 0] = fragment(p, value, piece)
+        return
     rows = rows_over_threads(p, height, op)
     for block in range(rows.blocks):
         piece = Piece(rows, block, width, p.emit.const(0))
@@ -48,7 +55,9 @@ def hold(p: Placement, value: SSAValue, op: Operation) -> None:
 def statement(p: Placement, op: Operation) -> None:
     """Values of one element a row are made where they stand; tiles are made where they are used."""
     result = op.results[0]
-    if is_column(result.type):
+    if isinstance(op, tv.ReduceOp) and op.axis == 0:
+        columns.reduce(p, op)
+    elif is_column(result.type):
         hold(p, result, op)
 
 
@@ -57,6 +66,8 @@ def held(p: Placement, value: SSAValue, op: Operation) -> list[SSAValue]:
     if not isinstance(value.type, RegsType):
         return [p.values[value]]
     hold(p, value, op)
+    if is_row(value.type):
+        return [p.role.held[value, 0]]
     rows = rows_over_threads(p, matrix(value.type, op)[0], op)
     return [p.role.held[value, block] for block in range(rows.blocks)]
 
@@ -165,6 +176,6 @@ def store(p: Placement, op: t.CopyOp, column: SSAValue) -> None:
         p.emit.add(
             v.StoreGlobalOp.create(
                 operands=[value, p.values[slice.tensor], extent_of(p, slice, axis), *starts],
-                properties={"axis": integer(axis)},
+                properties={"axis": integer(axis), **columns.added(op)},
             )
         )

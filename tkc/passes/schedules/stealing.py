@@ -52,7 +52,7 @@ def steals(kernel: s.KernelOp, target: Target) -> bool:
 
 
 def _may_be_clustered(kernel: s.KernelOp) -> bool:
-    return kernel.cluster is not None or kernel.preferred is not None
+    return kernel.cluster is not None or kernel.most_ctas is not None
 
 
 class Answers:
