@@ -116,7 +116,7 @@ def _declaration(p: Placement, op: Operation) -> None:
                 properties={"sym_name": StringAttr(name)},
                 result_types=[MapsType(IntAttr(op.depth.value.data))],
             )
-            p.emit.value(made, name)
+            p.emit.value(made, f"{tensor.name_hint}_maps")
         case t.SharedOp():
             tile = op.tile.type
             assert isinstance(tile, SharedType)
