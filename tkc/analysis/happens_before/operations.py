@@ -165,19 +165,20 @@ class Operations:
         place = value.owner if isinstance(value.owner, EditedOp) else op
         if not isinstance(place, EditedOp | EditMapOp):
             return []
-        slot = self._slot(self.values.table(place.slot, place))
-        return [
-            Access(
-                Space.MAP, place.maps, row.kind is m.Kind.WRITE, slot, row.proxy, row.done, _kind(op),
-                owner=self.rank, operand=row.operand,
-            )
-        ]  # fmt: skip
+        access = Access(
+            Space.MAP, place.maps, row.kind is m.Kind.WRITE, self._map_slot(place), row.proxy, row.done,
+            _kind(op), owner=self.rank, operand=row.operand,
+        )  # fmt: skip
+        return [access]
+
+    def _map_slot(self, place: EditedOp | EditMapOp) -> Slot | None:
+        one = place.maps.type.depth.data == 1
+        return Slot(None, (0,)) if one else self._slot(self.values.table(place.slot, place))
 
     def _map_fence(self, op: Operation) -> MapFence:
-        place = op.array.owner if isinstance(op, MapAcquireOp) else None
-        if not isinstance(place, EditedOp):
-            return MapFence("release" if isinstance(op, MapReleaseOp) else "acquire")
-        return MapFence("acquire", place.maps, self._slot(self.values.table(place.slot, place)))
+        if isinstance(op, MapAcquireOp) and isinstance(place := op.array.owner, EditedOp):
+            return MapFence("acquire", place.maps, self._map_slot(place))
+        return MapFence("release" if isinstance(op, MapReleaseOp) else "acquire")
 
     def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
         tensor = argument_of(array)
@@ -452,7 +453,7 @@ class Operations:
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
-        """The loop that numbers the items of a ring of one: that of this role's waits, else the one round."""
+        """What numbers a ring of one: the loop of this role's waits, else that round it, or a condition with a counter."""
         for use in barrier.uses:
             parity = getattr(use.operation, "parity", None)
             if parity is not None and within(use.operation, self.role):
@@ -461,7 +462,7 @@ class Operations:
                     return table.loop
         at = op.parent_op()
         while at is not None and not isinstance(at, s.RoleOp):
-            if not isinstance(at, s.IfOp):
+            if not isinstance(at, s.IfOp) or any(o.chain == (at,) for o in self.values.orbits):
                 chains = [c for c in self.loops if at in c]
                 if chains:
                     return max(chains, key=len)
