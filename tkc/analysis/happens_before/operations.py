@@ -453,7 +453,7 @@ class Operations:
         return None if found is None else self._index(*found)
 
     def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
-        """What numbers a ring of one: the loop of this role's waits, else that round it, or a condition with a counter."""
+        """What numbers a ring of one: the loop of this role's waits, else that round it, or a counting condition."""
         for use in barrier.uses:
             parity = getattr(use.operation, "parity", None)
             if parity is not None and within(use.operation, self.role):
