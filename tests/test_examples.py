@@ -35,6 +35,7 @@ NEEDS = {
     "gemm_bf16_level2_sm90": ("sm_90a", True),
     "gemm_cluster_level2_sm90": ("sm_90a", True),
     **{f"gemm_{n}_clc": ("sm_90a", False) for n in ("bf16", "e4m3", "mxfp4", "mxfp8", "nvfp4")},
+    "gemm_e4m3_early": ("sm_90a", False),
     "gemm_mxfp4": ("sm_90a", False),
     "gemm_mxfp8": ("sm_90a", False),
     "gemm_nvfp4": ("sm_90a", False),
@@ -52,7 +53,7 @@ def claims(name: str, target: str) -> bool:
     return (target == only) == meant
 
 
-LIKE = ("gemm_e4m3_clc", "gemm_mxfp4_clc", "gemm_mxfp8_clc")
+LIKE = ("gemm_e4m3_clc", "gemm_e4m3_early", "gemm_mxfp4_clc", "gemm_mxfp8_clc")
 """Examples that are others with operands of another type: most of what is looked at below, of them in long runs only."""
 
 

@@ -291,7 +291,16 @@ def _value(spec: Spec, argument: Mapping[str, Any]) -> Value:
         import numpy as np
 
         return np.array(spec.value, numpy_dtype(dtype))
-    return make_array(spec, dtype, name)
+    return _lying(make_array(spec, dtype, name), argument.get("major"))
+
+
+def _lying(array: Array, major: int | None) -> Array:
+    """The array, with the axis `major` contiguous where that is said."""
+    if major is None or not 0 <= major < array.ndim:
+        return array
+    import numpy as np
+
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, major, -1)), -1, major)
 
 
 def make_array(spec: Spec, dtype: str, name: str) -> Array:

@@ -7,7 +7,7 @@
 // CHECK: stage.tcgen05_fence {side = "after_thread_sync", id = "store.fence.0", by = "all"}
 // CHECK: stage.tcgen05_fence {side = "before_thread_sync", id = "store.fence.1", by = "all"}
 
-builtin.module {
+builtin.module attributes {tkc.target = "sm_100a"} {
   stage.kernel {sym_name = "k", arg_names = [], contract = {}} do {
     %zero = stage.const {constant = 0 : i32} : () -> (i32)
     %a = stage.alloc {sym_name = "a"} : () -> (!stage.buffer<bf16, [128, 64], 1, shared, "128B">)

@@ -97,7 +97,7 @@
 // CHECK-NEXT: stage.assert %some {told = "few", by = "all"}
 // CHECK-NEXT: stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"}
 // CHECK-NEXT: stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"}
-// CHECK-NEXT: stage.tcgen05_commit %full, %zero, %one {id = "cm"}
+// CHECK-NEXT: stage.tcgen05_commit %full, %zero, %one {id = "cm", reads}
 // CHECK-NEXT: %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"}
 // CHECK-NEXT: stage.store_element %el, %C, %zero, %one
 // CHECK-NEXT: %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>}
@@ -209,7 +209,7 @@ builtin.module {
       stage.assert %some {told = "few", by = "all"} : (i1) -> ()
       stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"} : (!stage.mbarriers, i32, i32)
       stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"} : (!stage.mbarriers, i32, i32)
-      stage.tcgen05_commit %full, %zero, %one {id = "cm"} : (!stage.mbarriers, i32, i32)
+      stage.tcgen05_commit %full, %zero, %one {id = "cm", reads} : (!stage.mbarriers, i32, i32)
       %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"} : (!tile.tensor<f32, [M, 64]>, i32, i32) -> (f32)
       stage.store_element %el, %C, %zero, %one : (f32, !tile.tensor<f32, [M, 64]>, i32, i32)
       %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>} : (!tile.tensor<f32, [M, 64]>, f32, i32, i32) -> (f32)

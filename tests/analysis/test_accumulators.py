@@ -6,7 +6,7 @@ import pytest
 from passes.programs import gemm, lowered, operations, parse
 
 from tkc.analysis.accumulators import accumulator_buffers, registers_held
-from tkc.diagnostics import listening
+from tkc.diagnostics import Severity, listening
 from tkc.ir.isa.targets import TARGETS
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import Home
@@ -32,6 +32,8 @@ def test_a_depth_is_a_capacity(
     assert buffer.depth.data == held
     assert buffer.home.data == home
     assert bool(heard) == (held < depth)
+    warned = [d for d in heard if d.severity is Severity.WARNING]
+    assert bool(warned) == (home is Home.TENSOR and depth * bm // 128 * bn > 576)
 
 
 def test_a_target_without_a_home_has_none() -> None:

@@ -116,9 +116,18 @@ def test_a_ring_with_one_slot_too_few_barriers_does_not_hold() -> None:
 
 def test_without_a_wait_chains_do_not_hold() -> None:
     kernel, certificate, _module = made("gemm_bf16")
-    wait = next(op for op in kernel.walk() if isinstance(op, s.MbarrierWaitOp))
+    wait = next(op for op in kernel.walk() if isinstance(op, s.BulkWaitOp))
     wait.detach()
     assert wrong(certificate, kernel)
+
+
+def test_without_a_wait_phases_are_lapped() -> None:
+    """Whoever goes on first ends a phase that others have not seen: nothing can be checked."""
+    kernel, certificate, _module = made("gemm_bf16")
+    wait = next(op for op in kernel.walk() if isinstance(op, s.MbarrierWaitOp))
+    wait.detach()
+    with pytest.raises(Unknown, match="before all have seen"):
+        wrong(certificate, kernel)
 
 
 def test_attributes_that_are_no_certificate_are_told() -> None:

@@ -286,6 +286,14 @@ SLIPS = {
         "ring", "wait full[i], phase\n", "wait full[i], phase ^ 1\n", "TK301", "read(x[i])"
     ),
     "a late release of a ring of one": Slip(L2_90, "STAGES = 4", "STAGES = 1", "TK314", "wait", case="needs 1"),
+    "a slot of B is released when A is read": Slip(
+        L2, "                    commit empty[slot]\n", "                    commit empty[slot], reads\n",
+        "TK309", "load b", "sm_107a",
+    ),
+    "a slot of scales is released when A is read": Slip(
+        "gemm_nvfp4_level2", "                    commit empty[slot]\n", "                    commit empty[slot], reads\n",
+        "TK309", "load a", "sm_107a",
+    ),
     # copies between CTAs
     "a slot is copied to another CTA before it is there": Slip(
         ACROSS, "            wait full[i], phase\n", "", "TK301", "copy y[i]"

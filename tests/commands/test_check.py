@@ -43,7 +43,27 @@ def test_expected_diagnostics_are_checked(
         f"{path}:10: expected a warning with 'expression' on this line",
         f"{path}:10: unexpected error: unexpected `*`, expected an expression [TK101]",
     ]
-    assert guarded(main, ("check", str(path), "--split-input-file")) == 2
+
+
+def test_each_piece_of_a_file_is_checked_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.tk"
+    copy = (EXAMPLES[0].parent / "tma_copy.tk").read_text(encoding="utf-8")
+    path.write_text(f"{copy}# -----\n{copy}")
+    assert guarded(main, ("check", str(path), "--split-input-file")) == 0
+    assert capsys.readouterr().out.count("shared memory") == 2
+    wrong = copy.replace("X[m, n]", "X[q, n]")
+    path.write_text(f"{copy}{WRONG}# -----\n{wrong}")
+    assert guarded(main, ("check", str(path), "--split-input-file")) == 1
+    said = [line for line in capsys.readouterr().out.splitlines() if "error:" in line]
+    assert [line.split(" error: ")[1] for line in said[:2]] == [
+        "unexpected `*`, expected an expression [TK101]",
+        "unknown name `q` [TK102]",
+    ]
+    last = copy.count("\n") + WRONG.count("\n") + 1
+    assert int(said[1].split(":")[1]) > last
+    assert guarded(main, ("check", str(path), "--split-input-file", "--fix")) == 2
 
 
 @pytest.mark.parametrize("name", OPTIONAL)

@@ -194,6 +194,14 @@ def test_other_targets(target: str) -> None:
             "gemm_nvfp4_slow", "sm_103a", "", {"BK": 384, "STAGES": 2}, marks=pytest.mark.soak
         ),
         ("gemm_mxfp4", "sm_103a", "", {"BK": 384, "STAGES": 1}),
+        ("gemm_nvfp4", "sm_103a", "", {"BK": 192, "STAGES": 2, "BM": 256}),
+        pytest.param(
+            "gemm_nvfp4_slow",
+            "sm_103a",
+            "",
+            {"BK": 192, "STAGES": 1, "BM": 256},
+            marks=pytest.mark.soak,
+        ),
         pytest.param(
             "gemm_mxfp4",
             "sm_103a",
@@ -214,12 +222,14 @@ def test_steps_of_96(name: str, target: str, clause: str, params: dict[str, int]
     check(text, 130, 136, 544, FORMS[name], "random", target=target, **params)
 
 
-def test_steps_of_96_are_of_one_block_of_rows() -> None:
-    """Of several, the atoms of a row are not side by side; and other targets have no such step."""
-    for target, params in (("sm_103a", {"BM": 256}), ("sm_100a", {})):
-        ptx = tkc.compile(
-            example("gemm_nvfp4"), target=target, params={"BK": 192, "STAGES": 2, **params}
-        ).ptx
+def test_steps_of_96_need_scales_behind_each_other() -> None:
+    """Where a tile is both operands, those of several blocks of rows are not; and other targets have no such step."""
+    twice = changed("gemm_nvfp4", ("a @ b.T", "a @ a.T"))
+    for text, target, params in (
+        (twice, "sm_107a", {"BM": 256, "BN": 256, "STAGES": 1}),
+        (example("gemm_nvfp4"), "sm_100a", {}),
+    ):
+        ptx = tkc.compile(text, target=target, params={"BK": 192, "STAGES": 2, **params}).ptx
         words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", ptx)
         assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {64}
 

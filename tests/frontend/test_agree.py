@@ -32,6 +32,24 @@ def test_both_loops_are_shown() -> None:
     ]
 
 
+def test_loops_of_one_text_that_differ_are_told_apart() -> None:
+    """The same name for other numbers."""
+    text = changed(
+        GEMM,
+        ("    role load:\n", "    role load:\n        n0 = cdiv(K, BK)\n"),
+        ("    role math:\n", "    role math:\n        n0 = cdiv(N, BK)\n"),
+        (LOAD, "            for i in range(n0):\n                put inputs:\n"),
+        ("                for k in blocks(K, BK):\n                    get", "                for i in range(n0):\n                    get"),
+        ("a <- A[m, k]", "a <- A[m, m]"),
+        ("b <- B[n, k]", "b <- B[n, m]"),
+    )  # fmt: skip
+    (said,) = [s for s in mistakes(text) if s.code == "TK109"]
+    assert said.message == (
+        "roles load and math disagree about the items of pipe inputs: load puts them by `for i in range(n0)` in line "
+        "18, math gets them by `for i in range(n0)` in line 28, which is of other values there, or the other arm"
+    )
+
+
 def test_equal_expressions_agree_however_they_are_written() -> None:
     wide = changed(
         GEMM,
@@ -158,7 +176,7 @@ def test_conditions_and_bounds_agree(put: str, get: str) -> None:
         (
             f"if flag > 0: {PUT}",
             f"if flag > 0: x = 1.0\n            else: {GET}",
-            "by `flag > 0`, math gets them by `flag > 0`",
+            "by `flag > 0` in line 8, math gets them by `flag > 0` in line 12, which is of other values there, or the other arm",
         ),
         (f"for i in range(flag): {PUT}", f"for i in range(1, flag): {GET}", "by `for i in range(flag)`"),
         (f"for i in 0, 1: {PUT}", GET, "2 puts or loops"),

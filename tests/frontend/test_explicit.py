@@ -103,6 +103,7 @@ CASES = [
     ("expect full[i], 2_000_000", "TK209", "2_000_000", "up to 1048575 bytes"),
     ("expect full[i], bytes(X)", "TK106", "X", "`bytes` is of shared tiles"),
     ("commit stors", "TK102", "stors", "unknown name"),
+    ("commit full[i], read", "TK102", "read", "options are `reads` and `multicast = ...`"),
     ("fence proxy regs", "TK102", "fence proxy regs", "`fence proxy` takes"),
     ("fence tcgen05", "TK102", "fence tcgen05", "fences are"),
     ("sync 16, 128", "TK209", "16", "named barriers are 1 to 15"),

@@ -9,8 +9,10 @@ import pytest
 
 import tkc
 from tkc.frontend import commands, elements
+from tkc.frontend.casts import CASTS as DTYPES_OF_REGISTERS
 from tkc.frontend.explicit_program import IDENTITIES
 from tkc.frontend.explicit_syntax import COMMANDS
+from tkc.frontend.scope import FUNCTIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```\n(kernel .*?)^```", PAGE, re.M | re.S)
@@ -21,7 +23,7 @@ WORDS = {
     *elements.LOADS, *elements.STORES, *elements.UPDATES, *elements.SCOPES, *elements.ATOMICS,
     "bulk", "pair", "multicast", "at", "each", "bytes", "barrier", "count", "elect", "while", "range", "unroll", "part",
     "print", "assert", "break", "continue", "mask", "where", "causal", "any", "longest_first", "first", "last",
-    "finite", "guard_div", "full",
+    *FUNCTIONS, *DTYPES_OF_REGISTERS, "major", "keep",
 }  # fmt: skip
 
 

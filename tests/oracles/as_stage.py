@@ -30,7 +30,13 @@ from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import LoadElementOp, StoreElementOp
+from tkc.ir.stage.elements import (
+    CopiesCommitOp,
+    CopiesWaitOp,
+    CopyElementsOp,
+    LoadElementOp,
+    StoreElementOp,
+)
 from tkc.ir.stage.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.stage.types import (
     AccumulatorType,
@@ -296,7 +302,7 @@ class _Said:
         self.state = state
         entries = [(self.values[e.name], self.slot(e, state)) for e in op.entries]
         self.parity_of = lambda: self.parity(op.entries[0], state, "lag" in op.words)
-        self.id = StringAttr(f"{role.name}.{op.site}")
+        self.id = StringAttr(f"{role.name}.user.{op.site}")
         say(op, *entries)
 
     def synchronises(self, op: Op) -> Mapping[str, Attribute]:
@@ -369,6 +375,19 @@ class _Said:
             box=BOX,
         )
         self.state[key] = self.emit.arith("add", self.state[key], self.emit.const(1))
+
+    def say_cpasync(self, op: Op, a: tuple[SSAValue, SSAValue]) -> None:
+        if op.by == "all":
+            raise NotInStage("copies of one element by several threads")
+        zero = self.emit.const(0)
+        with self.elected(op):
+            operands = (self.loaded, zero, zero, *a, zero, zero)
+            self.act(op, CopyElementsOp, operands, (), (1, 2, 1, 3), bytes=number(16))
+
+    def say_cpasync_wait(self, op: Op) -> None:
+        with self.elected(op):
+            self.act(op, CopiesCommitOp, id=StringAttr(f"{self.id.data}.commit"))
+            self.act(op, CopiesWaitOp, pending=number(0), id=self.id)
 
     def say_bulk_commit(self, op: Op) -> None:
         self.act(op, s.BulkCommitOp, id=self.id)
@@ -502,9 +521,7 @@ class _Said:
         self._proxy_fence(op, {"any": "all"}.get(op.space, op.space))
 
     def say_fence_release(self, op: Op) -> None:
-        if "read" in op.words:
-            raise NotInStage("a fence of reads alone")
-        self._proxy_fence(op, "release")
+        self._proxy_fence(op, "release::read" if "read" in op.words else "release")
 
     def say_fence_acquire(self, op: Op) -> None:
         self._proxy_fence(op, "acquire")

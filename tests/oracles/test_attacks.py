@@ -6,22 +6,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from oracles.as_stage import as_stage
 from oracles.async_model import judge
 from oracles.generate import trips
-from oracles.roles import Program, parse
-from oracles.test_eliminate import eliminated, without
+from oracles.roles import OPERATIONS, Program, parse
+from oracles.test_eliminate import eliminate
 
-from tkc.passes.fencing.sites import fences_of
+from tkc.ir.isa.fences import ONE_WAY
 
-FATES = ("gone", "kept", "careful")
+FATES = ("gone", "kept", "careful", "moved", "halved")
 
 
 class Attack(NamedTuple):
-    """`fates`: what becomes of each fence, by its site."""
+    """`fates`: what becomes of each fence, and of the waits that the text speaks of, by its site; `options`: those of
+    the pass."""
 
     model: str
     target: str
+    options: dict[str, bool]
     program: Program
     fates: dict[int, str]
 
@@ -31,31 +32,39 @@ def attacks() -> dict[str, Attack]:
     text = (Path(__file__).parent / "attacks.txt").read_text()
     for piece in text.split("\n== ")[1:]:
         name, header, *lines = piece.strip().splitlines()
-        model, target = header.split()
+        model, target, *options = header.split()
         program = parse("\n".join(line.split(" #")[0] for line in lines))
-        told = [line.rpartition("# ")[2] for line in lines if " # " in line]
-        sites = [op.site for _, op in program.ops() if op.name in FENCES]
-        found[name] = Attack(model, target, program, dict(zip(sites, told, strict=True)))
+        said = [line for line in lines if line.split()[0] in OPERATIONS]
+        fates = {
+            op.site: line.rpartition("# ")[2]
+            for line, (_, op) in zip(said, program.ops(), strict=True)
+            if " # " in line
+        }
+        assert set(fates.values()) <= set(FATES), name
+        assert name not in found, name
+        found[name] = Attack(model, target, dict.fromkeys(options, True), program, fates)
     return found
 
 
-FENCES = ("fence", "fence_release", "fence_acquire", "thread_fence", "before", "after")
 ATTACKS = attacks()
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_is_needed_stays(name: str) -> None:
-    model, target, program, fates = ATTACKS[name]
+    model, target, options, program, fates = ATTACKS[name]
     counts = trips(program)
     assert not judge(program, model, counts)
-    module, sites = as_stage(program, target)
-    [kernel] = module.body.block.ops
-    fences = {op: sites[op] for op in fences_of(kernel)}  # pyright: ignore
-    assert set(fences.values()) == set(fates)
-    assert eliminated(module, model) == []
-    left = set(module.walk())
-    gone = {n for op, n in fences.items() if op not in left}
-    assert gone == {n for n, fate in fates.items() if fate == "gone"}
-    assert not judge(without(program, gone, {}), model, counts)
-    needed = {n for n, fate in fates.items() if fate == "kept"}
-    assert all(judge(without(program, gone | {n}, {}), model, counts) for n in needed)
+    done = eliminate(program, target, model, **options)
+    assert done.failed == []
+    became = {
+        "gone": done.gone,
+        "moved": done.moved,
+        "halved": {n for n, space in done.changed.items() if space in ONE_WAY},
+    }
+    for word, sites in became.items():
+        assert sites == {n for n, fate in fates.items() if fate == word}, word
+    assert done.fences <= set(fates)
+    assert not judge(done.after(program), model, counts)
+    needed = {n for n, fate in fates.items() if fate not in ("gone", "careful")}
+    for n in needed:
+        assert judge(done.after(program, n), model, counts), n

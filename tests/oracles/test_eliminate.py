@@ -8,9 +8,10 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from oracles.as_stage import NotInStage, as_stage
@@ -21,15 +22,17 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tkc.diagnostics import Diagnostic, listening
 from tkc.ir import context
+from tkc.ir.certificates import label, read
 from tkc.passes.eliminate_fences import EliminateFencesPass
 from tkc.passes.fencing.sites import fences_of
+from tkc.passes.fencing.waits import waits_of
 
 PROGRESS = Path(__file__).parents[2] / "out" / "eliminate-soak.json"
 """How far earlier soaks came: the next one goes on from there."""
 FENCES = {
     "sm_100a": (
         *("fence", "fence", "fence", "fence one", "before", "after", "before one", "after one"),
-        *("fence_release", "fence_acquire", "thread_fence"),
+        *("fence_release", "fence_release read", "fence_acquire", "thread_fence"),
     ),
     "sm_90a": (
         *("fence", "fence", "fence", "fence one", "fence_release", "fence_acquire", "thread_fence"),
@@ -40,7 +43,7 @@ TIED = ("wait_ld", "wgmma_commit", "else")
 
 
 def crowded(seed: int) -> tuple[Program, str]:
-    """A random program with fences where they may be needed, where they are not, and some of it not in order."""
+    """A random program with fences and waits where they are needed, where they are not, and some of it not in order."""
     rng = random.Random(seed)
     program, target = generate(seed, faults=rng.choice([0, 0, 0, 1]))
     lines: list[str] = []
@@ -52,24 +55,51 @@ def crowded(seed: int) -> tuple[Program, str]:
             indent = line[: len(line) - len(line.lstrip())]
             lines.append(indent + rng.choice(FENCES[target]))
         lines.append(line)
+        if word in ("wait", "bulk_wait") and rng.random() < 0.15:
+            lines.append(line)  # once more, for nothing
     return parse("\n".join(lines)), target
 
 
-def without(program: Program, gone: set[int], spaces: dict[int, str]) -> Program:
-    """A program less some sites, the others with their numbers; fences in the space that they now have."""
+HALF = 1000
+"""The site of an acquire half that stands before a site, less that one."""
+
+
+def without(
+    program: Program,
+    gone: set[int],
+    spaces: dict[int, str],
+    moved: Set[int] = frozenset(),
+    acquires: Set[int] = frozenset(),
+) -> Program:
+    """A program less some sites, the others with their numbers; fences in the space that they now have, those that
+    moved behind the role's next barrier, where one thread executes them, and acquire halves before some sites."""
 
     def kept(body: list[Statement]) -> list[Statement]:
         found: list[Statement] = []
+        later: list[Statement] = []
         for s in body:
             if isinstance(s, Op) and s.site in gone:
                 continue
-            if isinstance(s, Op) and s.site in spaces:
+            if isinstance(s, Op) and s.site in moved:
+                later.insert(0, replace(s, words=s.words | {"one"}))
+                continue
+            if isinstance(s, Op) and s.site in acquires:
+                words = s.words & {"one", "lane", "all"}
+                found.append(Op("fence_acquire", words=words, site=HALF + s.site))
+            if isinstance(s, Op) and spaces.get(s.site) == "release::read":
+                words = s.words - {"any", "shared::cluster", "shared::cta"} | {"read"}
+                s = replace(s, name="fence_release", words=words)
+            elif isinstance(s, Op) and s.site in spaces:
                 s = replace(s, words=s.words - {"any", "shared::cluster"} | {spaces[s.site]})
             if isinstance(s, For):
                 s.body = kept(s.body)
             if isinstance(s, If):
                 s.then, s.otherwise = kept(s.then), kept(s.otherwise)
             found.append(s)
+            if isinstance(s, Op) and s.name == "sync" and not s.number:
+                found += later
+                later = []
+        assert not later
         return found
 
     made = copy.deepcopy(program)
@@ -78,44 +108,76 @@ def without(program: Program, gone: set[int], spaces: dict[int, str]) -> Program
     return made
 
 
-def eliminated(module: ModuleOp, model: str) -> list[Diagnostic]:
+def eliminated(module: ModuleOp, model: str, **options: bool) -> list[Diagnostic]:
     """Runs the pass; gives the certificates that did not hold, and what was not examined."""
     with listening() as heard:
-        EliminateFencesPass(model=model).apply(context(), module)
+        EliminateFencesPass(model=model, **options).apply(context(), module)
     return [d for d in heard if d.code in ("TK902", "TK223")]
 
 
-def wrongly(
-    program: Program, target: str, model: str, brief: bool
-) -> tuple[int, set[Finding], list[str]]:
-    """How many fences went, what oracle B finds only without them, and which certificates did not hold, or could not be
-    checked though the oracle finds nothing."""
+class Done(NamedTuple):
+    """What the pass has done to a program, by sites: what is gone, what changed into which form, what moved, what an
+    acquire half stands before; `fences`: those that there were; `failed`: what it said of certificates."""
+
+    fences: set[int]
+    gone: set[int]
+    changed: dict[int, str]
+    moved: set[int]
+    acquires: set[int]
+    failed: list[Diagnostic]
+
+    def after(self, program: Program, *more: int) -> Program:
+        """The program as it then is, less some more sites."""
+        left = without(program, self.gone, self.changed, self.moved, self.acquires)
+        return without(left, set(more), {}) if more else left
+
+
+def eliminate(program: Program, target: str, model: str, **options: bool) -> Done:
     module, sites = as_stage(program, target)
     [kernel] = module.body.block.ops
     fences = {op: sites[op] for op in fences_of(kernel) if op in sites}  # pyright: ignore
+    waits = {op: sites[op] for op in waits_of(kernel) if op in sites}  # pyright: ignore
     spaces = {op: op.properties["space"] for op in fences if "space" in op.properties}
-    said = eliminated(module, model)
-    counts = trips(program, brief)
-    if any(d.code == "TK223" for d in said) and judge(program, model, counts):
-        said = [d for d in said if d.code != "TK223"]
-    failed = [d.message for d in said]
+    failed = eliminated(module, model, **options)
     left = set(module.walk())
-    gone = {n for op, n in fences.items() if op not in left}
     changed = {
         fences[op]: op.properties["space"].data  # pyright: ignore
         for op, space in spaces.items()
         if op in left and op.properties["space"] != space
-    }  # fmt: skip
-    if not gone and not changed:
+    }
+    names = {label(op): n for op, n in fences.items()}
+    said = [x for certificate in read(module) for x in certificate.sites]
+    added = {x.id for x in said if x.verdict == "added"}
+    return Done(
+        set(fences.values()),
+        {n for op, n in (fences | waits).items() if op not in left},
+        changed,
+        {names[x.id] for x in said if x.verdict == "moved"},
+        {sites[op.next_op] for op in left if label(op) in added},  # pyright: ignore
+        failed,
+    )
+
+
+def wrongly(
+    program: Program, target: str, model: str, brief: bool, **options: bool
+) -> tuple[int, set[Finding], list[str]]:
+    """How much went, what oracle B finds only without it, and which certificates did not hold, or could not be checked
+    though the oracle finds nothing."""
+    done = eliminate(program, target, model, **options)
+    said, counts = done.failed, trips(program, brief)
+    if any(d.code == "TK223" for d in said) and judge(program, model, counts):
+        said = [d for d in said if d.code != "TK223"]
+    failed = [d.message for d in said]
+    if not done.gone and not done.changed and not done.moved:
         return 0, set(), failed
-    after = without(program, gone, changed)
+    after = done.after(program)
     found = judge(after, model, counts)
     if found:  # else nothing was wrong before either
         before = judge(program, model, counts)
         found -= before
         if model == "strict" and before:  # what no fence puts in order strictly goes by practice
             found = judge(after, "practice", counts) - judge(program, "practice", counts)
-    return len(gone), found, failed
+    return len(done.gone), found, failed
 
 
 def ask(
@@ -129,7 +191,9 @@ def ask(
         program, target = crowded(seed)
         model = ("practice", "practice", "strict")[seed % 3]
         try:
-            gone, found, failed = wrongly(program, target, model, brief)
+            gone, found, failed = wrongly(
+                program, target, model, brief, move=seed % 4 == 1, newest=seed % 4 == 2
+            )
         except NotInStage:
             continue
         said.update(programs=1, fences=gone, failed=len(failed))

@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import tkc
+from tkc.analysis import certificates
 from tkc.diagnostics import Diagnostic, listening
 from tkc.driver import to_module
 from tkc.ir.certificates import Certificate, label, read
@@ -221,8 +222,12 @@ def test_the_cheapest_form_is_taken() -> None:
     )
     module, certificate, failed = compiled(wide)
     assert failed == []
-    [site] = [x for x in certificate.sites if x.verdict == "weakened"]
-    assert (site.before, site.after) == ("fence.proxy.async", "fence.proxy.async.shared::cta")
+    forms = [(x.before, x.after) for x in certificate.sites if x.verdict == "weakened"]
+    fence = ("fence.proxy.async", "fence.proxy.async.shared::cta")
+    assert forms == [
+        fence,
+        ("bulk_wait", "bulk_wait.read"),
+    ]  # the last one: nobody reads what has been stored
     [left] = [op for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
     assert (label(left), left.space.data) == ("store.user.fence.2", "shared::cta")
 
@@ -354,6 +359,19 @@ def test_a_kernel_that_is_too_large_keeps_its_fences_and_is_told_so(
     assert fences[0] == fences[1] != []
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_roles_of_a_family_that_take_turns_are_followed(target: str) -> None:
+    text = (EXAMPLES.parent / "lit_tests" / "run" / "turns.tk").read_text()
+    module, certificate, failed = compiled(text, target)
+    assert failed == []
+    assert {"removed"} < {x.verdict for x in certificate.sites}
+    ends = {e.role for o in certificate.orders for e in (o.first, o.second)}
+    assert {"add[0]", "add[1]"} <= ends
+    from tests.passes.programs import parse
+
+    assert read(parse(str(module))) == [certificate]
+
+
 def moving(target: str) -> str:
     return pipeline(target).replace("eliminate-fences", "eliminate-fences{move=true}")
 
@@ -380,11 +398,95 @@ def test_one_thread_fences_for_its_role_where_that_is_asked_for(name: str, targe
     assert out.tobytes() == whole.tobytes()
 
 
-def test_a_fence_whose_readers_release_apart_is_not_moved() -> None:
-    """The checker does not follow all of it: the move is taken back, and what else is proved goes."""
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_fence_moves_where_readers_release_in_two_places(target: str) -> None:
+    """Items of one barrier are given back in two loops: the certificate has a chain through each."""
     text = (EXAMPLES / "row_softmax.tk").read_text()
-    _, moved, failed = compiled(text, "sm_90a", passes=moving("sm_90a"))
-    _, plain, _ = compiled(text, "sm_90a")
+    module, moved, failed = compiled(text, target, passes=moving(target))
     assert failed == []
-    assert [x.verdict for x in moved.sites] == [x.verdict for x in plain.sites]
-    assert "removed" in {x.verdict for x in moved.sites}
+    assert [x.verdict for x in moved.sites].count("moved") == 1
+    [one] = [op for op in module.walk() if isinstance(op, s.ProxyFenceOp) and op.by is not None]
+    assert isinstance(one.prev_op, s.RoleBarrierOp)
+    kernel = tkc.compile(text, target=target, passes=moving(target))
+    x = np.random.default_rng().normal(size=(130, 200)).astype(BF16)
+    results: list[bytes] = []
+    for each in (kernel, tkc.compile(text, target=target)):
+        y, lse = np.full(x.shape, np.nan, BF16), np.full(len(x), np.nan, np.float32)
+        assert each.emulate(x, y, lse, sm_count=2, schedule="random").clean
+        results.append(y.tobytes() + lse.tobytes())
+    assert results[0] == results[1]
+
+
+def test_a_move_that_the_checker_refuses_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (EXAMPLES / "silu_mul.tk").read_text()
+    _, plain, _ = compiled(text, "sm_90a")
+    whole = certificates.wrong
+
+    def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
+        moves = [x for x in certificate.sites if x.verdict == "moved"]
+        refused = {i: "refused" for x in moves for i in x.orders}
+        return whole(certificate, kernel) | refused
+
+    monkeypatch.setattr(certificates, "wrong", refusing)
+    _, back, failed = compiled(text, "sm_90a", passes=moving("sm_90a"))
+    assert failed == []
+    assert [x.verdict for x in back.sites] == [x.verdict for x in plain.sites]
+
+
+READS = "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.cluster"
+ACQUIRE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster"
+SOFTMAX = (EXAMPLES / "row_softmax.tk").read_text()
+
+
+def test_what_reads_alone_is_released_one_way_where_the_target_has_the_form() -> None:
+    """The fence between a pass that only reads and the copy engine's next write: a wait for the warp's own loads."""
+    _, certificate, failed = compiled(SOFTMAX, "sm_107a")
+    assert failed == []
+    [halved] = [x for x in certificate.sites if x.verdict == "weakened"]
+    assert (halved.before, halved.after) == ("fence.proxy.async.shared::cta", READS)
+    added = [x for x in certificate.sites if x.verdict == "added"]
+    assert [(x.before, x.after) for x in added] == [("", ACQUIRE)] * 2
+    rules = {r for i in halved.orders for r in certificate.orders[i].rules()}
+    assert {"half-release", "half-acquire"} <= rules
+    kernel = tkc.compile(SOFTMAX, target="sm_107a")
+    kept = "fence.proxy.async.shared::cta"
+    assert sorted(f for f in fences(kernel.ptx) if "proxy" in f) == sorted(
+        [ACQUIRE] * 2 + [READS, kept]
+    )
+
+
+def test_one_way_forms_are_not_a_reason_for_a_later_version_of_ptx() -> None:
+    assert ACQUIRE not in tkc.compile(SOFTMAX, target="sm_100a").ptx
+    newest = pipeline("sm_100a").replace("eliminate-fences", "eliminate-fences{newest=true}")
+    asked = tkc.compile(SOFTMAX, target="sm_100a", passes=newest).ptx
+    assert asked.count(ACQUIRE) == 2
+    assert asked.startswith(".version 9.4")
+
+
+@pytest.mark.parametrize("without", [READS, ACQUIRE])
+def test_both_halves_are_needed(without: str) -> None:
+    kernel = tkc.compile(SOFTMAX, target="sm_107a")
+    x = np.random.default_rng().normal(size=(130, 456)).astype(BF16)
+    given = (x, np.full(x.shape, np.nan, BF16), np.full(len(x), np.nan, np.float32))
+    launch = kernel.emulation(*given, sm_count=1)
+    assert launch is not None
+    assert tkc.emulate(kernel.ptx, **launch).clean
+    found = tkc.emulate(kernel.ptx.replace(f"{without};", ""), **launch).findings
+    assert {f.code for f in found} == {"TK302"}
+
+
+def test_halves_that_the_checker_refuses_become_the_fence_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = certificates.wrong
+
+    def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
+        refused = {i: "no" for x in certificate.sites if x.verdict == "added" for i in x.orders}
+        return whole(certificate, kernel) | refused
+
+    monkeypatch.setattr(certificates, "wrong", refusing)
+    module, certificate, failed = compiled(SOFTMAX, "sm_107a")
+    assert {d.code for d in failed} == {"TK902"}
+    assert {"weakened", "added"}.isdisjoint(x.verdict for x in certificate.sites)
+    left = [op.space.data for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
+    assert set(left) == {"shared::cta"}

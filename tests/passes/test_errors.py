@@ -81,8 +81,10 @@ def with_role(role: str, clause: str) -> str:
 @pytest.mark.parametrize(
     ("target", "role", "clause", "code", "said"),
     [
-        ("sm_90a", "math", "warps 4", "TK208", "role math asks for 4 warps; what it does takes 8"),
-        ("sm_100a", "store", "warps 1", "TK208", "role store asks for 1 warp; what it does takes 4"),
+        ("sm_90a", "math", "warps 4", "TK208", "role math asks for 4 warps; what it does takes 8: 2 warpgroups share "
+         "the 128 rows of d in their registers on this target; 64 rows take 4"),
+        ("sm_100a", "store", "warps 1", "TK208", "role store asks for 1 warp; what it does takes 4: four warps reach the lanes "
+         "of tensor memory, where d is"),
         ("sm_90a", "math", "registers 100", "TK206",
          "role math asks for 100 registers; setmaxnreg takes a multiple of 8"),
         ("sm_100a", "load", "registers 16", "TK206", "role load asks for 16 registers"),
@@ -107,6 +109,55 @@ def test_roles_that_ask_for_more_registers_than_there_are() -> None:
         "role load has 24 a thread in 1 warp",
         "role math has 248 a thread in 8 warps",
     ]
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_a_depth_that_no_target_has_is_a_mistake(target: str) -> None:
+    text = SOURCE.replace("BN] * 2  ", "BN] * 1000  ")
+    found = refused(text, target)
+    assert found.code == "TK205"
+    assert found.message.startswith(
+        "accumulator d has a depth of 1000, and no tensor memory has more than 576 columns"
+    )
+    assert line(text, found).startswith("accum  d: ")
+
+
+def test_barriers_that_take_all_memory_are_blamed_themselves() -> None:
+    path = Path(__file__).parents[2] / "examples" / "gemm_bf16_level2.tk"
+    text = path.read_text(encoding="utf-8").replace(
+        "barrier full * STAGES", "barrier full * 2000000000"
+    )
+    found = refused(text, "sm_100a")
+    assert found.code == "TK204"
+    assert (
+        "fewer barriers than 2000000000 would fit: one a slot is what a ring takes" in found.message
+    )
+    assert line(text, found) == "barrier full * 2000000000, count = 1"
+
+
+def test_a_value_that_a_loop_carries_is_blamed_where_it_is_set() -> None:
+    text = """
+kernel sums(X: global[f32, M, N], Y: global[f32, M]):
+    launch persistent
+    schedule work: m in tiles(blocks(M, 64))
+    shared x: tile[f32, 64, 32]
+    pipe p(x): load -> math
+    role load:
+        for m in work:
+            for j in blocks(N, 32):
+                put p: x <- X[m, j]
+    role math:
+        for m in work:
+            total = full(0)
+            for j in blocks(N, 32):
+                get p: total = total + row_sum(read(x))
+            Y[m] <- total
+"""
+    found = refused(text, "sm_90a")
+    assert found.message == (
+        "a register tile of 64 rows leaves threads of a role of 128 idle; tiles of 128 rows fit"
+    )
+    assert line(text, found) == "total = full(0)"
 
 
 def test_more_threads_than_a_cta_has() -> None:

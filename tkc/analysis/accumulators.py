@@ -11,7 +11,7 @@ from tkc.analysis.tensor_memory import columns_given, columns_of, depths_beside_
 from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES, SCALES
 from tkc.ir.isa.layouts import SCALE_ATOMS
-from tkc.ir.isa.targets import Target
+from tkc.ir.isa.targets import TARGETS, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
@@ -30,7 +30,10 @@ def accumulator_buffers(
     """
     if home is None:
         return {}
-    accums = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
+    every = [o for o in kernel.body.block.ops if isinstance(o, AccumOp)]
+    accums = [o for o in every if o.within is None]
+    for accum in accums:
+        _check_depth(accum)
     types = [_buffer(accum, home) for accum in accums]
     held: dict[AccumOp | SharedOp, BufferType] = {}
     if home is Home.REGISTER:
@@ -65,10 +68,41 @@ def accumulator_buffers(
                     f"accumulator {accum.sym_name.data} is held {_times(depth)}, "
                     f"{_reason(accum, type, target, home)}; its depth of {type.depth.data} is a capacity",
                     location_of(accum),
-                    Severity.REMARK,
+                    Severity.WARNING if _fits_nowhere(type) else Severity.REMARK,
                 )
             )
+    for accum in every:
+        if accum.within is not None:  # as often as what it lies in
+            base = next(o for o in accums if o.sym_name == accum.within)
+            type = _buffer(accum, home)
+            depth = held[base].depth.data
+            held[accum] = BufferType.of(type.dtype.data, type.shape, depth, home, type.swizzle.data)
     return held
+
+
+def _most_columns() -> int:
+    """Columns of the largest tensor memory that any target has."""
+    return max(target.tensor_columns for target in TARGETS.values())
+
+
+def _fits_nowhere(type: BufferType) -> bool:
+    """Whether no target holds an accumulator of tensor memory as often as it says, so that the number is a mistake."""
+    home = type.home.data == Home.TENSOR
+    return home and columns_of(type) * type.depth.data > max(_most_columns(), columns_of(type))
+
+
+def _check_depth(accum: AccumOp) -> None:
+    """TK205 where a depth is no capacity: no target has so many columns, not even one for each slot."""
+    tile = accum.tile.type
+    assert isinstance(tile, AccumType)
+    most = _most_columns()
+    if tile.depth.data > most:
+        raise TkcError.at(
+            "TK205",
+            f"accumulator {accum.sym_name.data} has a depth of {tile.depth.data}, and no tensor memory has more than "
+            f"{most} columns; 1 or 2 slots are what a pipe between two roles takes",
+            location_of(accum),
+        )
 
 
 def _check_registers(accum: AccumOp) -> None:

@@ -69,28 +69,44 @@ def _finding(event: Event, role: str, what: str) -> Finding:
 
 
 def check_written(program: Program) -> Iterator[Finding]:
-    """Buffers that are read and that nothing writes."""
-    first: dict[object, tuple[Event, Access, str]] = {}
-    written: set[object] = set()
+    """Buffers, and slots of them, that are read and that nothing writes."""
+    reads: list[tuple[Event, Access, str]] = []
+    written: dict[object, set[int] | None] = {}  # None: which slots is not known
     for role in program.roles:
         for event in role.events():
             for access in event.accesses:
                 if access.space not in (Space.SHARED, Space.TENSOR):
                     continue
-                if access.write:
-                    written.add(access.buffer)
-                else:
-                    first.setdefault(access.buffer, (event, access, role.name))
-    for buffer, (event, _, role_name) in first.items():
-        if buffer not in written and isinstance(buffer, SSAValue):
-            op: Operation | Event = event.op or event
-            yield Finding(
-                "TK320",
-                f"{event.name} in role {role_name} reads {buffer.name_hint or 'a buffer'}, which nothing writes",
-                "uninitialised",
-                op,
-                roles=(role_name,),
-            )
+                if not access.write:
+                    reads.append((event, access, role.name))
+                elif access.slot is None or access.place is not access.buffer:
+                    written[access.place] = None
+                elif (slots := written.setdefault(access.place, set())) is not None:
+                    slots.update(_slots(access))
+    told: set[object] = set()
+    for event, access, role_name in reads:
+        buffer, slots = access.place, written.get(access.place, set())
+        if slots is None or not isinstance(buffer, SSAValue) or buffer in told:
+            continue
+        same = access.place is access.buffer
+        missing = [n for n in _slots(access) if n not in slots] if same else []
+        if slots and not missing:
+            continue
+        told.add(buffer)
+        which = f"slot {missing[0]} of " if slots else ""
+        op: Operation | Event = event.op or event
+        yield Finding(
+            "TK320",
+            f"{event.name} in role {role_name} reads {which}{buffer.name_hint or 'a buffer'}, which nothing writes",
+            "uninitialised",
+            op,
+            roles=(role_name,),
+        )
+
+
+def _slots(access: Access) -> tuple[int, ...]:
+    """The slots that an access reaches, turn after turn; none where that is not known."""
+    return () if access.slot is None else (*access.slot.before, *access.slot.period)
 
 
 def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding]:

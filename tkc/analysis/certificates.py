@@ -27,11 +27,13 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    Like,
     alone,
+    depth,
     in_registers,
 )
 from tkc.analysis.phases import owners, runs
-from tkc.analysis.steps import STEPS, Alike, Step, Steps, kinds_of
+from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 
@@ -44,12 +46,16 @@ if TYPE_CHECKING:
     from tkc.ir.stage import ops as s
 
 
+WAITS = ("stage.mbarrier_wait", "stage.bulk_wait", "stage.cluster_barrier")
+"""Without one of these phases may be lapped, also where it orders no pair."""
+
+
 def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
     """The pairs of a certificate whose chains do not hold in a kernel, and why.
 
     Raises Unknown where the kernel cannot be run on small numbers.
     """
-    if not certificate.orders:
+    if not certificate.orders and not any(x.op in WAITS for x in certificate.sites):
         return {}
     found: dict[int, str] = {}
     for i, order in enumerate(certificate.orders):
@@ -121,6 +127,11 @@ def _all_in_order(
     return True
 
 
+def _slots_alike(firsts: list[Access], seconds: list[Access]) -> bool:
+    """Whether slots of two buffers, which may lie in one place, are the same where they have the same number."""
+    return len({depth(a.buffer) for a in (*firsts[:1], *seconds[:1]) if a.held}) < 2
+
+
 def _start(x: Access) -> Known:
     """What is known of an access right after it was issued."""
     if x.tensor:
@@ -151,7 +162,7 @@ class Run(Steps):
         kernel: s.KernelOp,
         traces: Mapping[Copy, list[Event]],
         model: str,
-        kinds: Mapping[str, Alike] | None = None,
+        kinds: Mapping[str, Like] | None = None,
     ) -> None:
         super().__init__(traces, PROFILES[model], kinds_of(kernel) if kinds is None else kinds)
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
@@ -172,6 +183,8 @@ class Run(Steps):
         seconds = firsts if alone else self._accesses(order.second, order.operands[1], order.owner)
         self._same_memory(firsts, seconds)
         slots = self._slots(firsts), self._slots(seconds)
+        if not _slots_alike(firsts, seconds):
+            slots = {None: firsts}, {None: seconds}
         for slot, ones in slots[0].items():
             others = slots[1].get(slot)
             if others is None:
@@ -218,7 +231,7 @@ class Run(Steps):
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
         every = [*firsts, *seconds]
-        if any(a.buffer is not every[0].buffer for a in every):
+        if any(a.place is not every[0].place for a in every):
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
@@ -380,7 +393,8 @@ class Run(Steps):
             if more is not None:
                 if not self.trailing:
                     return at, more
-                told = () if more.copy == known.copy else ((more.copy, more.at - 1),)
+                last = more.at if take is Steps.meet else more.at - 1
+                told = () if more.copy == known.copy else ((more.copy, last),)
                 return at, more._replace(trail=(*known.trail, (known.copy, at), *told))
         return -1, None
 
@@ -447,4 +461,5 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        return x.fragment is not None and x.fragment == y.fragment
+        same = x.buffer is y.buffer or x.tensor
+        return same and x.fragment is not None and x.fragment == y.fragment

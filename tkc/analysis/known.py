@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Copy, Edited, Event, Opened
 from tkc.ir.isa.memory import Done, Kind, Space, Touch
-from tkc.ir.stage.types import Home
+from tkc.ir.stage.structure import storage
+from tkc.ir.stage.types import FragmentLayout, Home
 
 
 class Broken(Exception):
@@ -59,9 +60,19 @@ class Access:
         self.tensor = self.touch.space is Space.TENSOR
 
     @property
+    def held(self) -> bool:
+        """Whether it is in a slot, and not in a tensor."""
+        return self.touch.space is not Space.GLOBAL
+
+    @property
     def source_of_copy(self) -> bool:
         """Whether a copy between CTAs reads it, whose bytes complete elsewhere."""
         return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
+
+    @cached_property
+    def place(self) -> SSAValue:
+        """The buffer in whose place its own lies."""
+        return storage(self.buffer)
 
     @cached_property
     def slot(self) -> Any:
@@ -89,11 +100,14 @@ class Access:
         op = self.event.op
         if "transposed" in op.properties or self.event.value("column") is None:
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-                at = self.event.value("column"), self.event.value("row")
-                return found.type.layout, found.type.dims, *at  # pyright: ignore
+                layout, shape = found.type.layout, found.type.dims  # pyright: ignore
+                column, row = self.event.value("column"), self.event.value("row")
+                if layout.data != FragmentLayout.WGMMA and shape.data[0].data > 1:
+                    return layout, shape.data[0], row  # each thread has whole rows
+                return layout, shape, column, row
         return None
 
 
@@ -113,9 +127,18 @@ class Known(NamedTuple):
     """The events on the way, by their places in the traces."""
 
 
-def kind(op: Operation) -> tuple[str, SSAValue | None]:
-    """What makes two operations alike: their name, and the barriers that they are about."""
-    return op.name, getattr(op, "barriers", None)
+class Like(NamedTuple):
+    """What makes two operations alike: their name, the barriers that they are about, and what they order for whom."""
+
+    name: str
+    barriers: SSAValue | None
+    sem: str
+    scope: str
+
+
+def kind(op: Operation) -> Like:
+    barriers = getattr(op, "barriers", None)
+    return Like(op.name, barriers, _word(op, "sem"), _word(op, "scope"))
 
 
 @cache
@@ -161,7 +184,11 @@ def over(x: Access, state: str, relaxed: bool, acquires: bool = False) -> str:
 
 
 def text(event: Event, name: str) -> str:
-    found = event.op.properties.get(name)
+    return _word(event.op, name)
+
+
+def _word(op: Operation, name: str) -> str:
+    found = op.properties.get(name)
     return found.data if found is not None and hasattr(found, "data") else ""  # pyright: ignore
 
 

@@ -53,13 +53,18 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
         reads, writes = accesses(arg)
         access = "readwrite" if reads and writes else "write" if writes else "read"
         dims: list[Any] = list(arg.type.shape)
+        more: dict[str, Any] = {"list": True} if arg.type.is_list else {}
+        if kernel.majors is not None and name in kernel.majors.data:
+            more["major"] = from_attribute(kernel.majors.data[name])
+            dims.insert(more["major"], dims.pop())
         for axis, dim in enumerate(dims):
             if counts_of(dim) is not None:
                 dims[axis] = None
             elif isinstance(dim, str):
                 symbols.setdefault(dim, []).append({"argument": name, "dimension": axis})
-        told = {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access}
-        arguments.append({**told, "list": True} if arg.type.is_list else told)
+        arguments.append(
+            {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access, **more}
+        )
         if isinstance(arg.type.scale, ScaleAttr):
             arguments.append(scales_argument(name, dims, arg.type.scale))
         if writes:

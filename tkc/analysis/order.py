@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tkc.diagnostics import Diagnostic, Location, Note
@@ -16,8 +17,13 @@ def diagnose(module: ModuleOp, profile: str = "practice") -> list[tuple[Diagnost
     """A diagnostic for each finding, in the order of the source."""
     from tkc.analysis.happens_before import check
 
+    return rendered(check(module, profile))
+
+
+def rendered(findings: Iterable[Finding]) -> list[tuple[Diagnostic, Finding]]:
+    """A diagnostic for each finding, in the order of the source."""
     found: dict[tuple[object, ...], tuple[Diagnostic, Finding]] = {}
-    for finding in check(module, profile):  # a statement written out several times says it once
+    for finding in findings:  # a statement written out several times says it once
         made = _diagnostic(finding)
         found.setdefault((made.code, made.message, made.location, made.notes), (made, finding))
     return sorted(found.values(), key=lambda pair: _key(pair[0].location))
@@ -32,7 +38,8 @@ def _diagnostic(finding: Finding) -> Diagnostic:
     here = finding.second if finding.second is not None else finding.first
     notes: list[Note] = []
     if finding.second is not None and finding.second is not finding.first:
-        notes.append(Note(f"the other access: {finding.other}", _place(finding.first)))
+        what = "block" if finding.code == "TK326" else "access"
+        notes.append(Note(f"the other {what}: {finding.other}", _place(finding.first)))
     if finding.remedy:
         notes.append(
             Note(

@@ -208,6 +208,8 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
         wanted += wanted % 2 != parity % 2
         if word.phase <= wanted:
             return False
+        if word.phase > wanted + 1:
+            raise Unknown("a phase ends before all have seen the one before it")
         seen[word] = wanted
         event.waited = (word, wanted)
     event.arrivals, event.completions = [], []

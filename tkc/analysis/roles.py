@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
 from tkc.ir.locations import location_of
 from tkc.ir.stage.types import FragmentLayout, Home
@@ -166,13 +166,31 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
         ):
             raise TkcError.at(
                 "TK208",
-                f"role {role.sym_name.data} asks for {wanted} warp{'s' * (wanted != 1)}; what it does takes {warps}",
+                f"role {role.sym_name.data} asks for {wanted} warp{'s' * (wanted != 1)}; what it does takes {warps}"
+                + _why(accumulator if registers_tiles or fixed else None, home, groups, warps),
                 location_of(role),
+                *([Note("the accumulator", location_of(accumulator))] if accumulator else []),
             )
         warps = wanted
     if leads:
         _check_leader(role)
     return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
+
+
+def _why(accumulator: AccumOp | None, home: Home | None, groups: int, warps: int) -> str:
+    """Where the number of warps comes from."""
+    if accumulator is None:
+        several = f"multiples of {WARPGROUP} fit, as" if warps == WARPGROUP else ""
+        return f": {several} tiles in registers are spread over whole warpgroups" if several else ""
+    name = accumulator.sym_name.data
+    tile = accumulator.tile.type
+    assert isinstance(tile, AccumType)
+    if home is Home.TENSOR:
+        return f": four warps reach the lanes of tensor memory, where {name} is"
+    share = "share" if groups > 1 else "hold"
+    groups_told = f"{groups} warpgroups" if groups > 1 else "the warps of a warpgroup"
+    fewer = f"; 64 rows take {WARPGROUP}" if groups > 1 else ""
+    return f": {groups_told} {share} the {tile.shape[0]} rows of {name} in their registers on this target{fewer}"
 
 
 def _check_leader(role: RoleOp) -> None:

@@ -27,6 +27,7 @@ from tkc.analysis.known import (
     Access,
     Broken,
     Known,
+    Like,
     all_know,
     expect,
     kind,
@@ -37,7 +38,7 @@ from tkc.analysis.known import (
 )
 from tkc.analysis.phases import number
 from tkc.ir.certificates import End, Link, label
-from tkc.ir.isa.fences import form
+from tkc.ir.isa.fences import ONE_WAY, form
 from tkc.ir.isa.memory import (
     Await,
     Close,
@@ -55,7 +56,6 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.maps import MapAcquireOp, MapReleaseOp
 
-Alike = tuple[str, SSAValue | None]
 Seen = dict[Word, tuple[list[int], list[int]]]
 """Of each mbarrier the phases that waits have seen complete, and where in their trace; both in order."""
 
@@ -66,7 +66,7 @@ class Steps:
 
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
-    kinds: Mapping[str, Alike]
+    kinds: Mapping[str, Like]
     by_operation: dict[Copy, dict[Instruction, list[int]]] = field(default_factory=dict)
     """Where each operation happens in a trace."""
     known_places: dict[tuple[Copy, str], tuple[list[int], list[int]]] = field(default_factory=dict)
@@ -89,8 +89,8 @@ class Steps:
             if site not in self.kinds:
                 raise Broken(f"{site} is not in the program")
             here = self.by_operation.get(copy, {}).items()
-            name, about = self.kinds[site]
-            alike = [(of, at) for of, at in here if of.op.name == name and kind(of.op)[1] is about]
+            like = self.kinds[site]
+            alike = [(of, at) for of, at in here if of.op.name == like.name and kind(of.op) == like]
             named = sorted(n for of, at in alike if of.name == site for n in at)
             found = named, sorted(n for _, at in alike for n in at)
             self.known_places[copy, site] = found
@@ -107,7 +107,7 @@ class Steps:
                     phases, where = seen.setdefault(waited[0], ([], []))
                     phases.append(waited[1])
                     where.append(at)
-            found = self.waits[end] = copy, self.kinds[end.site][1], seen
+            found = self.waits[end] = copy, self.kinds[end.site].barriers, seen
         return found
 
     def closed(self, x: Access, group: Done, at: int) -> int:
@@ -147,12 +147,12 @@ class Steps:
             state = GENERIC
         elif rule == "implicit-fence-read":
             state = GENERIC
-        elif rule == "implicit-fence":
+        elif rule in ("implicit-fence", "whole-warpgroup-fence"):
             if reads_only:
                 raise Broken("the implicit fence is stated for full completion only")
             state = GENERIC
         if group is Done.WGMMA_GROUP:  # products are a warp's, or by A12 the warpgroup's
-            everyone = rule == "whole-warpgroup"
+            everyone = rule.startswith("whole-warpgroup")
             threads = {
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
@@ -177,11 +177,14 @@ class Steps:
     def one_way_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """The release half, of a thread's own accesses in its CTA; the acquire half, which joins them to this one's."""
         op, x = event.op, known.source
-        half = op.space.data if isinstance(op, s.ProxyFenceOp) else ""
-        if f"half-{half}" != link.rule or x.touch.space is not Space.SHARED:
+        half = ONE_WAY.get(op.space.data) if isinstance(op, s.ProxyFenceOp) else None
+        rule = "half-release" if half is not None and half.releases else "half-acquire"
+        if half is None or rule != link.rule or x.touch.space is not Space.SHARED:
             raise Broken(f"{link.start} is no {link.rule}")
         threads = those(known, event)
-        if half == "release":
+        if half.releases:
+            if half.reads and x.touch.kind is not Kind.READ:
+                raise Broken(f"{link.start} releases what reads only")
             expect(known, GENERIC)
             if known.copy != x.copy or x.touch.proxy is not Proxy.GENERIC:
                 raise Broken(f"{link.start} releases what its own thread accesses only")
@@ -305,7 +308,8 @@ class Steps:
             return None
         at = theirs[turn]
         threads = all_know(self.traces[other][at].threads, together)
-        return known._replace(copy=other, at=at + 1, state=state, threads=threads)
+        # at the meeting itself, which may be the next step, too: among the warps of the other role
+        return known._replace(copy=other, at=at, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
@@ -362,6 +366,8 @@ class Steps:
         x = known.source
         if not isinstance(event.op, s.Tcgen05CommitOp):
             raise Broken(f"{link.start} is no commit")
+        if "reads" in event.op.properties and (x.operand, x.touch.space) != ("a", Space.SHARED):
+            raise Broken(f"{link.start} tells of first operands alone")
         if link.rule == "commit-known":
             self._known_complete(known)
             return self._completed(link, known, event.arrivals, COMPLETE)
@@ -426,7 +432,7 @@ class Steps:
         return None if first < 0 else (copy, first, self.traces[copy][first])
 
 
-def kinds_of(kernel: s.KernelOp) -> dict[str, Alike]:
+def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:
     """The kind of every named operation."""
     return {label(op): kind(op) for op in kernel.walk() if label(op)}
 
@@ -454,6 +460,7 @@ STEPS: Mapping[str, Step] = {
     "await-group": Steps.await_group,
     "implicit-fence-read": Steps.await_group,
     "whole-warpgroup": Steps.await_group,
+    "whole-warpgroup-fence": Steps.await_group,
     "tcgen05-wait": Steps.await_group,
     "implicit-fence": Steps.implicit_fence,
     "proxy-fence": Steps.proxy_fence,

@@ -200,7 +200,8 @@ def bind(
     found.stop_on_errors()
     symbols = _symbols(kernel, sizes, scalars, given or {}, found)
     found.stop_on_errors()
-    strides = {name: _strides(v) for name, v in arrays.items()}
+    majors = {a["name"]: _major(a) for a in arguments if not a.get("scalar")}
+    strides = {name: _strides(v, majors[name]) for name, v in arrays.items()}
     scope = Scope(
         {**symbols, **{n: v for n, v in scalars.items() if isinstance(v, int)}}, strides, device
     )
@@ -335,8 +336,13 @@ def _major(argument: Mapping[str, Any]) -> int:
     return argument.get("major", max(0, len(argument["dims"]) - 1))
 
 
-def _strides(view: View) -> tuple[int, ...]:
-    """Byte strides as tensor maps see them.
+def _outermost_first(rank: int, major: int) -> list[int]:
+    """The axes of an array as they lie in memory."""
+    return [*(axis for axis in range(rank) if axis != major), *([major] if rank else [])]
+
+
+def _strides(view: View, major: int) -> tuple[int, ...]:
+    """Byte strides as tensor maps see them, of an array whose contiguous axis is `major`.
 
     An axis of one element, and every axis of an empty array, may have any stride: it gets one that the tensor copy
     engine takes, since libraries put all sorts of numbers there.
@@ -344,7 +350,7 @@ def _strides(view: View) -> tuple[int, ...]:
     size, empty = ITEM_BYTES[view.dtype], 0 in view.shape
     strides = list(view.strides)
     least = size
-    for axis in range(len(strides) - 1, -1, -1):
+    for axis in reversed(_outermost_first(len(strides), major)):
         if empty or view.shape[axis] == 1:
             strides[axis] = -(-least // 32) * 32
         least = max(least, strides[axis] * max(1, view.shape[axis]))
@@ -401,11 +407,14 @@ def _check_layout(
                 f" of {step}, such as {wide} ({wide // size} elements)",
             )
     if layout == "all" and len(found.diagnostics) == before:
-        expected = packed(view.shape, size)
+        order = _outermost_first(len(view.shape), major)
+        along = dict(zip(order, packed([view.shape[axis] for axis in order], size), strict=True))
+        expected = [along[axis] for axis in range(len(view.shape))]
         if any(
             n != 1 and s != e for n, s, e in zip(view.shape, view.strides, expected, strict=True)
         ):
-            found.error("TK405", f"{name} must be row-major without gaps; found {seen}")
+            how = "row-major" if order == sorted(order) else f"contiguous along axis {major},"
+            found.error("TK405", f"{name} must be {how} without gaps; found {seen}")
     if argument["access"] != "read":
         _check_writable(name, view, found)
     align = argument.get("align", max(step, size))

@@ -44,7 +44,7 @@ class DeviceArray:
             "shape": self._host.shape,
             "typestr": kind,
             "data": (self.address, False),
-            "strides": None,
+            "strides": None if self._host.flags.c_contiguous else self._host.strides,
             "version": 3,
         }
 

@@ -40,7 +40,7 @@ LEFT = {"minimal": "eliminate-fences", "as-written": "eliminate-fences"}
 @click.option(
     "--split-input-file",
     is_flag=True,
-    help="With --verify-diagnostics: take each piece between `# -----` lines by itself.",
+    help="Take each piece between `# -----` lines by itself.",
 )
 @compile_options
 @model_option
@@ -77,14 +77,19 @@ def command(
     if source is None:
         raise click.UsageError("give a KERNEL.tk, or --explain CODE")
     reporter = Reporter(format, werror, remarks, product=True)
-    if split_input_file and not verify_diagnostics:
-        raise click.UsageError("--split-input-file takes --verify-diagnostics")
+    if split_input_file and fix:
+        raise click.UsageError("--fix mends one program: it does not go with --split-input-file")
     with reporter.failing():
         if verify_diagnostics:
             verify(
                 session(source, reporter=reporter, model=model, **options).job,
                 split_input_file,
                 model,
+            )
+            return
+        if split_input_file:
+            check_pieces(
+                session(source, reporter=reporter, model=model, **options).job, reporter, model
             )
             return
         made, order, compiled = ordered(source, reporter, model, options)
@@ -147,8 +152,30 @@ class Order(Watcher):
         try:
             yield
         except TkcError as error:
-            error.diagnostics = (*self.diagnostics, *error.diagnostics)
+            error.diagnostics = tuple(dict.fromkeys((*self.diagnostics, *error.diagnostics)))
             raise
+
+
+def check_pieces(job: Job, reporter: Reporter, model: str) -> None:
+    """Each piece as a program of its own: what is wrong with all of them, then what each one uses."""
+    from tkc.expectations import pieces
+
+    found: list[Diagnostic] = []
+    used: list[str] = []
+    for text in pieces(job.text, split=True):
+        order = Order(model)
+        try:
+            with order.beside_errors():
+                compiled = run(replace(job, text=text), [order])
+            found += [*compiled.diagnostics, *order.diagnostics]
+            used += summary(compiled)
+        except TkcError as error:
+            found += error.diagnostics
+    reporter.check(found)
+    reporter.show(found)
+    if reporter.format == "text":
+        for line in used:
+            click.echo(line)
 
 
 def verify(job: Job, split: bool, model: str) -> None:

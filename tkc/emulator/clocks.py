@@ -23,6 +23,9 @@ half of a one-way proxy fence. MAP_HALF: the release half of the tensormap fence
 a proxy fence of that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
 """
 
+READ_A = 2
+"""Which of a thread's components for tensor work counts the first operands that it has read from shared memory."""
+
 PENDING = 1 << 60
 """The time of what nobody can know yet."""
 SPARE = 64
@@ -63,10 +66,14 @@ class Components:
 
 
 class Clock:
-    """Rows of times (rows, components), and `far`: those of other clusters by number. `maps`: the times that a CTA has
-    acquired of a tensor map, by its rank and the map's address; of no map where that is None."""
+    """Rows of times (rows, components), and `far`: those of other clusters by number.
 
-    __slots__ = ("components", "far", "maps", "times")
+    `maps`: the times that a CTA has acquired of a tensor map, by its rank and the map's address. `reads`: times of
+    threads whose reads the release half of a one-way fence of reads has released; `read`: the same of what this thread
+    has acquired, which it tells nobody. None where there is none.
+    """
+
+    __slots__ = ("components", "far", "maps", "read", "reads", "times")
 
     def __init__(self, components: Components, times: Vec | None = None) -> None:
         self.components = components
@@ -75,6 +82,8 @@ class Clock:
         )
         self.far: dict[int, Vec] | None = None
         self.maps: dict[tuple[int, int], Vec] | None = None
+        self.reads: Vec | None = None
+        self.read: Vec | None = None
 
     def fit(self) -> Vec:
         """The times, as wide as the components are now."""
@@ -87,7 +96,28 @@ class Clock:
         made = Clock(self.components, self.times.copy())
         made.far = dict(self.far) if self.far else None
         made.maps = dict(self.maps) if self.maps else None
+        made.reads, made.read = self.reads, self.read
         return made
+
+    def join_halves(self, other: Clock) -> None:
+        """Learns what the release halves of one-way fences have released."""
+        self.join_row(HALF, other.times[HALF])
+        self.join_reads(other)
+
+    def join_reads(self, other: Clock) -> None:
+        if other.reads is not None:
+            self.reads = _latest(self.reads, other.reads)
+
+    def released_reads(self, lanes: Vec, time: int) -> None:
+        """Some threads, by their components, release what they have read so far."""
+        made = np.zeros(self.components.lanes, np.int32)
+        made[lanes] = time
+        self.reads = _latest(self.reads, made)
+
+    def acquire_reads(self) -> None:
+        """This thread may rely on the reads that have been released."""
+        if self.reads is not None:
+            self.read = _latest(self.read, self.reads)
 
     def join(self, other: Clock) -> None:
         """Learns what another clock knows."""
@@ -100,6 +130,7 @@ class Clock:
             np.maximum(self.times, other.times, out=self.times)
             for place, times in (other.maps or {}).items():
                 self.acquire(place, times)
+            self.join_reads(other)
         if other.far:
             for number, times in other.far.items():
                 if number != self.components.number:
@@ -156,3 +187,8 @@ def _later(a: Vec, b: Vec) -> Vec:
     """The later of two rows of times, of which one may be shorter."""
     width = max(len(a), len(b))
     return np.maximum(*(np.pad(t, (0, width - len(t))) for t in (a, b)))
+
+
+def _latest(mine: Vec | None, theirs: Vec) -> Vec:
+    """Both; neither array is changed, for clocks share them."""
+    return theirs if mine is None else np.maximum(mine, theirs)

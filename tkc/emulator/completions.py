@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.emulator.agents import COMPLETED, OWN, SCOPES, BarrierClock, Op
-from tkc.emulator.clocks import HALF, LATER, ORDER, RUN, TENSOR, Clock
+from tkc.emulator.clocks import LATER, ORDER, READ_A, RUN, TENSOR, Clock
 from tkc.emulator.events import BRIDGED, GENERIC, RAW
 from tkc.emulator.fences import Fences
 from tkc.emulator.lanes import LANES, SELECT, Vec
@@ -72,7 +72,7 @@ class Completions(Fences):
         self.remote(barrier.cta, self.of(w).base + SELECT[mask][0], self.of(w).time, ins, w)
         self.publish(w, mask, told, release)
         bar.current.join_row(RUN, told.times[RUN])
-        bar.current.join_row(HALF, told.times[HALF])
+        bar.current.join_halves(told)
         if not release:
             return
         if "A2" in self.grants:
@@ -112,13 +112,14 @@ class Completions(Fences):
         op.pending = []
         self._completed(op, barrier, bar.component, time)
 
-    def commit(self, barrier: MBarrier, ins: Instruction) -> None:
-        """tcgen05.commit arrives: what its thread had issued to the tensor core is complete."""
+    def commit(self, barrier: MBarrier, ins: Instruction, reads: bool = False) -> None:
+        """tcgen05.commit arrives: what its thread had issued to the tensor core is complete; with `reads` only that
+        products have read their first operands (sync_restrict::shared::read::mma::a)."""
         op = self.acting
         assert op is not None
         self._known_barrier(op.clock, barrier, ins, op.warp)
-        self._completed(op, barrier, op.component, op.time)
-        self._completed(op, barrier, op.component + 1, op.time)
+        for component in (READ_A,) if reads else (0, 1, READ_A):
+            self._completed(op, barrier, op.component + component, op.time)
 
     def _completed(self, op: Op, barrier: MBarrier, component: int, time: int) -> None:
         bar: BarrierClock = barrier.clock

@@ -116,7 +116,9 @@ def _thread_fence(record: Any, w: Any, i: Instruction) -> None:
 
 _FENCES: dict[str, Fence] = {
     "fence.proxy.async": lambda r, w, i: r.fence_proxy(w, i.mod("space")),
-    "fence.proxy.async::generic": lambda r, w, i: r.fence_half(w, i.mod("sem") == "acquire"),
+    "fence.proxy.async::generic": lambda r, w, i: r.fence_half(
+        w, i.mod("sem") == "acquire", i.mod("restrict").endswith("::read")
+    ),
     "fence.proxy.tensormap.release": lambda r, w, i: r.fence_map(w),
     "fence.mbarrier_init": lambda r, w, i: r.fence_init(w),
     "fence": _thread_fence,

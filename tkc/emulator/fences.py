@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tkc.emulator.agents import COMPLETED, OWN
-from tkc.emulator.clocks import BEFORE, GLOBAL, HALF, MAP_HALF, ORDER, SHARED, TENSOR, Clock
+from tkc.emulator.clocks import (
+    BEFORE,
+    GLOBAL,
+    HALF,
+    MAP_HALF,
+    ORDER,
+    READ_A,
+    SHARED,
+    TENSOR,
+    Clock,
+)
 from tkc.emulator.lanes import SELECT
 from tkc.emulator.ordering import Ordering
 
@@ -25,8 +35,9 @@ class Fences(Ordering):
         return self.of(w).components.named(name, asynchronous=False)
 
     def tensor_component(self, w: Warp, lane: int) -> int:
-        """Two components: what a thread's tensor work has completed, and what of it is in order without that."""
-        return self.of(w).components.named(("tensor", w.cta.rank, w.index, lane), 2)
+        """Three components: what a thread's tensor work has completed, what of it is in order without that, and which
+        first operands it has read from shared memory."""
+        return self.of(w).components.named(("tensor", w.cta.rank, w.index, lane), READ_A + 1)
 
     def fence_proxy(self, w: Warp, space: str) -> None:
         """fence.proxy.async: what is known now may be relied on across the proxies, for this CTA's memory."""
@@ -48,10 +59,11 @@ class Fences(Ordering):
                 np.maximum(times[row], known, out=times[row])
         mine.time += 1
 
-    def fence_half(self, w: Warp, acquires: bool) -> None:
-        """The one-way proxy fences: each thread releases its own accesses, the acquiring CTA may then use them."""
+    def fence_half(self, w: Warp, acquires: bool, reads: bool = False) -> None:
+        """The one-way proxy fences: each thread releases its own accesses (`reads`: those that read only), the
+        acquiring CTA may then use them."""
         mine = self.of(w)
-        rank, components = w.cta.rank, mine.components
+        components = mine.components
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
             if acquires:
@@ -59,9 +71,11 @@ class Fences(Ordering):
                 for row in rows:
                     np.maximum(times[row], times[HALF], out=times[row])
                 np.maximum(times[ORDER], times[HALF], out=times[ORDER])
+                part.clock.acquire_reads()
+            elif reads:
+                part.clock.released_reads(mine.lanes(part.mask & w.mask), mine.time)
             else:
                 times[HALF, mine.lanes(part.mask & w.mask)] = mine.time
-        del rank
         mine.time += 1
 
     def map_component(self, w: Warp) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tkc.emulator.agents import OWN, Op, WarpClock
-from tkc.emulator.clocks import HALF, ORDER, RUN, TENSOR, Clock, Components
+from tkc.emulator.clocks import ORDER, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import Events, Who
 from tkc.ir.isa.assumptions import STRICT, granted
 from tkc.ir.isa.memory import Kind
@@ -110,7 +110,7 @@ class Ordering:
                 continue
             times = part.clock.times
             to.join_row(RUN, times[RUN])
-            to.join_row(HALF, times[HALF])
+            to.join_halves(part.clock)
             to.times[RUN, own] = mine.time
             if part.ready is not None:
                 to.join(part.ready)
@@ -147,7 +147,7 @@ class Ordering:
             if not acquire:
                 part.see(source)
                 clock.join_row(RUN, source.fit()[RUN])
-                clock.join_row(HALF, source.times[HALF])
+                clock.join_halves(source)
             elif tensor:
                 clock.join(source)
             else:

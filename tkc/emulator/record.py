@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.emulator.agents import Op, Part
-from tkc.emulator.clocks import PENDING, Clock
+from tkc.emulator.clocks import PENDING, READ_A, Clock
 from tkc.emulator.events import GENERIC, LANE_BITS, SEVERAL
 from tkc.emulator.findings import Findings
 from tkc.emulator.lanes import BOOLS, SELECT, Vec
@@ -71,7 +71,9 @@ class Record(Findings):
     ) -> None:
         is_async = origin.proxy is not Proxy.GENERIC
         strong = _strength(origin.ins.row.name)
-        event = self._event(op, origin.ins, kind, GENERIC if not is_async else op.kind, strong)
+        proxy = GENERIC if not is_async else op.kind
+        component = op.component + (READ_A if origin.first else 0)
+        event = self._event(op, origin.ins, kind, proxy, strong, component)
         home = region.owner.rank if region.space == "shared" else None
         tensor = op.name.startswith("tcgen05")
         view = View(
@@ -113,10 +115,18 @@ class Record(Findings):
             view, Kind.READ, np.array([offset]), MAP_BYTES, event << LANE_BITS, None
         )
 
-    def _event(self, op: Op, ins: Instruction, kind: Kind, proxy: int, strong: int = 0) -> int:
+    def _event(
+        self,
+        op: Op,
+        ins: Instruction,
+        kind: Kind,
+        proxy: int,
+        strong: int = 0,
+        component: int | None = None,
+    ) -> int:
         mask = 0xF if op.name == "wgmma" else 1
         event = self.events.add(
-            op.component,
+            op.component if component is None else component,
             op.time,
             proxy,
             strong,

@@ -45,7 +45,7 @@ class Cells:
             found = slot[index]
             if not found.any():
                 continue
-            late = view.unordered(found, own)
+            late = view.unordered(found, own, True)
             if late is not None:
                 view.conflict(Kind.READ, Kind.WRITE, found[late], before[late])
             read = found > 0 if read is None else read | (found > 0)

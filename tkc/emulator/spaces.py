@@ -40,6 +40,8 @@ class Origin:
     done: Done = Done.NOW
     collective: bool = False
     """Whether the lanes of a warp make the access together, so that no place belongs to one of them."""
+    first: bool = False
+    """Whether a product reads its first operand by it, which a commit may tell by itself."""
 
 
 class Observer(Protocol):

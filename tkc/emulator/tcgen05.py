@@ -93,6 +93,7 @@ class Multiply:
         if i.has("ashift"):
             raise ValueError("modifier .ashift is not covered")
         self.origin = Origin(i, Proxy.ASYNC, Done.TCGEN05_COMMIT)
+        self.origin_of_a = Origin(i, Proxy.ASYNC, Done.TCGEN05_COMMIT, first=True)
         self.tensor_origin = Origin(i, Proxy.TENSOR, Done.TCGEN05_COMMIT)
 
     def issue(self, w: Any) -> None:
@@ -174,7 +175,16 @@ class Multiply:
                 a, bad = self._a_tensor(cta, agent, what, a_word, rows)
             else:
                 a, bad = self._operand(
-                    cta, agent, form, a_word, what.a, what.a_mn_major, rows, what.k, slot
+                    cta,
+                    agent,
+                    form,
+                    a_word,
+                    what.a,
+                    what.a_mn_major,
+                    rows,
+                    what.k,
+                    slot,
+                    first=True,
                 )
             a_parts.append(a)
             bad_rows.append(bad)
@@ -212,11 +222,12 @@ class Multiply:
         rows: int,
         k: int,
         slot: int,
+        first: bool = False,
     ) -> tuple[Vec, Vec | None]:
         return matrix(
             cta,
             agent,
-            self.origin,
+            self.origin_of_a if first else self.origin,
             form,
             word,
             kind=kind,
@@ -367,12 +378,13 @@ def _commit(i: Instruction) -> Step:
     slot, _, offset, _ = i.address("bar")
     mask_of_lane = mask_reader(i)
     size = group_size(i)
+    reads = i.has("restrict")
 
     def steps(w: Any, bars: list[MBarrier]) -> Iterator[None]:
         yield
         for bar in bars:
             if w.machine.record is not None:
-                w.machine.record.commit(bar, i)
+                w.machine.record.commit(bar, i, reads)
             bar.arrive(1, i, f"tensor core of {w.cta.name}")
 
     def run(w: Any) -> None:

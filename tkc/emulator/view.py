@@ -33,6 +33,7 @@ class View:
         "order",
         "performer",
         "place",
+        "reads",
         "record",
         "strong",
     )
@@ -73,29 +74,41 @@ class View:
                     # A1: the CTA that owns the memory performs the access, so that its fences count too.
                     fenced = np.maximum(fenced, reach) if record.grants_home else reach
             self.bridged = np.minimum(fenced, order)
+            self.reads = self.bridged if clock.read is None else self._released(clock.read)
             self.order = np.maximum(order, times[LATER]) if record.grants_later else order
             if in_tensor_core:
                 # tcgen05.fence::after_thread_sync orders the tensor core's reads of shared memory too.
                 self.order = np.maximum(self.order, times[TENSOR])
         else:
             self.bridged = self.order = order
+            self.reads = order
+
+    def _released(self, read: Vec) -> Vec:
+        """What is known of generic reads, some of which one-way fences have released."""
+        if self.home is None:
+            return self.bridged
+        found = self.bridged.copy()
+        np.maximum(found[: len(read)], read, out=found[: len(read)])
+        return found
 
     def past(self, event: int) -> Past:
         return Past(self.record, event)
 
-    def unordered(self, codes: Vec, own: Vec | None) -> Vec | None:
-        """Where the cells hold an access that does not come before this one; None where none does."""
+    def unordered(self, codes: Vec, own: Vec | None, reads: bool = False) -> Vec | None:
+        """Where the cells hold an access that does not come before this one; None where none does. `reads`: the cells
+        hold reads."""
         if len(codes) > 48 and own is None:
             first = codes[0]
             if (codes == first).all():
                 if not first:
                     return None
-                found = self._unordered(codes[:1], None)
+                found = self._unordered(codes[:1], None, reads)
                 return None if found is None else np.ones(len(codes), bool)
-        return self._unordered(codes, own)
+        return self._unordered(codes, own, reads)
 
-    def _unordered(self, codes: Vec, own: Vec | None) -> Vec | None:
+    def _unordered(self, codes: Vec, own: Vec | None, reads: bool) -> Vec | None:
         events = self.record.events
+        bridged = self.reads if reads else self.bridged
         number = codes >> LANE_BITS
         lane = codes & SEVERAL
         component = events.component.take(number)
@@ -104,7 +117,7 @@ class View:
         if self.is_async:
             known = np.where(
                 events.kind.take(number) == GENERIC,
-                self.bridged.take(component, mode="clip"),
+                bridged.take(component, mode="clip"),
                 self.order.take(component, mode="clip"),
             )
         else:
@@ -114,7 +127,7 @@ class View:
             bad &= component != own
         several = lane == SEVERAL
         if np.count_nonzero(several):
-            self._all_lanes(codes, number, several, bad, own)
+            self._all_lanes(codes, number, several, bad, own, bridged)
         if self.home is None:
             other = events.cluster.take(number) != self.cluster
             other &= number != 0
@@ -132,7 +145,9 @@ class View:
             return bad if np.count_nonzero(bad) else None
         return bad
 
-    def _all_lanes(self, codes: Vec, number: Vec, several: Vec, bad: Vec, own: Vec | None) -> None:
+    def _all_lanes(
+        self, codes: Vec, number: Vec, several: Vec, bad: Vec, own: Vec | None, bridged: Vec
+    ) -> None:
         """Accesses that several lanes made: each of them must come before."""
         events = self.record.events
         for one in np.unique(number[several]).tolist():
@@ -140,7 +155,7 @@ class View:
             who = events.who[one]
             assert who is not None
             lanes = events.component[one] + SELECT[who.mask]
-            row = self.bridged if self.is_async and events.kind[one] == GENERIC else self.order
+            row = bridged if self.is_async and events.kind[one] == GENERIC else self.order
             late = lanes[row.take(lanes, mode="clip") < events.time[one]]
             if not len(late):
                 bad[here] = False
@@ -190,7 +205,7 @@ class View:
         same = events.component.take(number) + (found & SEVERAL) == mine + lanes
         if self.is_async or self.strong:
             return same
-        ordered = self._unordered(found, None)
+        ordered = self._unordered(found, None, True)
         if ordered is None:
             return same | (events.kind.take(number) == GENERIC)
         return same | (~ordered & (events.kind.take(number) == GENERIC))
@@ -211,5 +226,5 @@ class Past(View):
         self.is_async = record.events.kind[event] != GENERIC
         self.strong = 1
 
-    def unordered(self, codes: Vec, own: Vec | None) -> Vec | None:
+    def unordered(self, codes: Vec, own: Vec | None, reads: bool = False) -> Vec | None:
         return None

@@ -13,11 +13,11 @@ from tkc.frontend.scope import Scope, listed, plural
 from tkc.frontend.syntax import Span
 
 
-class _Trip(NamedTuple):
+class Trip(NamedTuple):
     """A loop or condition with what it holds of a pipe, or one item: `key` is equal for equal trip counts."""
 
     key: Any
-    inner: tuple[_Trip, ...]
+    inner: tuple[Trip, ...]
     span: Span
 
 
@@ -47,18 +47,18 @@ class _Trips:
         self.breaks: list[Any] = []
         self.whiles = 0
 
-    def found(self) -> tuple[_Trip, ...]:
+    def found(self) -> tuple[Trip, ...]:
         return self._body(self.role.body, (), {})
 
-    def _body(self, body: P.Body, outer: tuple[str, ...], known: Known) -> tuple[_Trip, ...]:
+    def _body(self, body: P.Body, outer: tuple[str, ...], known: Known) -> tuple[Trip, ...]:
         """`outer` are the variables of the loops round the body, outermost first; `known` is kept up to date."""
-        trips: list[_Trip] = []
+        trips: list[Trip] = []
         for s in body:
             match s:
                 case P.Set():
                     known[s.name] = self._maybe(s.value, outer, known)
                 case P.Transfer():
-                    trips += [_Trip(_ITEM, (), s.span) for p in s.pipes if p.name == self.pipe]
+                    trips += [Trip(_ITEM, (), s.span) for p in s.pipes if p.name == self.pipe]
                     inner = self._body(s.body, outer, known)
                     if s.turn is not None:
                         _forget(known, s.body)
@@ -102,7 +102,7 @@ class _Trips:
             return None
         return s.otherwise if leaves[0] else s.then
 
-    def _running(self, s: X.If, outer: tuple[str, ...], known: Known) -> list[_Trip]:
+    def _running(self, s: X.If, outer: tuple[str, ...], known: Known) -> list[Trip]:
         """A loop's body before a `break`: its turns are those that no condition of one has held ahead of."""
         before, self.breaks = self.breaks, []
         inner = self._body(s.then, outer, known)
@@ -114,9 +114,9 @@ class _Trips:
                 self._report(span, "in a loop that is left under a condition that")
                 return []
         at = made[0][1] if made else s.span
-        return [_Trip(("running", *(form for form, _ in made)), inner, at)]
+        return [Trip(("running", *(form for form, _ in made)), inner, at)]
 
-    def _while(self, s: X.While, outer: tuple[str, ...], known: Known) -> list[_Trip]:
+    def _while(self, s: X.While, outer: tuple[str, ...], known: Known) -> list[Trip]:
         """A loop whose turns follow from variables that only pure expressions change (R6)."""
         changes = {n for n in P.set_in((s.body,)) if known.get(n) is not None}
         state = {**known, **{n: ("state", self.whiles, n) for n in changes}}
@@ -144,11 +144,11 @@ class _Trips:
             key.append((known[name], _numbered(after[name], self.whiles, order)))
         inner = tuple(_renamed(t, self.whiles, order) for t in inner)
         _forget(known, s.body)
-        return [_Trip(("while", *key), inner, s.span)] if inner else []
+        return [Trip(("while", *key), inner, s.span)] if inner else []
 
     def _loop(
         self, s: P.Each | P.Blocks | X.Range | X.While, outer: tuple[str, ...], known: Known
-    ) -> list[_Trip]:
+    ) -> list[Trip]:
         if isinstance(s, X.While):
             return self._while(s, outer, known)
         _forget(known, s.body)
@@ -163,7 +163,7 @@ class _Trips:
                 ends = (s.bounds.first, s.bounds.last)
                 return self._trip(ends, f"blocks of {s.axis.size}", inner, outer, known, s.span)
             case P.Each() | P.Blocks():
-                return [_Trip(_key(s, outer), inner, s.span)] if inner else []
+                return [Trip(_key(s, outer), inner, s.span)] if inner else []
             case X.Range():
                 bounds = (s.lower, s.upper, s.step)
                 return self._trip(bounds, "range", inner, outer, known, s.span)
@@ -172,11 +172,11 @@ class _Trips:
         self,
         values: tuple[P.Value, ...],
         word: str,
-        inner: tuple[_Trip, ...],
+        inner: tuple[Trip, ...],
         outer: tuple[str, ...],
         known: Known,
         span: Span,
-    ) -> list[_Trip]:
+    ) -> list[Trip]:
         if not inner:
             return []
         try:
@@ -184,7 +184,7 @@ class _Trips:
         except _Impure as impure:
             self._report(impure.span, "under a condition or bound that")
             return []
-        return [_Trip(key, inner, span)]
+        return [Trip(key, inner, span)]
 
     def _inside_a_turn(self, s: P.Transfer, span: Span) -> None:
         self.failed = True
@@ -279,7 +279,7 @@ def _numbered(form: Any, depth: int, order: list[str]) -> Any:
     return tuple(_numbered(x, depth, order) for x in form)
 
 
-def _renamed(trip: _Trip, depth: int, order: list[str]) -> _Trip:
+def _renamed(trip: Trip, depth: int, order: list[str]) -> Trip:
     inner = tuple(_renamed(t, depth, order) for t in trip.inner)
     return trip._replace(key=_numbered(trip.key, depth, order), inner=inner)
 
@@ -302,7 +302,7 @@ def _key(s: P.Each | P.Blocks, outer: tuple[str, ...]) -> Any:
 
 
 def _differ(
-    left: Sequence[_Trip], right: Sequence[_Trip], at: tuple[Span, Span]
+    left: Sequence[Trip], right: Sequence[Trip], at: tuple[Span, Span]
 ) -> tuple[tuple[Span, Span], tuple[int, int]] | None:
     """The first two places that differ, and how many items or loops stand there where that is what differs."""
     for a, b in zip(left, right, strict=False):
@@ -314,15 +314,27 @@ def _differ(
     return (at, (len(left), len(right))) if len(left) != len(right) else None
 
 
-def check_agreement(scope: Scope, pipes: Sequence[P.Pipe], roles: Sequence[P.Role]) -> None:
-    """Reports TK109 for each pipe whose ends disagree, naming both loops; a role that takes no part at all as well."""
+def same_trips(left: Sequence[Trip], right: Sequence[Trip]) -> bool:
+    """Whether two roles have as many items, in the same loops under the same conditions."""
+    nowhere = Span(0, 0, 0, 0)
+    return _differ(left, right, (nowhere, nowhere)) is None
+
+
+def check_agreement(
+    scope: Scope, pipes: Sequence[P.Pipe], roles: Sequence[P.Role]
+) -> dict[str, dict[str, tuple[Trip, ...]]]:
+    """Reports TK109 for each pipe whose ends disagree, naming both loops; a role that takes no part at all as well.
+
+    Gives, of each pipe, the loops and items of the roles at its ends.
+    """
+    known: dict[str, dict[str, tuple[Trip, ...]]] = {}
     by_name = {role.name: role for role in roles}
     for pipe in pipes:
         walks = {
             name: _Trips(scope, pipe.name, by_name[name])
             for name in (*pipe.producers, *pipe.consumers)
         }
-        trips = {name: walk.found() for name, walk in walks.items()}
+        trips = known[pipe.name] = {name: walk.found() for name, walk in walks.items()}
         if any(walk.failed for walk in walks.values()):
             continue
         idle = [name for name in trips if not trips[name]]
@@ -342,6 +354,7 @@ def check_agreement(scope: Scope, pipes: Sequence[P.Pipe], roles: Sequence[P.Rol
             found = _differ(trips[producer], trips[other], at)
             if found:
                 _report(scope, pipe, (producer, other), *found)
+    return known
 
 
 def check_writers(scope: Scope, pipes: Sequence[P.Pipe]) -> None:
@@ -394,6 +407,9 @@ def _report(
         told[1] = told[1].replace("put", does.removesuffix("s"))
     else:
         told = [f"`{t}`" for t in texts]
+    if told[0] == told[1]:
+        told = [f"{t} in line {span.line}" for t, span in zip(told, spans, strict=True)]
+        told[1] += ", which is of other values there, or the other arm"
     scope.error(
         "TK109",
         f"roles {names[0]} and {names[1]} disagree about the items of pipe {pipe.name}: "

@@ -53,7 +53,7 @@ def _first(name: str, entry: Entry, type: Regs | Scalar, span: Span) -> P.Value:
     number: P.Value = P.Variable(name, F32, entry.span)
     if isinstance(was, Int):
         number = P.Constant(float(was.size), entry.span)  # type: ignore[arg-type]
-    return P.Fill(number, type, span) if isinstance(type, Regs) else number
+    return P.Fill(number, type, entry.span) if isinstance(type, Regs) else number
 
 
 def leave(

@@ -64,7 +64,7 @@ STATEMENTS = (
     "while",
     *E.COMMANDS,
 )
-WORDS_LATER = ("keep",)
+WORDS = ("mask", "keep")
 _DECLARATIONS = (
     S.Param, S.Launch, S.Schedule, S.Declare, S.Pipe, S.Maps, S.Role, S.Assertion, E.Barrier,
 )  # fmt: skip
@@ -95,7 +95,7 @@ def check_kernel(
             role = _Role(scope, declared)
             roles.append(role.check(statement))
             whole = whole and role.whole
-        elif isinstance(statement, S.Words) and statement.first.text not in WORDS_LATER:
+        elif isinstance(statement, S.Words) and statement.first.text not in WORDS:
             _misspelt(scope, statement)
         elif not isinstance(statement, _DECLARATIONS):
             scope.error(
@@ -111,11 +111,18 @@ def check_kernel(
         from tkc.frontend.dependent import check_dependent
 
         check_dependent(scope, roles, declared.clauses.said["dependent"])
+    trips: Any = {}
     if whole and declared.whole:
         check_writers(scope, [d for d in declared.made if isinstance(d, P.Pipe)])
-        check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
+        trips = check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:
         return None
+    if declared.shares:
+        from tkc.frontend.sharing import check_lockstep, hand_overs, with_after
+
+        check_lockstep(scope, roles)
+        after = hand_overs([d for d in declared.made if isinstance(d, P.Pipe)], trips)
+        declared.made = with_after(declared.made, after)
     roles = mask_values(scope, roles)
     if declared.ordered:
         from tkc.frontend.spans import longest_first
@@ -123,7 +130,7 @@ def check_kernel(
         longest_first(scope, declared, roles)
     if len(source.found.diagnostics) > before:
         return None
-    return P.Kernel(
+    made = P.Kernel(
         kernel.name.text,
         tuple(declared.arguments),
         declared.params,
@@ -135,6 +142,11 @@ def check_kernel(
         declared.clauses.ctas,
         declared.clauses.sizes,
     )
+    if any(isinstance(a, P.Tensor) and a.major is not None for a in declared.arguments):
+        from tkc.frontend.majors import in_memory_order
+
+        made = in_memory_order(scope, made)
+    return None if len(source.found.diagnostics) > before else made
 
 
 def _statement(s: Any) -> str:
@@ -150,7 +162,7 @@ def _statement(s: Any) -> str:
 
 def _misspelt(scope: Scope, s: S.Words) -> None:
     """Two names in a row where the first is no word that begins a statement."""
-    near = nearest(s.first.text, [*STATEMENTS, "mask", *WORDS_LATER])
+    near = nearest(s.first.text, [*STATEMENTS, *WORDS])
     hint = f"; did you mean `{near}`" if near else ""
     scope.error("TK101", f"no statement begins with `{s.first.text}`{hint}", s.first.span)
 
@@ -172,7 +184,7 @@ class _Role:
         self.scope = scope
         self.declared = declared
         self.values = Values(scope)
-        writes = Writes(scope, self.values)
+        self.writes = writes = Writes(scope, self.values)
         self.name = ""
         self.whole = True
         self.loops = Loops(scope, declared, self.values, self)
@@ -276,7 +288,7 @@ class _Role:
         scope = self.scope
         opened: list[_Opened] = []
         wrong = 0
-        outer = dict(scope.names)
+        outer, owned_before = dict(scope.names), dict(scope.owned)
         for item in s.items:
             try:
                 opened.append(self._open(item))
@@ -286,7 +298,7 @@ class _Role:
         mine: dict[str, tuple[Tile, Owned]] = {}
         for direction, pipe, tiles, span, _ in opened:
             for tile in tiles:
-                if tile.name in scope.owned:
+                if tile.name in scope.owned and not self._hands_on(direction, pipe, tile):
                     self._twice(tile, scope.owned[tile.name], span)
                 else:
                     scope.owned[tile.name] = Owned(
@@ -305,6 +317,10 @@ class _Role:
             before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
         else:
             body = self.body(s.body)
+        if any(map(self.scope.several, mine)):
+            from tkc.frontend.sharing import written_zeros
+
+            body = written_zeros(self.scope, body, mine)
         scope.lenient -= wrong
         quiet = scope.failed == failed
         for name, (tile, owned) in mine.items():
@@ -317,9 +333,9 @@ class _Role:
                     self.scope.silent.setdefault((owned.pipe.name, name), {})[self.name] = owned
             elif owned.direction == "put" and name not in written_here and quiet:
                 self._unwritten(tile, owned)
-            del scope.owned[name]
             if name not in outer:
                 del scope.names[name]
+        scope.owned = owned_before
         scope.cleared = cleared | (scope.cleared - mine.keys())
         scope.written = written | (scope.written - mine.keys())
         nested = self._nest(opened, body, s.span)
@@ -352,6 +368,13 @@ class _Role:
             made = P.Transfer(direction, pipes, names, body, span, run[0].turn)
             body = (made,)
         return made
+
+    def _hands_on(self, direction: str, pipe: P.Pipe, tile: Tile) -> bool:
+        """Whether a put stands directly in a get of the same tile by another pipe: it hands on the slot."""
+        owned = self.scope.owned[tile.name]
+        here = len(self.scope.loops), self.scope.conditional
+        handing = direction == "put" and owned.direction == "get" and pipe is not owned.pipe
+        return handing and here == (owned.loops, owned.conditions)
 
     def _twice(self, tile: Tile, owned: Owned, span: Span) -> None:
         before = self.scope.note(f"`{tile.name}` is taken here", owned.span)
@@ -399,6 +422,7 @@ class _Role:
         if not self.scope.define(item.alias, what, tile):
             raise Failed
         self.scope.pipe_of[tile.name] = pipe
+        self.scope.pipes_of[tile.name] = self.scope.pipes_of[pipe.tiles[0].name]
         return _Opened(item.direction, pipe, (tile,), item.span, turn)
 
     def _pipe_of(self, item: S.Item) -> P.Pipe:
@@ -433,6 +457,8 @@ class _Role:
     def _unwritten(self, tile: Tile, owned: Owned) -> None:
         cleared = tile.accumulator and tile.scale is None
         how = f"`{tile.name} = 0`" if cleared else f"`{tile.name} <- ...`"
+        if self.scope.several(tile.name):
+            how += f", or `keep {tile.name}`, which leaves it as it is,"
         maybe = tile.name in self.scope.written
         told = (
             f"writes `{tile.name}` only in a loop, which may run no times"
@@ -506,8 +532,8 @@ class _Role:
     def _words(self, s: S.Words) -> list[P.Statement] | None:
         if s.first.text == "mask":
             return self.values.positions.mask(self.values, s)
-        if s.first.text in WORDS_LATER:
-            self._later(f"`{s.first.text}`", s.span)
+        if s.first.text == "keep":
+            return self.writes.keep(s)
         _misspelt(self.scope, s)
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:

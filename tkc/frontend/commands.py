@@ -23,7 +23,8 @@ BARRIERS = 16
 
 FENCES: dict[str, dict[str, str]] = {
     "proxy": {"shared": "shared::cta", "cluster": "shared::cluster", "global": "global", "all": "",
-              "acquire": "acquire", "release": "release", "alias": "alias"},
+              "acquire": "acquire", "release": "release", "reads": "release::read",
+              "alias": "alias"},
     "tcgen05": {"before": "before_thread_sync", "after": "after_thread_sync"},
     "acq_rel": {"cta": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"},
     "acquire": {"cta": "cta", "cluster": "cluster", "gpu": "gpu", "sys": "sys"},
@@ -171,10 +172,9 @@ class Commands:
         if group:
             self._options(s, s.options)
             return X.Group(f"commit {group}", 0, False, s.span)
-        found = self._options(s, s.options, named=("multicast",))
-        return X.CommitEntry(
-            self._entry(s.subject.place), self._mask(found.named.get("multicast")), s.span
-        )
+        found = self._options(s, s.options, ("reads",), ("multicast",))
+        mask = self._mask(found.named.get("multicast"))
+        return X.CommitEntry(self._entry(s.subject.place), mask, "reads" in found.flags, s.span)
 
     def _meet(self, s: E.Command, what: str, does: str, sem: str) -> Any:
         """The cluster's barrier, or the order between grids."""

@@ -48,6 +48,8 @@ class Declarations:
         self.ordered: dict[str, Span] = {}
         """Where schedules say `order = longest_first`."""
         self.whole = True
+        self.shares = False
+        """Whether a tile rides in several pipes, or lies in the place of another."""
         for s in kernel.body:
             match s:
                 case S.Param():
@@ -67,7 +69,7 @@ class Declarations:
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
-            S.Maps: self._maps,
+            S.Maps: lambda s: lists.maps(self, s),
             S.Assertion: self._assertion,
             E.Barrier: self._barrier,
         }
@@ -216,6 +218,13 @@ class Declarations:
                 )
             dims.append(size)
         tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const, listed is not None)
+        assert isinstance(type_, S.Index)
+        if any(a.name is not None and a.name.text == "major" for a in type_.arguments):
+            from tkc.frontend.majors import major_of
+
+            if tensor.listed:
+                self._later("`major` in a list", type_.span)
+            tensor = tensor._replace(major=major_of(self.values, tensor, type_))
         if tensor.listed:
             lists.check(self, tensor)
         if self.scope.define(word, "tensor", tensor):
@@ -305,9 +314,6 @@ class Declarations:
         if test is not True:
             self.requires.append(Require(contract(test), f"the program asserts `{text}`{said}"))
 
-    def _maps(self, s: S.Maps) -> None:
-        lists.maps(self, s)
-
     def _schedule(self, s: S.Schedule) -> None:
         schedules.read(self, s)
 
@@ -317,8 +323,6 @@ class Declarations:
         for reference in s.names:
             if reference.part is not None:
                 self._later("several tiles of one name", reference.span)
-        if s.within is not None:
-            self._later("a tile in the place of another", s.within.span)
         type_, depth = s.type, 1
         if isinstance(type_, S.Binary) and type_.operator == "*":
             depth = self.values.number(type_.right, "the number of slots")
@@ -341,6 +345,10 @@ class Declarations:
             )
         if not vector and len(axes) != 2:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
+        if accumulator and dtype not in ACCUMULATORS and s.within is not None:
+            self._later(
+                f"a tile of {dtype} in tensor memory, for an operand of products", type_.span
+            )
         if accumulator and dtype not in ACCUMULATORS:
             self._fail(
                 "TK105",
@@ -355,6 +363,11 @@ class Declarations:
         for reference in s.names:
             name = reference.name
             tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
+            if s.within is not None:
+                from tkc.frontend.sharing import in_place_of
+
+                tile = in_place_of(self.scope, s, tile)
+                self.shares = True
             if self.scope.define(name, what, tile):
                 self.made.append(tile)
 
@@ -470,16 +483,18 @@ class Declarations:
         return word.text
 
     def _carry(self, pipe: Pipe, tile: Tile, reference: S.Reference) -> None:
-        other = self.scope.pipe_of.get(tile.name)
-        if other is pipe:
-            self.scope.error(
-                "TK103", f"pipe {pipe.name} carries `{tile.name}` twice", reference.span
-            )
-        elif other is not None:
-            before = self.scope.note(f"pipe {other.name} carries it", other.span)
-            self.scope.later(f"a tile in two pipes, here `{tile.name}`", reference.span, before)
-        else:
-            self.scope.pipe_of[tile.name] = pipe
+        mine = self.scope.pipes_of.setdefault(tile.name, [])
+        if pipe in mine:
+            told = f"pipe {pipe.name} carries `{tile.name}` twice"
+            self.scope.error("TK103", told, reference.span)
+            return
+        if mine:
+            from tkc.frontend.sharing import check_pipe
+
+            check_pipe(self.scope, pipe, mine[0], tile, reference.span)
+            self.shares = True
+        self.scope.pipe_of.setdefault(tile.name, pipe)
+        mine.append(pipe)
 
     def _fail(self, code: str, message: str, span: Span, *notes: Any) -> NoReturn:
         self.scope.error(code, message, span, *notes)

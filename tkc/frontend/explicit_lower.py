@@ -269,6 +269,8 @@ def _assert(k: Kernel, x: X.Assert) -> None:
 
 def _commit(k: Kernel, x: X.CommitEntry) -> None:
     properties: dict[str, Attribute] = {"id": k.site(f"commit.{x.entry.barrier.name}")}
+    if x.reads:
+        properties["reads"] = UnitAttr()
     operands = [*_entry(k, x.entry), *_some(k, x.mask)]
     k.emit(s.Tcgen05CommitOp, x.span, operands, properties=properties)
 

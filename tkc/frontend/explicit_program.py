@@ -265,10 +265,11 @@ class Fill(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """`commit full[slot]`, of every CTA of a mask where there is one."""
+    """`commit full[slot]`, of every CTA of a mask where there is one; `reads`: of what products read first, alone."""
 
     entry: Entry
     mask: Value | None
+    reads: bool
     span: Span
 
 

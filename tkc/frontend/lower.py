@@ -174,6 +174,13 @@ class _Kernel:
         if kernel.requires:
             rows = [{"test": r.test, "message": r.message} for r in kernel.requires]
             asserted["requires"] = to_attribute(rows)
+        majors = {
+            a.name: _integer(a.major)
+            for a in kernel.arguments
+            if isinstance(a, P.Tensor) and a.major is not None
+        }
+        if majors:
+            asserted["majors"] = DictionaryAttr(majors)
         return self.emit(
             T.KernelOp,
             kernel.span,
@@ -253,7 +260,8 @@ class _Kernel:
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 if d.scale is not None and not d.accumulator:
                     type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
-                made = self.value(kind, d.span, (), type_, {"sym_name": name}, name=d.name)
+                where = {} if d.within is None else {"within": StringAttr(d.within)}
+                made = self.value(kind, d.span, (), type_, {"sym_name": name, **where}, name=d.name)
             case X.Barrier():
                 made = _explicit().barrier(self, d)
             case P.Pipe():
@@ -267,6 +275,11 @@ class _Kernel:
                         "producers": ArrayAttr([StringAttr(role) for role in d.producers]),
                         "consumers": ArrayAttr([StringAttr(role) for role in d.consumers]),
                         **({"turns": UnitAttr()} if d.turns else {}),
+                        **(
+                            {"after": ArrayAttr([StringAttr(n) for n in d.after])}
+                            if d.after
+                            else {}
+                        ),
                     },
                     name=d.name,
                 )
@@ -320,6 +333,8 @@ class _Kernel:
                     )
                 case P.Clear():
                     self.emit(T.ZeroOp, s.span, [self.values[s.tile]])
+                case P.Stay():
+                    self.emit(T.KeepOp, s.span, [self.values[s.tile]])
                 case P.CopyScales():
                     operands = [self.values[s.source], self.values[s.destination]]
                     self.emit(CopyScalesOp, s.span, operands)

@@ -46,7 +46,7 @@ Type = Regs | Scalar
 
 class Tensor(NamedTuple):
     """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one. One that is
-    `listed` is as many tensors as its first axis says."""
+    `listed` is as many tensors as its first axis says. `major`: the contiguous axis where it is not the last."""
 
     name: str
     dtype: str
@@ -55,6 +55,7 @@ class Tensor(NamedTuple):
     scale: tuple[str, int] | None = None
     const: bool = False
     listed: bool = False
+    major: int | None = None
 
 
 class Maps(NamedTuple):
@@ -115,7 +116,8 @@ class Schedule(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales."""
+    """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales. `within`:
+    the tile in whose place it is."""
 
     name: str
     accumulator: bool
@@ -124,15 +126,19 @@ class Tile(NamedTuple):
     depth: int
     span: Span
     scale: tuple[str, int] | None = None
+    within: str | None = None
 
 
 class Pipe(NamedTuple):
+    """`after`: the pipes by which the last item of a slot goes on, and whose release a put awaits, too."""
+
     name: str
     tiles: tuple[Tile, ...]
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     span: Span
     turns: bool = False
+    after: tuple[str, ...] = ()
 
 
 # --- values ---
@@ -289,6 +295,13 @@ class Mask(NamedTuple):
 
 class Clear(NamedTuple):
     """`d = 0`."""
+
+    tile: str
+    span: Span
+
+
+class Stay(NamedTuple):
+    """`keep d`: a put that leaves a tile as it is."""
 
     tile: str
     span: Span

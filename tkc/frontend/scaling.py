@@ -31,19 +31,22 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
     """The scale that a type says, of elements of `dtype`; reports TK102, TK105 or TK106 where it is none."""
     scope = values.scope
     found = [a for a in type_.arguments if a.name is not None]
+    if found and not (isinstance(type_.base, S.Name) and type_.base.text == "global"):
+        for a in found:
+            if a.name is not None and a.name.text == "major":
+                told = "`major` is of tensors: a tile lies as the tensor does that it is copied from or to"
+                _fail(scope, "TK106", told, a.value.span)
+    found = [a for a in found if a.name is not None and a.name.text != "major"]
     if not found:
         return None
     for argument in found:
         assert argument.name is not None
         if argument.name.text != "scale" or argument is not found[0]:
-            near = nearest(argument.name.text, ["scale"]) if argument is found[0] else None
+            near = nearest(argument.name.text, ["scale", "major"]) if argument is found[0] else None
             hint = f"; did you mean `{near}`" if near else ""
             told = f"a type has no `{argument.name.text} = ...`"
             if argument.name.text == "scale":
                 told = "a type says `scale` once"
-            elif argument.name.text == "major":
-                scope.later("`major = ...` in a type", argument.name.span)
-                raise Failed
             _fail(scope, "TK102", told + hint, argument.name.span)
     value = found[0].value
     scale = _scale(values, value)

@@ -142,6 +142,7 @@ class Scope:
         self.names: dict[str, Entry] = {}
         self.owned: dict[str, Owned] = {}
         self.pipe_of: dict[str, Pipe] = {}
+        self.pipes_of: dict[str, list[Pipe]] = {}
         self.written: set[str] = set()
         self.cleared: set[str] = set()
         self.loops: list[Span] = []
@@ -248,6 +249,10 @@ class Scope:
         if near is not None and near in self.names:
             notes = (self.note(f"`{near}` is defined here", self.names[near].span),)
         self.error("TK102", message, span, *notes)
+
+    def several(self, tile: str) -> bool:
+        """Whether a tile rides in several pipes, so that what it holds outlives a block."""
+        return len(self.pipes_of.get(tile, ())) > 1
 
     def ends(self, pipe: Pipe) -> str:
         return f"{', '.join(pipe.producers)} -> {', '.join(pipe.consumers)}"

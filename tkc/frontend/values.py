@@ -15,6 +15,7 @@ import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend import lists, scaling
+from tkc.frontend.casts import converted
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
 from tkc.frontend.inline import call
@@ -22,7 +23,6 @@ from tkc.frontend.numbers import MAX_F32, NUMBERS
 from tkc.frontend.products import product
 from tkc.frontend.program import (
     Apply,
-    Cast,
     Constant,
     Product,
     Regs,
@@ -58,7 +58,6 @@ _RUNTIME = (
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 
-CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -468,24 +467,7 @@ class Values:
         return some(self, e)
 
     def cast(self, dtype: str, x: P.Value, span: Span) -> P.Value:
-        of = x.type
-        if isinstance(x, P.Transpose):
-            inner = self.cast(dtype, x.operand, span)
-            return P.Transpose(inner, Regs(inner.type.dtype, of.shape), span)
-        if isinstance(of, Scalar):
-            if dtype == "f32":
-                return x
-            self.later(f"a scalar in {dtype}", span)
-        if of.dtype == "i32" and dtype in CASTS:
-            x = Cast(x, Regs("f32", of.shape), span)
-            return x if dtype == "f32" else Cast(x, Regs(dtype, of.shape), span)
-        if dtype not in CASTS or of.dtype not in CASTS:
-            self.later(f"register tiles of {of.dtype if dtype in CASTS else dtype}", span)
-        if of.dtype == dtype:
-            return x
-        if "f32" not in (dtype, of.dtype):
-            x = Cast(x, Regs("f32", of.shape), span)
-        return Cast(x, Regs(dtype, of.shape), span)
+        return converted(self, dtype, x, span)
 
     def _read(self, call: S.Call) -> P.Read | P.Load | X.ReadPlace | X.Element:
         """`read(d)`, `read(d[i], first, count)`, `read(X[i], acquire)`."""
@@ -527,15 +509,14 @@ class Values:
     def reads(self, tile: Tile, span: Span) -> None:
         """Checks that the role may read the tile here."""
         owned = self.owned(tile, span)
-        if owned.direction == "put":
+        if owned.direction == "put" and not self.scope.several(tile.name):
+            ends = f"pipe {owned.pipe.name}: {self.scope.ends(owned.pipe)}"
             self.fail(
                 "TK107",
                 f"`{tile.name}` is read inside a put of pipe {owned.pipe.name}: "
                 f"what a put writes is read in a get, by {listed(owned.pipe.consumers)}",
                 span,
-                self.scope.note(
-                    f"pipe {owned.pipe.name}: {self.scope.ends(owned.pipe)}", owned.pipe.span
-                ),
+                self.scope.note(ends, owned.pipe.span),
             )
 
     def owned(self, tile: Tile, span: Span) -> Owned:

@@ -189,7 +189,7 @@ class Writes:
         owned = self.values.owned(tile, s.target.span)
         pipe = owned.pipe
         note = self.scope.note(f"pipe {pipe.name}: {self.scope.ends(pipe)}", pipe.span)
-        if owned.direction == "get":
+        if owned.direction == "get" and not self.scope.several(tile.name):
             self.values.fail(
                 "TK107",
                 f"`{tile.name}` is written inside a get of pipe {pipe.name}: "
@@ -208,6 +208,11 @@ class Writes:
     def _fill(self, s: S.Copy, tile: Tile, source: Any) -> P.Move:
         self._writes(s, tile)
         if isinstance(source, Slice):
+            if self.values.owned(tile, s.target.span).direction == "get":
+                self.values.later(
+                    f"a copy from a tensor into `{tile.name}` inside a get: the copy engine tells a put's other end",
+                    s.span,
+                )
             self._same(s, tile, source)
             return P.Move(tile.name, source, s.span)
         if isinstance(source, Tile) and not source.accumulator:
@@ -219,13 +224,16 @@ class Writes:
         self._same(s, tile, value.type)
         return P.Move(tile.name, value, s.span)
 
-    def _same(self, s: S.Copy, target: Slice | Tile, source: Slice | Tile | Regs) -> None:
+    def _same(
+        self, s: S.Copy | S.Assign, target: Slice | Tile, source: Slice | Tile | Regs
+    ) -> None:
         """A copy keeps shape and dtype."""
         if target.shape == source.shape and target.dtype == source.dtype:
             scaling.same(self.scope, target, source, s.span)
             return
         excerpt = self.scope.source.excerpt
-        left, right = excerpt(s.target.span), excerpt(s.source.span)
+        given = s.value.span if isinstance(s, S.Assign) else s.source.span
+        left, right = excerpt(s.target.span), excerpt(given)
         if isinstance(target, Tile):
             told, span = f"{target.name} is {target.dtype} {list(target.shape)}", target.span
         else:
@@ -236,13 +244,13 @@ class Writes:
             shapes = f"`{left}` is {list(target.shape)} and `{right}` is {list(source.shape)}"
             self.values.fail("TK104", f"{shapes}: a copy keeps the shape", s.span, note)
         dtypes = f"`{left}` is {target.dtype} and `{right}` is {source.dtype}"
-        whole = self._whole(s.target.span, s.source.span)
+        whole = self._whole(s.target.span, given)
         cast = f"{target.dtype}({right if whole else '...'})"
         fits = isinstance(source, Regs)
         self.values.fail(
             "TK105",
             f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if fits else ""),
-            s.source.span,
+            given,
             note,
             fix=f"{left} <- {cast}" if fits and whole else None,
         )
@@ -325,13 +333,60 @@ class Writes:
         if isinstance(value, Product):
             self._writable(d, s.target.span)
             return self._multiply(s, d, value)
-        if not (isinstance(value, Int) and value.size == 0) and not (
+        zero = (isinstance(value, Int) and value.size == 0) or (
             isinstance(value, Constant) and value.value == 0
-        ):
+        )
+        if not zero and not self.scope.several(d.name):
             told = f"anything but 0 or a matrix product, here {describe(value)}"
             self.values.later(f"an accumulator set to {told}", s.span)
         self._writable(d, s.target.span)
-        return P.Clear(d.name, s.span)
+        if zero:
+            return P.Clear(d.name, s.span)
+        return self._set_to(s, d, value)
+
+    def _set_to(self, s: S.Assign, d: Tile, value: Any) -> P.Move:
+        """`d = e`: registers to an accumulator that goes through several pipes (R11)."""
+        made = self._shaped(d, self.values.as_value(value, s.value.span))
+        self._same(s, d, made.type)
+        if isinstance(made, P.Transpose):
+            self.values.later("a transpose written to an accumulator", s.span)
+        return P.Move(d.name, made, s.span)
+
+    def keep(self, s: S.Words) -> list[P.Statement]:
+        """`keep d`: a put hands on what its slot holds."""
+        if s.where is not None:
+            self.values.fail("TK101", f"a tile is kept as it is: `keep {s.second.text}`", s.span)
+        meaning = self.scope.find(s.second.text, s.second.span, ("shared tile", "accumulator"))
+        if isinstance(meaning, Unknown):
+            raise Failed
+        if not isinstance(meaning, Tile):
+            self.values.fail(
+                "TK106", f"`keep` is of a tile, not of {describe(meaning)}", s.second.span
+            )
+        owned = self.values.owned(meaning, s.second.span)
+        if owned.direction == "get":
+            self.values.fail(
+                "TK107",
+                f"`keep {meaning.name}` stands in a get of pipe {owned.pipe.name}: what a get leaves alone stays as it "
+                "is; `keep` is for a put, which else writes its tiles",
+                s.span,
+            )
+        if not self.scope.several(meaning.name):
+            self.values.fail(
+                "TK106",
+                f"nobody but this put writes `{meaning.name}`, so that there is nothing to keep: `keep` is for a tile "
+                "that rides in several pipes",
+                s.span,
+                self.scope.note(f"pipe {owned.pipe.name} carries it", owned.pipe.span),
+            )
+        if self.scope.conditional > owned.conditions or len(self.scope.loops) > owned.loops:
+            self.values.later("`keep` in a loop or under a condition inside its put", s.span)
+        if meaning.name in self.scope.written:
+            told = f"this put writes `{meaning.name}` and keeps it: one of the two"
+            self.values.fail("TK103", told, s.span)
+        self.scope.written.add(meaning.name)
+        self.scope.cleared.add(meaning.name)
+        return [P.Stay(meaning.name, s.span)]
 
     def _writable(self, d: Tile, span: Span) -> None:
         if scaling.holds_scales(d):
@@ -344,7 +399,7 @@ class Writes:
         if self.scope.conditional > owned.conditions:
             told = f"writing accumulator {d.name} of a pipe under a condition inside its put"
             self.values.later(told, span)
-        if owned.direction == "get":
+        if owned.direction == "get" and not self.scope.several(d.name):
             self.values.later(
                 f"writing accumulator {d.name} in a get of pipe {owned.pipe.name}: "
                 f"{listed(owned.pipe.producers)} writes it, in a put",
@@ -454,6 +509,8 @@ class Writes:
         self._writable(d, s.target.span)
         made = self._multiply(s, d, product)
         self.scope.written.add(d.name)
+        if self.values.owned(d, s.target.span).direction == "get":
+            return made  # on top of what the slot holds
         if d.name not in self.scope.cleared:
             self.scope.cleared.add(d.name)
             self.values.fail(

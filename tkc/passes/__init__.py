@@ -32,6 +32,7 @@ _ORDER = (
     "lower-pipes",
     "assign-shared",
     "insert-fences",
+    "prove-ownership",
     "eliminate-fences",
     "elect-single-thread",
     "assign-tensor-memory",
@@ -51,7 +52,7 @@ REQUIRED = frozenset(
     {
         "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "edit-maps",
         "order-grids",
-        "lower-pipes",
+        "lower-pipes", "prove-ownership",
         "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
         "name-registers",
     }

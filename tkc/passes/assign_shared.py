@@ -15,7 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.passes import ModulePass
 
-from tkc.analysis.shared_memory import check, shared_buffers
+from tkc.analysis.shared_memory import check, shared_buffers, strides
 from tkc.ir.stage import ops as s
 from tkc.ir.target import target_of
 
@@ -34,4 +34,6 @@ class AssignSharedPass(ModulePass):
             offsets, total = check(kernel, buffers, barriers, limit)
             for placed, offset in zip([*buffers, *barriers], offsets, strict=True):
                 placed.properties["offset"] = IntegerAttr(offset, i32)
+            for buffer, stride in strides(buffers).items():
+                buffer.properties["stride"] = IntegerAttr(stride, i32)
             kernel.properties["shared_bytes"] = IntegerAttr(total, i32)

@@ -38,7 +38,9 @@ class AssignTensorMemoryPass(ModulePass):
             columns = columns_to_allocate(taken)
             if columns > limit:
                 raise too_many(kernel, placed, taken, limit)
-            for buffer, first, _ in placed:
+            firsts = {buffer.buffer: first for buffer, first, _ in placed}
+            for buffer in buffers_of(kernel):
+                first = firsts[s.storage(buffer.buffer)]
                 buffer.properties["offset"] = IntegerAttr(first, i32)
             kernel.properties["tensor_columns"] = IntegerAttr(columns, i32)
             report(column_map(kernel, placed, columns))
@@ -59,10 +61,15 @@ class Placed(NamedTuple):
         return self.buffer.buffer.type.depth.data  # type: ignore[union-attr]
 
 
+def buffers_of(kernel: s.KernelOp) -> list[s.BufferOp]:
+    """The rings of tensor memory, in the order of the program."""
+    buffers = [b for b in kernel.body.block.ops if isinstance(b, s.BufferOp)]
+    return [b for b in buffers if _type(b).home.data == Home.TENSOR]
+
+
 def place(kernel: s.KernelOp) -> tuple[list[Placed], int]:
     """Every ring of tensor memory one after the other, accumulators first, and the columns that they take in all."""
-    buffers = [b for b in kernel.body.block.ops if isinstance(b, s.BufferOp)]
-    buffers = [b for b in buffers if _type(b).home.data == Home.TENSOR]
+    buffers = [b for b in buffers_of(kernel) if b.within is None]
     placed: list[Placed] = []
     at = 0
     for buffer in sorted(buffers, key=lambda b: _type(b).holds_scales):

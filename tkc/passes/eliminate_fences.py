@@ -9,11 +9,12 @@ Here because: proofs need every synchronisation to be there; elections come afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -25,38 +26,46 @@ from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
-from tkc.ir.isa.fences import PROXY_FENCES, form
-from tkc.ir.isa.memory import Scope, Space
+from tkc.ir.isa.fences import NEWEST, PROXY_FENCES, RELAXED, form, halves
+from tkc.ir.isa.memory import Scope, Sem, Space
+from tkc.ir.isa.targets import Version
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import By
+from tkc.ir.target import target_of
+from tkc.passes.fencing.changes import Change, Undo, setting
+from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
+from tkc.passes.fencing.waits import Waits, waits_of
+
+TELLING = (s.MbarrierArriveOp, s.MbarrierWaitOp, s.BulkWaitOp)
+"""What tells other threads of accesses of any space."""
 
 
 @dataclass(frozen=True)
 class EliminateFencesPass(ModulePass):
     """`eliminate-fences`. `fences`: `minimal`, or `as-written`, which leaves a program's own as they are; `model`: what
-    proofs may rest on; `move`: whether one thread fences for a role behind its barrier where that is proved (A11)."""
+    proofs may rest on; `move`: whether one thread fences for a role behind its barrier where that is proved (A11);
+    `newest`: whether forms may be taken that want a later PTX version than the target does."""
 
     name = "eliminate-fences"
     fences: str = "minimal"
     model: str = "practice"
     move: bool = False
+    newest: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         made: list[c.Certificate] = []
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
-            if any(fences_of(kernel)):
-                made.append(
-                    Elimination(kernel, self.fences == "as-written", self.model, self.move).run()
-                )
+            if any(fences_of(kernel)) or any(waits_of(kernel)):
+                as_written = self.fences == "as-written"
+                ptx = NEWEST if self.newest else target_of(op).ptx
+                made.append(Elimination(kernel, as_written, self.model, self.move, ptx).run())
         c.write(op, made)
 
 
-Change = Callable[[], Callable[[], None]]
-"""Changes something, and gives the way back."""
 Rested = dict[Operation, set[tuple[Operation, Operation]]]
-"""The pairs whose first proof names a fence."""
+"""The pairs whose first proof names a fence or a wait."""
 
 
 @dataclass
@@ -67,14 +76,15 @@ class Elimination:
     as_written: bool
     model: str
     move: bool
+    ptx: Version
     before: dict[Operation, str] = field(default_factory=dict[Operation, str])
-    weakened: dict[Operation, Callable[[], None]] = field(
-        default_factory=dict[Operation, Callable[[], None]]
-    )
+    weakened: dict[Operation, Undo] = field(default_factory=dict[Operation, Undo])
     followed: dict[Operation, Operation | None] = field(
         default_factory=dict[Operation, Operation | None]
     )
     moved: list[Operation] = field(default_factory=list[Operation])
+    halves: Halves = field(default_factory=Halves)
+    waits: Waits = field(init=False)
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
 
@@ -97,10 +107,15 @@ class Elimination:
         _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
         rested = _rested(proofs)
+        proofs = self._without_waits(proofs, gone, rested)
         self.weakened, proofs = self._weaken(proofs, gone)
         if self.move and (ways := self._behind_barriers(proofs, gone)):
             self.moved = list(ways)
             self.weakened |= ways
+            proofs = Proofs(self.kernel, self.model)
+        if ways := self._halved(proofs, gone):
+            self.weakened |= ways
+            self.before |= dict.fromkeys(self.halves.wanted, "")
             proofs = Proofs(self.kernel, self.model)
         return self._certified(proofs, gone, rested)
 
@@ -120,11 +135,23 @@ class Elimination:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
 
+    def _without_waits(self, proofs: Proofs, gone: list[Operation], rested: Rested) -> Proofs:
+        """Takes a program's needless waits out, and gives the proofs of what is left."""
+        self.waits = Waits(self.kernel)
+        settled = not (proofs.broken or proofs.unproved or proofs.unjudged or proofs.untried)
+        if self.as_written or self.hidden or self.crossed or not settled:
+            return proofs
+        self.waits.take(proofs, gone, lambda: self._still_proved(proofs, gone))
+        for wait, told in self.waits.told.items():
+            self.before[wait] = spelled(wait)
+            rested[wait] = {_pair(h) for h in told}
+        return Proofs(self.kernel, self.model) if self.waits.told else proofs
+
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
     def _weaken(
         self, proofs: Proofs, gone: list[Operation]
-    ) -> tuple[dict[Operation, Callable[[], None]], Proofs]:
+    ) -> tuple[dict[Operation, Undo], Proofs]:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
         way back from each change, and the proofs after them."""
         if proofs.broken or proofs.unproved or proofs.unjudged:
@@ -134,8 +161,8 @@ class Elimination:
         for op in list(self.kernel.walk()):
             if op in gone or (self.as_written and c.origin(c.label(op)) == "user"):
                 continue
-            if isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp) and not plainly:
-                continue  # what strict rules do not prove is not to rest on more assumptions still
+            if isinstance(op, TELLING) and (self.hidden or self.crossed or not plainly):
+                continue  # it may tell of what is not followed, or of what strict rules do not prove
             if ways := list(self._cheaper(op)):
                 self.before.setdefault(op, spelled(op))
                 changes.append((op, ways))
@@ -143,7 +170,7 @@ class Elimination:
             return {}, proofs
         undo = {op: ways[0]() for op, ways in changes}
         again = proofs.restated(undo)
-        if _in_order(again, gone):
+        if again.rest_on_no_more(proofs) and _in_order(again, gone):
             return undo, again
         for back in undo.values():
             back()
@@ -159,18 +186,23 @@ class Elimination:
         ways: list[Change],
         proofs: Proofs,
         gone: list[Operation],
-        undo: dict[Operation, Callable[[], None]],
+        undo: dict[Operation, Undo],
     ) -> Proofs:
         """Makes the first change of an operation with which all is in order; gives the proofs after it."""
         for change in ways:
             back = change()
             again = proofs.restated((op,))
-            if _in_order(again, gone):
+            if again.rest_on_no_more(proofs) and _in_order(again, gone):
                 undo[op] = back
                 return again
             back()
             proofs.restated((op,))
         return proofs
+
+    def _still_proved(self, proofs: Proofs, gone: list[Operation]) -> bool:
+        """Whether all is in order in the kernel as it now is, on no more assumptions than before."""
+        again = Proofs(self.kernel, self.model)
+        return again.rest_on_no_more(proofs) and _in_order(again, gone)
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
@@ -179,20 +211,52 @@ class Elimination:
                 return
             for other in PROXY_FENCES:
                 if other.cost < row.cost and other.covers <= row.covers:
-                    yield _setting(op, "space", StringAttr(other.word))
+                    yield setting(op, "space", StringAttr(other.word))
         elif isinstance(op, s.MbarrierArriveOp | s.MbarrierWaitOp):
             if self.kernel.most_ctas is not None and _of_several_units(op.barriers):
                 return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
-                yield _setting(op, "scope", None)
+                yield setting(op, "scope", None)
+                if op.sem is None and self.ptx >= RELAXED:
+                    yield setting(op, "sem", StringAttr(Sem.RELAXED))
+        elif isinstance(op, s.BulkWaitOp) and op.read is None and c.origin(c.label(op)) == "user":
+            yield setting(op, "read", UnitAttr())
+
+    def _halved(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
+        """Takes a one-way form of fences for which it is enough; gives the ways back."""
+        found: dict[Operation, Undo] = {}
+        if proofs.broken or proofs.unproved or proofs.unjudged:
+            return found
+        fences = [f for f in proofs.events if f not in gone and self._may_halve(f)]
+        if not fences:
+            return found
+        rest: dict[Operation, list[Hazard]] = {}
+        for hazard, _ in proofs.finally_without(gone):
+            for fence in dict.fromkeys(e.op for e in steps_of(hazard)):
+                rest.setdefault(fence, []).append(hazard)
+        for fence in fences:
+            for word in halves(fence.space.data, self.ptx):
+                issuing = issuers(word, rest.get(fence, ()))
+                undo = self.halves.of(fence, word, issuing)() if issuing else None
+                if undo is not None and self._still_proved(proofs, gone):
+                    found[fence] = undo
+                    break
+                if undo is not None:
+                    undo()
+        return found
+
+    def _may_halve(self, fence: Operation) -> TypeGuard[s.ProxyFenceOp]:
+        if not isinstance(fence, s.ProxyFenceOp) or fence in self.moved:
+            return False
+        if self.as_written and c.origin(c.label(fence)) == "user":
+            return False
+        return not ordered_by(fence) & self.hidden and any(halves(fence.space.data, self.ptx))
 
     # Other places ----------------------------------------------------------------------------------------------------
 
-    def _behind_barriers(
-        self, proofs: Proofs, gone: list[Operation]
-    ) -> dict[Operation, Callable[[], None]]:
+    def _behind_barriers(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Lets one thread, behind the role's next barrier, fence for all that did so before it; gives the ways back."""
-        found: dict[Operation, Callable[[], None]] = {}
+        found: dict[Operation, Undo] = {}
         if proofs.broken or proofs.unproved or proofs.unjudged:
             return found
         for fence in [f for f in proofs.events if f not in gone and self._may_move(f)]:
@@ -201,7 +265,7 @@ class Elimination:
                 continue
             self.before.setdefault(fence, spelled(fence))
             undo = self._behind(fence, barrier)
-            if _in_order(Proofs(self.kernel, self.model), gone):
+            if self._still_proved(proofs, gone):
                 found[fence] = undo
             else:
                 undo()
@@ -216,12 +280,12 @@ class Elimination:
         everyone = fence.executed_by is not By.ONE and role.warps.value.data > 1
         return everyone and not ordered_by(fence) & self.hidden
 
-    def _behind(self, fence: Operation, barrier: Operation) -> Callable[[], None]:
+    def _behind(self, fence: Operation, barrier: Operation) -> Undo:
         block, following = fence.parent_block(), fence.next_op
         assert block is not None
         role = barrier.parent_block()
         assert role is not None
-        by = _setting(fence, "by", StringAttr(By.ONE))()
+        by = setting(fence, "by", StringAttr(By.ONE))()
         fence.detach()
         role.insert_op_after(fence, barrier)
 
@@ -250,6 +314,8 @@ class Elimination:
         for fence in gone:
             fence.detach()
         doubtful = self._doubtful(certificate)
+        if not self.waits.told.keys().isdisjoint(doubtful):
+            return self._with_waits(doubtful, places, gone)
         if moved := [
             op for op in doubtful if op in self.moved
         ]:  # what is left in place may be proved
@@ -262,18 +328,38 @@ class Elimination:
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
-        for op in doubtful:
+        added = {c.label(half): half for half in self.halves.wanted}
+        undone = [f for op in doubtful for f in [*self.halves.wanted.get(op, ()), op]]
+        for op in dict.fromkeys(undone):
             if op in self.weakened:
                 self.weakened.pop(op)()
         for fence in gone:
             if fence not in doubtful:
                 fence.erase()
-        ids = {c.label(op) for op in doubtful}
+        ids = {c.label(op) for op in undone} - set(added)
+        away = {id for id, half in added.items() if half not in self.halves.wanted}
         sites = tuple(
             site._replace(verdict="kept", after=site.before) if site.id in ids else site
             for site in certificate.sites
+            if site.id not in away
         )
         return certificate._replace(sites=sites)
+
+    def _with_waits(
+        self,
+        doubtful: dict[Operation, Diagnostic],
+        places: list[tuple[Operation, Block | None, Operation | None]],
+        gone: list[Operation],
+    ) -> c.Certificate:
+        """The same with all waits where they were: the checker does not accept that they are not needed."""
+        for diagnostic in dict.fromkeys(d for op, d in doubtful.items() if op in self.waits.told):
+            report(diagnostic)
+        self._put_back(places)
+        for wait in self.waits.told:
+            del self.before[wait]
+        self.waits.put_back()
+        proofs = Proofs(self.kernel, self.model)
+        return self._certified(proofs, gone, _rested(proofs))
 
     def _doubtful(self, certificate: c.Certificate) -> dict[Operation, Diagnostic]:
         """The changed operations with a pair that the checker does not accept, and what is to be said of it."""
@@ -313,7 +399,7 @@ class Elimination:
         rested: Rested,
         final: list[tuple[Hazard, Judge]],
     ) -> c.Certificate:
-        changed = [*gone, *self.weakened]
+        changed = [*gone, *self.waits.told, *self.weakened, *self.halves.wanted]
         made: list[c.Order] = []
         guarded: dict[Operation, list[int]] = {op: [] for op in changed}
         mine: dict[Operation, list[int]] = {op: [] for op in changed}
@@ -321,7 +407,7 @@ class Elimination:
             guards = [
                 op
                 for op in changed
-                if hazard.verdict is Verdict.ORDERED and _may_guard(proofs, op, hazard)
+                if hazard.verdict is Verdict.ORDERED and self._may_guard(proofs, op, hazard, rested)
             ]
             if not guards:
                 continue
@@ -341,13 +427,24 @@ class Elimination:
         ]
         return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
 
+    def _may_guard(self, proofs: Proofs, op: Operation, hazard: Hazard, rested: Rested) -> bool:
+        """Whether an operation may be what orders a pair: a fence of its kind, a wait that its proof used, or a step of
+        its chain."""
+        if op in proofs.events:
+            return proofs.may_guard(op, hazard)
+        if op in self.waits.told:
+            return _pair(hazard) in rested[op]
+        return any(event.op is op for event in steps_of(hazard))
+
     def _site(
         self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]
     ) -> c.Site:
         moved = op in self.moved
         changed = "moved" if moved else "weakened" if op in self.weakened else "kept"
-        verdict = "removed" if op in gone else changed
-        after = "" if op in gone else spelled(op) + " by one thread" * moved
+        left = "added" if op in self.halves.wanted else changed
+        away = op in gone or op in self.waits.told
+        verdict = "removed" if away else left
+        after = "" if away else spelled(op) + " by one thread" * moved
         place = location_of(op)
         id = c.label(op)
         return c.Site(
@@ -375,13 +472,6 @@ def _pair(hazard: Hazard) -> tuple[Operation, Operation]:
     return hazard.first.event.op, hazard.second.event.op
 
 
-def _may_guard(proofs: Proofs, op: Operation, hazard: Hazard) -> bool:
-    """Whether an operation may be what orders a pair: a fence of its kind, or a step of its chain."""
-    if op in proofs.events:
-        return proofs.may_guard(op, hazard)
-    return any(event.op is op for event in steps_of(hazard))
-
-
 def _rested(proofs: Proofs) -> Rested:
     return {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
 
@@ -399,25 +489,6 @@ def _next_barrier(fence: Operation) -> Operation | None:
     while at is not None and not isinstance(at, s.RoleBarrierOp):
         at = at.next_op
     return at
-
-
-def _setting(
-    op: Operation, name: str, value: StringAttr | None
-) -> Callable[[], Callable[[], None]]:
-    """A change of one property."""
-
-    def put(new: object) -> None:
-        if new is None:
-            op.properties.pop(name, None)
-        else:
-            op.properties[name] = new  # pyright: ignore
-
-    def change() -> Callable[[], None]:
-        old = op.properties.get(name)
-        put(value)
-        return lambda: put(old)
-
-    return change
 
 
 def _say_unjudged(kernel: s.KernelOp, proofs: Proofs) -> None:

@@ -52,14 +52,15 @@ def _touches(op: Operation) -> list[tuple[SSAValue, Touch]]:
 
 
 def shared_by_proxies(kernel: s.KernelOp) -> set[SSAValue]:
-    """Shared buffers that both the generic and the async proxy access (membership is asked for; order is not used)."""
+    """Places of shared buffers that both the generic and the async proxy access (membership is asked for; order is not
+    used)."""
     seen: dict[SSAValue, set[Proxy]] = {}
     for op in kernel.walk():
         if isinstance(op, s.BufferOp):
             continue
         for buffer, touch in _touches(op):
             if touch.space is Space.SHARED and not _spelled_out(buffer):
-                seen.setdefault(buffer, set()).add(touch.proxy)
+                seen.setdefault(s.storage(buffer), set()).add(touch.proxy)
     return {b for b, proxies in seen.items() if {Proxy.GENERIC, Proxy.ASYNC} <= proxies}
 
 
@@ -99,7 +100,7 @@ def _synchronises(op: Operation) -> bool:
 def _async_buffers(op: Operation) -> frozenset[SSAValue]:
     """The buffers that the async proxy touches in an operation, or in one inside it."""
     return frozenset(
-        value
+        s.storage(value)
         for inner in op.walk()
         for value, touch in _touches(inner)
         if touch.proxy is Proxy.ASYNC
@@ -156,7 +157,7 @@ class RoleFences:
                 if (
                     touch.proxy is Proxy.GENERIC
                     and touch.space is Space.SHARED
-                    and buffer in self.crossing
+                    and s.storage(buffer) in self.crossing
                 ):
                     self._proxy(op, buffer, after=False)
                     self._proxy(op, buffer, after=True)
@@ -206,7 +207,7 @@ class RoleFences:
         if op not in self.facts:
             self.facts[op] = _synchronises(op), _async_buffers(op)
         synchronises, touched = self.facts[op]
-        return synchronises or buffer in touched
+        return synchronises or s.storage(buffer) in touched
 
     def _beside(self, sync: Operation, after: bool) -> Place:
         block = sync.parent_block()

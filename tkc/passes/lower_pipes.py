@@ -18,12 +18,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.ir.emit import Emitter, as_hint
+from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.ops import Across, By, How, To
 from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
+from tkc.ir.target import target_of
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
 
 
@@ -303,6 +305,10 @@ class RoleLowering:
                     self._wait(
                         emit, ring, ring.empty, state.slot, free, by, self._id(ring, "empty")
                     )
+                    for other in self._after_of(ring):
+                        assert other.empty is not None
+                        id = self._id(other, f"empty.{ring.name}")
+                        self._wait(emit, other, other.empty, state.slot, free, by, id)
                 self.full_of[state.slot] = ring
                 self._expect(emit, op, ring, state)
             else:
@@ -310,6 +316,11 @@ class RoleLowering:
                 self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
             op.slot.replace_all_uses_with(state.slot)
             states[_end(op)] = self._after(emit, ring, state)
+
+    def _after_of(self, ring: Ring) -> list[Ring]:
+        """The rings through which an item of this one goes on: its slot is free when the last of them gives it back."""
+        names = [] if ring.pipe.after is None else [name.data for name in ring.pipe.after]
+        return [r for name in names for r in self.rings.values() if r.name == name]
 
     def _after(self, emit: Emitter, ring: Ring, state: State) -> State:
         after = _next(emit, ring.depth, state)
@@ -438,12 +449,10 @@ class RoleLowering:
                 continue
             kinds = kinds_of(op)
             if "commit" in kinds:
-                emit.add(
-                    s.Tcgen05CommitOp.create(
-                        operands=[barriers, op.slot],
-                        properties={"id": self._id(ring, what), **reach},
-                    )
-                )
+                how = {"id": self._id(ring, what), **reach}
+                if isinstance(op, s.ReleaseOp) and self._read_first(ring):
+                    how["reads"] = UnitAttr()
+                emit.add(s.Tcgen05CommitOp.create(operands=[barriers, op.slot], properties=how))
             if "lane" in kinds and self.solo:
                 how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
@@ -464,6 +473,17 @@ class RoleLowering:
             if "one" in kinds or not kinds:
                 how = {"id": self._id(ring, what), **reach, **ring.scope(type(op))}
                 self._arrive(emit, barriers, op.slot, By.ONE, how)
+
+    def _read_first(self, ring: Ring) -> bool:
+        """Whether this role's products read a ring's tiles as their first operands, nothing else of it does, and the
+        target's commits can tell that by itself."""
+        tiles = set(ring.pipe.buffers)
+        uses = [op for op in self.role.walk() if tiles & {*op.operands}]
+        if not uses or not all(isinstance(op, s.MmaOp) and op.b not in tiles for op in uses):
+            return False
+        module = self.role.get_toplevel_object()
+        assert isinstance(module, ModuleOp)
+        return target_of(module).has({Feature.TCGEN05_COMMIT_READ})
 
     def _arrive(
         self, emit: Emitter, barriers: SSAValue, slot: SSAValue, by: By, how: dict[str, Attribute]

@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.contract import from_attribute, to_attribute
-from tkc.ir.isa.targets import Target
+from tkc.ir.isa.targets import NAMED_BARRIERS, Target
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, kernel, string
 from tkc.ir.ptx.kernel import KernelOp
@@ -47,9 +47,6 @@ FAMILIES = (copies, fragments, products, scalars, scales, shared, synchronisatio
 
 TENSOR_WORD = 8
 """Bytes at the end of shared memory that `assign-shared` keeps for the tensor-memory address."""
-
-NAMED_BARRIERS = 16
-"""Barriers of a CTA that `barrier.cta` names (PTX 9.7.15.1)."""
 
 WARPGROUP_WARPS = 4
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -21,6 +21,7 @@ from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
 from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.analysis.shared_memory import check_slots, shared_buffers
+from tkc.analysis.sharing import joined, pipes_of, shares_place
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.contract import to_attribute
 from tkc.ir.isa.targets import Feature, targets_with
@@ -32,7 +33,7 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BufferType, Home, MapsType, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import SharedType
+from tkc.ir.tile.types import AccumType, SharedType
 from tkc.passes.placement import scales
 from tkc.passes.placement.state import Placement, Role, integer
 from tkc.passes.placement.statements import statements
@@ -123,7 +124,7 @@ def _declaration(p: Placement, op: Operation) -> None:
             type = BufferType.of(
                 tile.dtype.data, tile.shape, tile.depth.data, Home.SHARED, tile.swizzle.data
             )
-            _buffer(p, op.tile, op.sym_name.data, type)
+            _buffer(p, op.tile, op.sym_name.data, type, op.within)
             scales.declare(p, op, op.sym_name.data)
         case s.BarriersOp():
             from tkc.passes.placement.explicit import explicit
@@ -139,10 +140,16 @@ def _declaration(p: Placement, op: Operation) -> None:
             )
 
 
-def _buffer(p: Placement, tile: SSAValue, name: str, type: BufferType) -> None:
+def _buffer(
+    p: Placement, tile: SSAValue, name: str, type: BufferType, within: StringAttr | None = None
+) -> None:
     properties: dict[str, Attribute] = {"sym_name": StringAttr(name)}
     if is_explicit(tile):
         properties["explicit"] = UnitAttr()
+    if shares_place(tile):
+        properties["pipes"] = ArrayAttr([pipe.sym_name for pipe in pipes_of(tile)])
+    if within is not None:
+        properties["within"] = within
     p.values[tile] = p.emit.value(
         s.BufferOp.create(properties=properties, result_types=[type]), name
     )
@@ -152,8 +159,7 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
     """A ring as deep as the shallowest of its tiles: an accumulator's depth is a capacity (R12)."""
     buffers = [p.values[tile] for tile in op.tiles]
     buffers += [p.scales[tile] for tile in op.tiles if tile in p.scales]
-    types = [buffer.type for buffer in buffers]
-    depth = min(type.depth.data for type in types if isinstance(type, BufferType))
+    depth = _depth(p, op)
     properties: dict[str, Attribute] = {
         "sym_name": op.sym_name,
         "kind": StringAttr("full_empty"),
@@ -162,10 +168,19 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
         "consumers": op.consumers,
     }
     across = _across(p, op)
+    if across is not None and any(shares_place(tile) for tile in op.tiles):
+        raise TkcError.at(
+            "TK110",
+            f"pipe {op.sym_name.data} joins the CTAs of a cluster, and a tile of it rides in another pipe or shares "
+            "its place: not supported yet",
+            location_of(op),
+        )
     if across is not None:
         properties["across"] = StringAttr(across)
     if op.turns is not None:
         properties["turns"] = op.turns
+    if op.after is not None:
+        properties["after"] = op.after
     p.rings[op.pipe] = p.emit.value(
         s.PipeOp.create(
             operands=buffers,
@@ -174,6 +189,23 @@ def _pipe(p: Placement, op: t.PipeOp) -> None:
         ),
         op.sym_name.data,
     )
+
+
+def _depth(p: Placement, pipe: t.PipeOp) -> int:
+    """Slots of a ring: the fewest of its tiles, and of those pipes that hand the same slots on."""
+    declared = {_slots(tile) for tile in pipe.tiles}
+    buffers = [
+        p.values[tile].type
+        for one in joined(pipe)
+        for tile in one.tiles
+        if _slots(tile) in declared
+    ]
+    return min(type.depth.data for type in buffers if isinstance(type, BufferType))
+
+
+def _slots(tile: SSAValue) -> int:
+    assert isinstance(tile.type, SharedType | AccumType)
+    return tile.type.depth.data
 
 
 def _across(p: Placement, op: t.PipeOp) -> Across | None:
@@ -212,7 +244,7 @@ def _accum(p: Placement, op: t.AccumOp) -> None:
             location_of(op),
             fix=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
         )
-    _buffer(p, op.tile, op.sym_name.data, type)
+    _buffer(p, op.tile, op.sym_name.data, type, op.within)
 
 
 def _role(p: Placement, role: t.RoleOp, first_warp: int) -> None:

@@ -116,8 +116,8 @@ class SelectSwizzlePass(ModulePass):
 def longest_step(tile: SharedOp, target: Target) -> int:
     """Bytes of K of the longest product that the target has for a block-scaled tile and that divides its rows; else 0.
 
-    A product whose scales do not lie in one atom takes the next one's, which are behind them where one block of rows
-    of A is multiplied at a time.
+    A product whose scales do not lie in one atom takes the next one's, which are behind them where A is one block of
+    rows, or its scales are no product's scales of B.
     """
     found = 0
     for slot in slots_of(tile.tile):
@@ -139,9 +139,19 @@ def longest_step(tile: SharedOp, target: Target) -> int:
                 scale=scale.dtype.data,
             )
             depth = a.shape[-1]
-            fits = [r.k_bytes for r in rows if depth % r.k == 0 and a.shape[0] <= BLOCK_ROWS]
+            behind = a.shape[0] <= BLOCK_ROWS or not _second(op.a)
+            fits = [r.k_bytes for r in rows if depth % r.k == 0 and behind]
             found = max(found, *fits, 0)
     return found
+
+
+def _second(slot: SSAValue) -> bool:
+    """Whether some product takes the tile of a slot as its second operand."""
+    return any(
+        isinstance(op := use.operation, MmaOp | ScaledMmaOp) and op.b is other
+        for other in slots_of(slot_owner(slot))
+        for use in other.uses
+    )
 
 
 def padded(tile: SharedOp, dtype: str) -> bool:

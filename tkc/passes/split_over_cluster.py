@@ -37,7 +37,7 @@ from tkc.ir.stage.structure import PAIR, ForOp, IfOp, YieldOp
 from tkc.ir.stage.types import Home
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.explicit import SlotOp
+from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp, TmaStoreOp
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
@@ -238,14 +238,8 @@ def split_pairs(kernel: t.KernelOp, target: Target) -> None:
 def split_pair(kernel: t.KernelOp, target: Target, of: str | None = None) -> None:
     """Each CTA of the pair gets half of each accumulator's rows, and what it takes of everything else for that."""
     _require_clusters(kernel, target)
-    for op in kernel.walk():
-        if isinstance(op, SlotOp):
-            raise TkcError.at(
-                "TK110",
-                "slots by number in a pair, whose tiles are split over its CTAs, are not supported yet; "
-                "`launch cluster(2)` with tiles of one CTA, and `mma ..., pair`, fit",
-                location_of(op),
-            )
+    for op in [o for o in kernel.walk() if isinstance(o, SlotOp)]:
+        _check_slot(op)
     split = Split(kernel, accumulator_home(target) is Home.TENSOR, of)
     for mma in [o for o in kernel.walk() if isinstance(o, t.MmaOp | ScaledMmaOp)]:
         split.product(mma)
@@ -257,6 +251,23 @@ def split_pair(kernel: t.KernelOp, target: Target, of: str | None = None) -> Non
     if not split.joint:
         del launch["pair"]
     kernel.launch = DictionaryAttr(launch)
+
+
+STAGED = (t.CopyOp, t.ReadOp, ReadColumnsOp, TmaStoreOp)
+"""What uses a pair's slot that the program numbers: registers on their way out, of which each CTA has half."""
+
+
+def _check_slot(op: SlotOp) -> None:
+    """TK110 where both CTAs of a pair would have to agree about a slot: its bytes, barriers and elements are of one."""
+    for use in op.slot.uses:
+        if not isinstance(use.operation, STAGED) or not isinstance(op.tile.type, SharedType):
+            raise TkcError.at(
+                "TK110",
+                "slots by number in a pair, whose tiles are split over its CTAs, are not supported yet but for what "
+                "registers store (`c[i] <- x`, `store C[m, n] <- c[i]`); `launch cluster(2)` with tiles of one CTA, "
+                "and `mma ..., pair`, fit",
+                location_of(use.operation),
+            )
 
 
 Shaped = AccumType | SharedType | RegsType | SliceType
@@ -337,8 +348,10 @@ class Split:
                 self.mark(op.destination if value is op.source else op.source, axis, op)
             case CopyScalesOp():
                 self._scales(op, value)
-            case t.ReadOp():
+            case t.ReadOp() | ReadColumnsOp():
                 self.mark(op.value if value is op.tile else op.tile, axis, op)
+            case TmaStoreOp():
+                self.mark(op.destination if value is op.source else op.source, axis, op)
             case LoadOp():
                 self.mark(op.value if value is op.slice else op.slice, axis, op)
             case t.CastOp() | MaskOp():
@@ -422,7 +435,7 @@ class Split:
                     f"{value.type} is split over a pair along an axis of {_shape(value)[axis]}, which is odd",
                     location_of(self.kernel),
                 )
-        for copy in [o for o in self.kernel.walk() if isinstance(o, t.CopyOp)]:
+        for copy in [o for o in self.kernel.walk() if isinstance(o, t.CopyOp | TmaStoreOp)]:
             if isinstance(copy.destination.type, SliceType) and copy.destination not in self.axes:
                 raise TkcError.at(
                     "TK110",

@@ -19,6 +19,8 @@ from emulator.races.twins import (
 STORED = "st.shared.v4.u32 [mine], {t, t, t, t};"
 AGAIN = STORE.replace("[%d1]", "[%d1+4096]")
 END = "cp.async.bulk.wait_group 0;"
+READS = "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.cluster;"
+ACQUIRE = "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;"
 
 TWINS = (
     Twin(
@@ -99,6 +101,46 @@ TWINS = (
             "release": "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;",
             "acquire": "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
         },
+    ),
+    Twin(
+        "the same with the one-way fence of reads, over a relaxed arrival",
+        f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} ld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [mine];"
+        f" {{release}} mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)}"
+        f" {{acquire}} {LOAD} {wait('f', 1)} E: ret;",
+        "TK301|TK302",
+        "cp.async.bulk.shared",
+        bad={"release": READS},
+        good={"release": READS, "acquire": ACQUIRE},
+    ),
+    Twin(
+        "one thread's one-way fence of reads is of its own reads",
+        f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} ld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [mine];"
+        f" {{release}} bar.sync 0; mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {ACQUIRE}"
+        f" {LOAD} {wait('f', 1)} E: ret;",
+        "TK302",
+        "cp.async.bulk.shared",
+        bad={"release": f"@first {READS}"},
+        good={"release": READS},
+    ),
+    Twin(
+        "the one-way fence of reads releases no write",
+        f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} st.shared.v4.u32 [mine], {{t, t, t, t}};"
+        f" {{release}} mbarrier.arrive.shared::cta.b64 _, [e]; @!first bra E; {wait('e', 0)} {ACQUIRE} {LOAD}"
+        f" {wait('f', 1)} E: ret;",
+        "TK302",
+        "cp.async.bulk.shared",
+        bad={"release": READS},
+        good={"release": "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;"},
+    ),
+    Twin(
+        "the one-way fence of reads comes before the read",
+        f"{HEAD}{init(e=64)} @!first bra N; {LOAD} N: {wait('f', 0)} {{before}}"
+        f" ld.shared.v4.u32 {{%r1, %r2, %r3, %r4}}, [mine]; {{after}} mbarrier.arrive.shared::cta.b64 _, [e];"
+        f" @!first bra E; {wait('e', 0)} {ACQUIRE} {LOAD} {wait('f', 1)} E: ret;",
+        "TK302",
+        "cp.async.bulk.shared",
+        bad={"before": READS},
+        good={"after": READS},
     ),
     Twin(
         "cp.async is of the generic proxy",

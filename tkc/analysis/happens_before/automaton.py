@@ -201,7 +201,8 @@ def _await_group(
             rule = "implicit-fence"
         yield State(name, 0, 0, part, who), rule
         if state.name == "wgmma" and "A12" in source.assumed:
-            yield State(name, 0, 0, Part.FULL, who), "whole-warpgroup"
+            whole = "whole-warpgroup" + "-fence" * (rule != "await-group")
+            yield State(name, 0, 0, Part.FULL, who), whole
     full = act.done is Done.BULK_GROUP and not act.read
     if full and source.access.done is Done.BULK_GROUP_READ and "A7" not in source.assumed:
         yield State("gen", 0, 0, state.part, who), "implicit-fence"
@@ -217,6 +218,7 @@ def _proxy_fence(
         return
     if act.half == "release":
         mine = state.part == Part.OWN and within(source.threads, who)
+        mine = mine and not (act.reads and access.write)
         if state.name == "gen" and state.n == 0 and mine and cta == source.cta:
             yield state._replace(name="half", who=who), "half-release"
         return

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 from math import inf
 
 from tkc.analysis.happens_before.distance import distance
+from tkc.analysis.happens_before.events import Arrive
 from tkc.analysis.happens_before.graph import Node
 from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place
 from tkc.ir.certificates import End, Link, Order, label
 
@@ -15,13 +19,16 @@ SILENT = frozenset({"po", "loop", "leave", "choice"})
 
 BETWEEN = "read-between"
 
+MOST_WAYS = 8
+"""Chains of one pair in one direction: arrivals of several sites make up the items of a barrier."""
+
 
 def end_of(node: Node) -> End:
     """A node as certificates name it."""
     event, role = node.event, node.role
     return End(
         label(event.op) if event is not None else "",
-        role.name.split("[")[0].split(" ")[0],
+        role.declared or role.name,
         role.copy,
         role.cta,
     )
@@ -46,41 +53,70 @@ def orders(judge: Judge, hazard: Hazard, others: list[Place], model: str) -> lis
     if hazard.forward == -inf:  # their slots never meet
         return [entry(None, None)]
     forward = _direct(judge, first, second, hazard)
-    found = [entry(forward, forward if first is second else _direct(judge, second, first, hazard))]
+    back = forward if first is second else _direct(judge, second, first, hazard)
+    found = [entry(*ways) for ways in zip_longest(forward, back)] or [entry(None, None)]
     names = {step.start for step in hazard.chain if step.rule == BETWEEN}
     for read in others:
         if not read.access.write and str(read) in names:
-            forward = _through(judge, first, read, second, hazard)
-            back = forward if first is second else _through(judge, second, read, first, hazard)
-            if forward is not None or back is not None:
-                found.append(entry(forward, back))
+            through = _through(judge, first, read, second, hazard)
+            back = through if first is second else _through(judge, second, read, first, hazard)
+            found += [entry(*ways) for ways in zip_longest(through, back)]
     return found
 
 
 Chain = tuple[Link, ...] | None
 
 
-def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> Chain:
-    there, label, rule = distance(judge.reach(first), second.node, second.access, hazard.clock)
+def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> list[tuple[Link, ...]]:
+    """The chains from an access to the other; none where there is no such way."""
+    reach = judge.reach(first)
+    there, label, rule = distance(reach, second.node, second.access, hazard.clock)
     if there == inf or label is None:
-        return None
-    return _links(label, rule, second)
+        return []
+    last = Link(end_of(label.node), end_of(second.node), rule)
+    return [(*steps, last) for steps in islice(_ways(reach, label), MOST_WAYS)]
 
 
-def _through(judge: Judge, first: Place, read: Place, second: Place, hazard: Hazard) -> Chain:
-    there, back = _direct(judge, first, read, hazard), _direct(judge, read, second, hazard)
-    if there is None or back is None:
-        return None
+def _through(
+    judge: Judge, first: Place, read: Place, second: Place, hazard: Hazard
+) -> list[tuple[Link, ...]]:
     at = end_of(read.node)
-    return (*there, Link(at, at, BETWEEN), *back)
+    ways = _direct(judge, first, read, hazard), _direct(judge, read, second, hazard)
+    both = [(*there, Link(at, at, BETWEEN), *back) for there in ways[0] for back in ways[1]]
+    return both[:MOST_WAYS]
 
 
-def _links(label: Label, rule: str, end: Place) -> tuple[Link, ...]:
-    found: list[Link] = []
-    at: Label | None = label
-    while at is not None and at.before is not None:
+def _ways(reach: Reach, label: Label) -> Iterator[tuple[Link, ...]]:
+    """The steps of a label's chain; and where it goes through an arrival of one of several sites, those through each of
+    the others, whose items it is not."""
+    steps: list[Link] = []
+    turns: list[tuple[Label, Link, int]] = []
+    at = label
+    while at.before is not None:
         if at.rule not in SILENT:
-            found.append(Link(end_of(at.before.node), end_of(at.node), at.rule))
+            turns += [
+                (other, Link(end_of(other.node), end_of(at.node), at.rule), len(steps))
+                for other in _beside(reach, at)
+            ]
+            steps.append(Link(end_of(at.before.node), end_of(at.node), at.rule))
         at = at.before
-    found.reverse()
-    return (*found, Link(end_of(label.node), end_of(end.node), rule))
+    steps.reverse()
+    yield tuple(steps)
+    for other, link, left in turns:
+        for before in _ways(reach, other):
+            yield (*before, link, *steps[len(steps) - left :])
+
+
+def _beside(reach: Reach, label: Label) -> Iterator[Label]:
+    """What the other sites knew whose arrivals make up the items of a barrier, where a label came by one of them."""
+    before = label.before
+    act = before.node.event.act if before is not None and before.node.event is not None else None
+    if before is None or not isinstance(act, Arrive):
+        return
+    for (role, barrier, _), sites in reach.groups.items():
+        if role != id(before.node.role) or barrier != str(act.barrier):
+            continue
+        if any(site.node is before.node for site in sites):
+            for site, known in sites.items():
+                if site.node is not before.node and known:
+                    yield known[-1][-1]

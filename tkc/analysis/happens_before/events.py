@@ -136,6 +136,20 @@ class Access:
     """The elements of a tensor or vector that each thread touches."""
     element: bool = False
     """Whether each thread touches one element by itself."""
+    storage: Hashable = None
+    """The buffer in whose place this one lies; None: it has one to itself."""
+    ring: int = 0
+    """Of buffers in one place: those whose slots have the same numbers where they are the same have the same ring."""
+
+    @property
+    def place(self) -> Hashable:
+        """What accesses of the same memory have in common."""
+        return self.buffer if self.storage is None else self.storage
+
+
+def first_operand(access: Access) -> bool:
+    """Whether a product reads its first operand from shared memory by it: what tcgen05.commit can tell alone."""
+    return access.space is Space.SHARED and access.operand == "a" and not access.write
 
 
 CONSTANT = "store of a constant"
@@ -157,7 +171,7 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """`count` arrivals of each thread on an item of a barrier, which announce `bytes`; `commit`: when the thread's
-    tcgen05 work so far is done."""
+    tcgen05 work so far is done, or, with `reads`, has read its first operands."""
 
     barrier: Hashable
     index: Index | None
@@ -166,6 +180,7 @@ class Arrive:
     commit: bool = False
     sem: Sem = Sem.RELEASE
     scope: Scope = Scope.CTA
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +211,13 @@ class AwaitGroup:
 
 @dataclass(frozen=True, slots=True)
 class ProxyFence:
-    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair, `read` its
-    form for reads."""
+    """fence.proxy.async in `space` (None: all). `half` is `release` or `acquire` of the unidirectional pair; `reads`:
+    of what reads, only."""
 
     space: Space | None = Space.SHARED
     cluster: bool = False
     half: str = ""
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +295,8 @@ Item = Event | Loop | Choice | Beside | Sometimes
 
 @dataclass(eq=False, slots=True)
 class Role:
-    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program."""
+    """A program for `warps` warps of CTA `cta`. `copy`: which it is of `copies` that run the same program; `declared`:
+    what the kernel calls it, where that is not `name`."""
 
     name: str
     body: list[Item]
@@ -287,6 +304,7 @@ class Role:
     cta: int = 0
     copy: int = 0
     copies: int = 1
+    declared: str = ""
 
     def events(self) -> Iterator[Event]:
         return _events(self.body)

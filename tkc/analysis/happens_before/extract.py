@@ -82,10 +82,11 @@ def _role(
     values = Values(op, group, rank)
     operations = Operations(op, group, rank, cluster, made.barriers, write, values)
     body = Body(operations).block(op.body.block, Threads.ALL)
-    name = op.sym_name.data + (f"[{group}]" if groups > 1 else "")
+    declared = op.sym_name.data
+    name = declared + (f"[{group}]" if groups > 1 else "")
     if cluster > 1:
         name += f" of CTA {rank}"
-    return Role(name, body, op.warps.value.data // groups, rank, group, groups)
+    return Role(name, body, op.warps.value.data // groups, rank, group, groups, declared)
 
 
 @dataclass

@@ -24,6 +24,7 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.lifetimes import check_lifetimes
 from tkc.analysis.moments import deadlocks
+from tkc.analysis.ownership import by_pipes, twice
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.diagnostics import Severity
 from tkc.ir.isa.memory import Done, Proxy, Space
@@ -47,7 +48,9 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         told = flags(graph)
         judged = list(hazards(judge))
         found = [
-            _finding(judge, h)
+            twice(h.first, h.second, h.verdict.value)
+            if by_pipes(h.first) and by_pipes(h.second)
+            else _finding(judge, h)
             for h in judged
             if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
         ]

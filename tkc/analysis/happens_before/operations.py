@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
@@ -24,7 +25,6 @@ from tkc.analysis.happens_before.events import (
     GridWait,
     Index,
     Loop,
-    MapFence,
     Meet,
     ProxyFence,
     Slot,
@@ -39,18 +39,11 @@ from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
+from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import ElementOp, StoreElementOp
-from tkc.ir.stage.maps import (
-    ArrayOp,
-    EditedOp,
-    EditMapOp,
-    MapAcquireOp,
-    MapReleaseOp,
-    argument_of,
-    arrays_of,
-)
+from tkc.ir.stage.maps import ArrayOp, EditedOp, argument_of, arrays_of
 from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
@@ -121,7 +114,7 @@ class Operations:
         if value is None:
             return []
         if row.space is Space.MAP:
-            return self._map(op, row, value)
+            return maps.accesses(self, op, row, value, _kind(op))
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -142,43 +135,36 @@ class Operations:
             done = Done.WGMMA_GROUP
         slot = Slot(None, (0,)) if buffer.type.depth.data == 1 else None
         if index is not None:
-            slot = self._slot(self.values.table(index, op))
+            slot = self.slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=_atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(access, owner=owner) for owner in self._owners(op, row)]
+        return [replace(self._placed(access), owner=owner) for owner in self._owners(op, row)]
+
+    def _placed(self, access: Access) -> Access:
+        """The access with the place of its buffer, where others lie there, too."""
+        buffer = access.buffer
+        assert isinstance(buffer, SSAValue)
+        declared = buffer.owner
+        if not isinstance(declared, s.BufferOp) or declared.pipes is None:
+            return access
+        storage = s.storage(buffer)
+        part = access.part
+        if access.space is not Space.TENSOR and part is not None:
+            part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
+        return replace(access, storage=storage, ring=buffer.type.depth.data, part=part)  # pyright: ignore
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return Access(
-            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
+        return self._placed(Access(
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self.slot(self.values.table(slot, op)), done=row.done,
             what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
             area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
-        )  # fmt: skip
-
-    def _map(self, op: Operation, row: m.Touch, value: SSAValue) -> list[Access]:
-        """An access of one of the kernel's own tensor maps; those that the launch makes nobody writes."""
-        place = value.owner if isinstance(value.owner, EditedOp) else op
-        if not isinstance(place, EditedOp | EditMapOp):
-            return []
-        access = Access(
-            Space.MAP, place.maps, row.kind is m.Kind.WRITE, self._map_slot(place), row.proxy, row.done,
-            _kind(op), owner=self.rank, operand=row.operand,
-        )  # fmt: skip
-        return [access]
-
-    def _map_slot(self, place: EditedOp | EditMapOp) -> Slot | None:
-        one = place.maps.type.depth.data == 1
-        return Slot(None, (0,)) if one else self._slot(self.values.table(place.slot, place))
-
-    def _map_fence(self, op: Operation) -> MapFence:
-        if isinstance(op, MapAcquireOp) and isinstance(place := op.array.owner, EditedOp):
-            return MapFence("acquire", place.maps, self._map_slot(place))
-        return MapFence("release" if isinstance(op, MapReleaseOp) else "acquire")
+        ))  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
         tensor = argument_of(array)
@@ -239,7 +225,7 @@ class Operations:
         """The fragment that an operation moves from or to columns of a slot."""
         if not isinstance(getattr(op, "column", None), SSAValue):
             return None
-        for name in ("value", "source"):
+        for name in ("value", "source", "fragment"):
             found = getattr(op, name, None)
             if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
                 return found
@@ -307,7 +293,7 @@ class Operations:
         )
         return (*numbers, *own, turns), loops
 
-    def _slot(self, table: Table | None) -> Slot | None:
+    def slot(self, table: Table | None) -> Slot | None:
         if table is None:
             return None
         if table.loop is None:
@@ -342,7 +328,7 @@ class Operations:
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
                     found.append(_proxy_fence(op))
                 case m.Order(then=Proxy.TENSORMAP):
-                    found.append(self._map_fence(op))
+                    found.append(maps.fence(self, op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(_word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
@@ -373,7 +359,7 @@ class Operations:
         return [
             Arrive(
                 (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
-                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op),
+                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op), "reads" in op.properties,
             )
             for rank in self._told(op)
         ]  # fmt: skip
@@ -482,18 +468,25 @@ class Operations:
 
 
 def restated(event: Event) -> Act | None:
-    """What an event does now that its operation may have got another space or scope."""
+    """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
     act = event.act
     if isinstance(act, ProxyFence):
         return _proxy_fence(event.op)
-    return replace(act, scope=_scope(event.op)) if isinstance(act, Wait | Arrive) else act
+    if isinstance(act, AwaitGroup):
+        return replace(act, read="read" in event.op.properties)
+    if isinstance(act, Wait | Arrive):
+        default = Sem.ACQUIRE if isinstance(act, Wait) else Sem.RELEASE
+        return replace(act, sem=_sem(event.op, default), scope=_scope(event.op))
+    return act
 
 
 def _proxy_fence(op: Operation) -> ProxyFence:
     word = _word(op, "space")
     where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-    half = word if word in ("acquire", "release") else ""
-    return ProxyFence(where, word == "shared::cluster", half)
+    half = ONE_WAY.get(word)
+    if half is None:
+        return ProxyFence(where, word == "shared::cluster")
+    return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
 
 
 _WHAT = {

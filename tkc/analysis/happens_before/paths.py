@@ -28,6 +28,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Turns,
     Wait,
+    first_operand,
 )
 from tkc.analysis.happens_before.graph import (
     CHOICE,
@@ -254,7 +255,7 @@ class Reach:
         if event is None:
             return False
         for access in event.accesses:
-            if access.buffer in self.targets:
+            if access.place in self.targets:
                 return True
         source = self.source.access
         known = self.graph.matters.setdefault((source.space, source.done, self.moment), {})
@@ -350,6 +351,8 @@ class Reach:
     def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
         if act.commit and not self.moment:
+            if act.reads and not first_operand(self.source.access):
+                return
             if state.name in PENDING or automaton.known_complete(state, self.source):
                 for name, rule in automaton.tracked(state, self.source):
                     if automaton.whole(state, self.source.threads):

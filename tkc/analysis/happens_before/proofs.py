@@ -20,6 +20,7 @@ from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import (
     Act,
     Arrive,
+    AwaitGroup,
     Event,
     ProxyFence,
     TensorFence,
@@ -128,6 +129,13 @@ class Proofs:
     def unproved(self) -> list[Hazard]:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
+    def rest_on_no_more(self, before: Proofs) -> bool:
+        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own."""
+        now, then = ([p.model_of(h) for h in p.hazards] for p in (self, before))
+        return len(now) == len(then) and all(
+            m in (self.profile, was) for m, was in zip(now, then, strict=True)
+        )
+
     def guarded(self, fence: Operation) -> list[Hazard]:
         """The hazards that a fence could order."""
         act = self.act(fence)
@@ -142,7 +150,10 @@ class Proofs:
 
     def judges(self, away: Iterable[Operation]) -> dict[str, Judge]:
         """The judge of each model for the kernel without some fences."""
-        gone = frozenset(e for f in away for e in self.events[f])
+        return self.judges_without(e for f in away for e in self.events[f])
+
+    def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
+        gone = frozenset(events)
         return {m: Judge(self.graph, PROFILES[m], gone) for m in (self.profile, WIDEST)}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
@@ -286,7 +297,7 @@ def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
                 return None
             if isinstance(act, Fence) and rule != "po":
                 used.add(node.event.op)  # pyright: ignore
-            elif isinstance(act, Arrive) and rule not in SILENT:
+            elif isinstance(act, Arrive | AwaitGroup) and rule not in SILENT:
                 used.add(node.event.op)  # pyright: ignore
             if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
                 used.add(then.event.op)

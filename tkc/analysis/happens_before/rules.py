@@ -54,6 +54,9 @@ RULES: Mapping[str, Rule] = {
     "meet-warp": Rule("bar.warp.sync", "9.7.15.2"),
     "meet-warp-async": Rule("bar.warp.sync, completions", "9.7.15.2", ("A13",)),
     "whole-warpgroup": Rule("the wait covers the warpgroup's products", "9.7.17.7", ("A12",)),
+    "whole-warpgroup-fence": Rule(
+        "the wait covers the warpgroup's products, and holds a proxy fence", "9.7.17.4", ("A12",)
+    ),
     "implicit-fence": Rule("completion holds a proxy fence", "9.7.10.28.2"),
     "implicit-fence-read": Rule(
         "completion of the reads holds a proxy fence", "9.7.10.28.2", ("A7",)

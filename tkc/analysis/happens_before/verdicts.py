@@ -11,7 +11,14 @@ from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.distance import distance
-from tkc.analysis.happens_before.events import CONSTANT, Access, Event, Slot, Turns
+from tkc.analysis.happens_before.events import (
+    CONSTANT,
+    Access,
+    Event,
+    Slot,
+    Turns,
+    first_operand,
+)
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
@@ -91,13 +98,14 @@ class Judge:
         area = id(access.area) if access.element else 0
         key = (
             node, place.turns, access.space, access.proxy, access.done, access.owner, access.write, what, area,
+            first_operand(access),
         )  # fmt: skip
         found = self.reached.get(key)
         if found is None:
             cta = node.role.cta
             home = home_of(access, cta, self.assumed)
             source = Source(access, place.event, node.threads, cta, home, self.assumed)
-            targets = frozenset(a.buffer for a in place.event.accesses)
+            targets = frozenset(a.place for a in place.event.accesses)
             found = self.reached[key] = Reach(
                 self.graph, source, node, self.without, most=self.graph.limit, targets=targets,
                 turns=place.turns,
@@ -169,6 +177,8 @@ class Judge:
             access = read.access
             if access.write or access.region is not None or read.node.path[-1] is not clock:
                 continue
+            if not access.buffer == first.access.buffer == second.access.buffer:
+                continue
             there = self._through(first, read, second, clock)
             here = there if first is second else self._through(second, read, first, clock)
             if pair.gap(there[0], here[0]) is None:
@@ -234,6 +244,10 @@ class Judge:
     ) -> tuple[int, Callable[[int], bool]]:
         """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
         first, second = here.access, there.access
+        if (
+            first.ring != second.ring
+        ):  # nothing says which slots of the one lie in which of the other
+            first, second = replace(first, slot=None), replace(second, slot=None)
         turns = [self._turns(p, clock) for p in (here, there)]
         if any(turns):
             return self._some_meet(first, second, turns, clock)
@@ -410,7 +424,7 @@ def places(graph: Graph) -> dict[Hashable, list[Place]]:
             for access in node.event.accesses:
                 if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL, Space.MAP):
                     owner = access.owner if access.space is not Space.GLOBAL else 0
-                    here = found.setdefault((access.space, access.buffer, owner), [])
+                    here = found.setdefault((access.space, access.place, owner), [])
                     here += (Place(node, access, turns) for turns in turns_of(graph, node))
     return found
 
@@ -461,6 +475,8 @@ def _vague(a: Access, b: Access) -> bool:
 
 def _apart(a: Access, b: Access) -> bool:
     """Whether two accesses of a buffer touch different bytes of any slot."""
+    if a.buffer != b.buffer:
+        return False
     if a.share is not None and b.share is not None and a.share != b.share:
         return True
     if a.area is not None and b.area is not None and apart(a.area, b.area):

@@ -340,11 +340,15 @@ def scale_offset(row: int, k: int, groups: int) -> int:
     return atom * SCALE_ATOM_BYTES + row % 32 * 16 + row % 128 // 32 * 4 + k % 4
 
 
-def scale_column(row: int, k: int, rows: int) -> int:
+def scale_column(row: int, k: int, rows: int, scales: int = 0) -> int:
     """The first of the 4 columns of the atom with row `row` and scale `k`, of a tile of `rows` rows.
 
-    A product takes the atoms of all its rows side by side (PTX: scale factor layouts of tcgen05.mma).
+    A product takes the atoms of all its rows side by side (PTX: scale factor layouts of tcgen05.mma), and the next 4
+    scales of all its rows behind them (CUTLASS: tmem_sf_frg, whose steps of 96 for sm_103a go on so). With `scales`, as
+    many as a row has, each 128 rows lie by themselves: for products that take 128 rows at a time.
     """
+    if scales:
+        return row // SCALE_ATOM_ROWS * scale_column(0, scales, 1) + scale_column(0, k, 1)
     return 4 * (k // SCALE_ATOM_SCALES * -(-rows // SCALE_ATOM_ROWS) + row // SCALE_ATOM_ROWS)
 
 

@@ -9,6 +9,9 @@ from typing import NamedTuple
 Version = tuple[int, int]
 """A PTX ISA version: `(8, 6)` is `.version 8.6`."""
 
+NAMED_BARRIERS = 16
+"""Barriers of a CTA that `barrier.cta` names, of every target (PTX 9.7.15.1)."""
+
 
 class Feature(StrEnum):
     """Something that one target has and another lacks; instruction rows name what they need."""

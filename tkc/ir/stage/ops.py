@@ -67,6 +67,9 @@ from tkc.ir.stage.structure import (
 from tkc.ir.stage.structure import (
     solo as solo,
 )
+from tkc.ir.stage.structure import (
+    storage as storage,
+)
 from tkc.ir.stage.synchronisation import (
     AcquireOp,
     BulkCommitOp,

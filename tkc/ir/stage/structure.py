@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     i1,
     i32,
 )
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
@@ -260,16 +261,35 @@ class BufferOp(StageOp):
     """A ring of tiles. `staging` marks one that the compiler made for a store, `explicit` one that no pipe
     carries, whose synchronisation the program spells out.
 
-    `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed.
+    `within`: the name of the buffer in whose place it lies, slot by slot where both have as many, else from its first
+    slot on. `pipes`: those that carry it, where it has its place, or its pipe, not to itself.
+
+    `offset`: bytes from the start of shared memory, or the first tensor-memory column, once placed; `stride`: bytes
+    from one slot to the next where those are not its type's.
     """
 
     name = "stage.alloc"
     sym_name = prop_def(StringAttr)
+    within = opt_prop_def(StringAttr)
+    pipes = opt_prop_def(ArrayAttr[StringAttr])
+    stride = opt_prop_def(IntegerAttr)
     offset = opt_prop_def(IntegerAttr)
     staging = opt_prop_def(UnitAttr)
     explicit = opt_prop_def(UnitAttr)
     buffer = result_def(BufferType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "buffer", Space.SHARED)))
+
+
+def storage(buffer: SSAValue) -> SSAValue:
+    """The buffer in whose place one lies; itself where it has a place of its own."""
+    owner = buffer.owner
+    if not isinstance(owner, BufferOp) or owner.within is None:
+        return buffer
+    block = owner.parent_block()
+    for op in block.ops if block is not None else ():
+        if isinstance(op, BufferOp) and op.sym_name == owner.within:
+            return op.buffer
+    raise VerifyException(f"{owner.sym_name.data} lies in {owner.within.data}, which is not there")
 
 
 @irdl_op_definition
@@ -293,7 +313,8 @@ class PipeOp(StageOp):
 
     `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains; or
     `maps`: slots that the role itself fills and stores through, until those stores are complete. `across` says how
-    the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another.
+    the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another. `after`: rings of
+    the same buffers through which an item goes on, so that its slot is free when it is released there, too.
     """
 
     name = "stage.pipe"
@@ -305,6 +326,7 @@ class PipeOp(StageOp):
     consumers = prop_def(ArrayAttr[StringAttr])
     across = opt_prop_def(StringAttr)
     turns = opt_prop_def(UnitAttr)
+    after = opt_prop_def(ArrayAttr[StringAttr])
     ring = result_def(RingType)
     traits = traits_def(Effects(Touch(Kind.WRITE, "ring", Space.BARRIER)))
 

@@ -146,7 +146,8 @@ class MbarrierArriveOp(StageOp):
 @irdl_op_definition
 class Tcgen05CommitOp(StageOp):
     """One arrival once this thread's earlier tcgen05 copies and products are done; in every CTA where `to`
-    is all, in those of `mask` where there is one."""
+    is all, in those of `mask` where there is one. With `reads`, once products have read their `a` of shared memory,
+    which tells nothing else."""
 
     name = "stage.tcgen05_commit"
     BY: ClassVar[By | None] = By.ONE
@@ -155,6 +156,7 @@ class Tcgen05CommitOp(StageOp):
     mask = opt_operand_def(i32)
     id = prop_def(StringAttr)
     to = opt_prop_def(StringAttr)
+    reads = opt_prop_def(UnitAttr)
     traits = traits_def(Effects(Await("", Done.TCGEN05_COMMIT), Signal("barriers", 1)))
 
 

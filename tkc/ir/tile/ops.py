@@ -93,7 +93,8 @@ class KernelOp(Operation):
     """A kernel: its body's block arguments are the user's arguments in order; roles and declarations stand in the body.
 
     `params` are the compile-time values after `-D`; `launch` the clauses of the launch statement (`cluster` with its
-    CTAs); `requires` what the program asserts of the launch, in the contract's form.
+    CTAs); `requires` what the program asserts of the launch, in the contract's form. `majors`: of tensors that the
+    launch gives with another order of axes, which axis of theirs is the last one here.
     """
 
     name = "tile.kernel"
@@ -102,6 +103,7 @@ class KernelOp(Operation):
     params = prop_def(DictionaryAttr)
     launch = prop_def(DictionaryAttr)
     requires = opt_prop_def(ArrayAttr)
+    majors = opt_prop_def(DictionaryAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), SymbolOpInterface())
 
@@ -165,20 +167,23 @@ class EditedMapsOp(Operation):
 
 @irdl_op_definition
 class SharedOp(Operation):
-    """`shared a: tile[bf16, BM, BK] * STAGES`."""
+    """`shared a: tile[bf16, BM, BK] * STAGES`. `within`: the name of the tile in whose place it lies, slot by slot
+    where both have as many, else from its first slot on."""
 
     name = "tile.shared"
     sym_name = prop_def(StringAttr)
+    within = opt_prop_def(StringAttr)
     tile = result_def(SharedType)
     traits = traits_def(Effects(Touch(WRITE, "tile", Space.SHARED)))
 
 
 @irdl_op_definition
 class AccumOp(Operation):
-    """`accum d: tile[f32, BM, BN] * 2`."""
+    """`accum d: tile[f32, BM, BN] * 2`; `within` as for a shared tile."""
 
     name = "tile.accum"
     sym_name = prop_def(StringAttr)
+    within = opt_prop_def(StringAttr)
     tile = result_def(AccumType)
     traits = traits_def(Effects(Touch(WRITE, "tile", Space.TENSOR)))
 
@@ -187,7 +192,8 @@ class AccumOp(Operation):
 class PipeOp(Operation):
     """`pipe inputs(a, b): load -> math`: the tiles that ride in one ring, and the roles at its ends.
 
-    Each consumer gets every item, or, with `turns`, one after another one item each.
+    Each consumer gets every item, or, with `turns`, one after another one item each. `after`: pipes of the same tiles,
+    with as many items, through which an item goes on: a slot is free when its item has been released there, too.
     """
 
     name = "tile.pipe"
@@ -196,6 +202,7 @@ class PipeOp(Operation):
     producers = prop_def(ArrayAttr[StringAttr])
     consumers = prop_def(ArrayAttr[StringAttr])
     turns = opt_prop_def(UnitAttr)
+    after = opt_prop_def(ArrayAttr[StringAttr])
     pipe = result_def(PipeType)
     traits = traits_def(Effects(Touch(WRITE, "pipe", Space.BARRIER)))
 
@@ -410,6 +417,15 @@ class ZeroOp(Operation):
 
 
 @irdl_op_definition
+class KeepOp(Operation):
+    """`keep d`: a put hands on its slot as it is."""
+
+    name = "tile.keep"
+    tile = operand_def(SharedType | AccumType)
+    traits = traits_def(Effects(Touch(WRITE, "tile", Space.SHARED)))
+
+
+@irdl_op_definition
 class MmaOp(Operation):
     """`d += a @ b.T`: contracts a's last axis with b's first, after the transposes that `trans_a`, `trans_b` (0 or 1)
     say.
@@ -527,7 +543,7 @@ TILE = Dialect(
     "tile",
     [
         KernelOp, ScheduleOp, EditedMapsOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
-        PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, MmaOp, ReadOp, CastOp, MapOp,
+        PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, KeepOp, MmaOp, ReadOp, CastOp, MapOp,
         *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
     ],
     [TensorType, SliceType, RegsType, SharedType, AccumType, BlockType, PipeType, ScheduleType],

@@ -42,7 +42,9 @@ def spelled(op: Operation) -> str:
         case s.ProxyFenceOp():
             space = op.space.data
             if space in ONE_WAY:
-                return f"fence.proxy.async::generic.{space}"
+                half = ONE_WAY[space]
+                sem = "release" if half.releases else "acquire"
+                return f"fence.proxy.async::generic.{sem}{half.restrict}.cluster"
             return "fence.proxy.async" + (f".{space}" if space else "")
         case s.Tcgen05FenceOp():
             return f"tcgen05.fence::{op.side.data}"
@@ -53,4 +55,5 @@ def spelled(op: Operation) -> str:
             for name in ("sem", "scope"):
                 word = op.properties.get(name)
                 words += [word.data] if isinstance(word, StringAttr) else []
+            words += ["read"] if "read" in op.properties else []
             return ".".join(words)

@@ -60,7 +60,7 @@ def map_of_boxes(
         "argument": argument,
         "dtype": type.dtype.data,
         "sizes": sizes,
-        "strides": [{"stride": [argument, axis]} for axis in reversed(range(first, axes - 1))],
+        "strides": [{"stride": [argument, axis]} for axis in reversed(k.axes_of(tensor)[first:-1])],
         "box": box,
         **({"type": kind.name} if kind.name != DTYPES[type.dtype.data].tensor_map else {}),
         "swizzle": swizzle_of(layout),

@@ -33,7 +33,9 @@ def open_accumulator(k: Kernel, op: s.OpenOp) -> None:
     declared, type = k.buffer(op.buffer)
     if type.home.data == Home.TENSOR:
         assert declared.offset is not None
-        moved = k.mul(k.number(op.slot), columns_of(type))
+        whole = s.storage(op.buffer).type  # slots are as far apart as those that they lie in
+        assert isinstance(whole, BufferType)
+        moved = k.mul(k.number(op.slot), columns_of(whole))
         address = k.add(k.add(k.tensor_base, moved), declared.offset.value.data)
         k.values[op.value] = Accumulator((), address, True)
         return
@@ -90,10 +92,12 @@ class Product:
 
 
 class Scaling(NamedTuple):
-    """Block scales of both operands of a product; no blocks where it has none."""
+    """Block scales of both operands of a product; no blocks where it has none. `alone`: those of each 128 rows of A lie
+    by themselves."""
 
     dtype: str = ""
     block: int = 0
+    alone: bool = False
 
 
 UNSCALED = Scaling()
@@ -118,7 +122,7 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     spans = (
         {k.tile(a_type).held, k.tile(b_type).held} if a_major is b_major is Major.K else set[int]()
     )
-    row = _widest(rows, m, n, depth, spans, d_type.shape[0] * group // m)
+    row = _widest(rows, m, n, depth, spans, scaling.alone or d_type.shape[0] * group == m)
     if not row.fits(m, n):
         fitting = [x for x in row.n if row.fits(m, x)]
         near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
@@ -151,19 +155,19 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
 
 
 def _widest(
-    rows: Sequence[Mma], m: int, n: int, depth: int, spans: Collection[int], blocks: int
+    rows: Sequence[Mma], m: int, n: int, depth: int, spans: Collection[int], behind: bool
 ) -> Mma:
     """The row with the longest K step that goes into the depth, or the first row, which says what is wrong.
 
     A longer step than the first row's lies in one of the `spans` of K-major operands. One whose scales do not lie in
-    one atom has those of the next right behind: columns of A lie so where it is one block of rows.
+    one atom has those of the next right `behind`.
     """
     usual = rows[0]
     wider = [
         r
         for r in rows
         if spans and r.fits(m, n) and depth % r.k == 0 and not any(span % r.k_bytes for span in spans)
-        and (blocks == 1 or SCALE_ATOM_SCALES % max(1, r.scales_per_row) == 0)
+        and (behind or SCALE_ATOM_SCALES % max(1, r.scales_per_row) == 0)
     ]  # fmt: skip
     return max(wider, key=lambda r: r.k, default=usual)
 

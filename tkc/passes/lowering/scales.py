@@ -79,6 +79,13 @@ def columns(k: Kernel, buffer: SSAValue, slot: SSAValue) -> Number:
     return k.add(k.add(k.tensor_base, start), declared.offset.value.data)
 
 
+def each_block(buffer: SSAValue, scales: int) -> int:
+    """How many scales a row has, where these columns hold each 128 rows by themselves: only products take them, as
+    those of A. Else 0."""
+    products = [u.operation for u in buffer.uses if isinstance(u.operation, s.ScaledMmaOp)]
+    return 0 if any(op.scale_b is buffer for op in products) else scales
+
+
 @lowers(s.CopyScalesOp, Feature.TCGEN05)
 def copy(k: Kernel, op: s.CopyScalesOp) -> None:
     """One instruction for each atom: they lie along the rows' scales first in shared memory, along rows in columns."""
@@ -88,6 +95,7 @@ def copy(k: Kernel, op: s.CopyScalesOp) -> None:
     first = columns(k, op.destination, op.destination_slot)
     source = k.descriptor(op.source, op.source_slot, SCALE_ATOM)
     across = scales // SCALE_ATOM_SCALES
+    alone = each_block(op.destination, scales)
     for row in range(0, rows, SCALE_ATOM_ROWS):
         for scale in range(0, scales, SCALE_ATOM_SCALES):
             atom = row // SCALE_ATOM_ROWS * across + scale // SCALE_ATOM_SCALES
@@ -95,7 +103,7 @@ def copy(k: Kernel, op: s.CopyScalesOp) -> None:
                 "tcgen05.cp",
                 k.cta_group,
                 ".32x128b.warpx4",
-                k.add(first, scale_column(row, scale, rows)),
+                k.add(first, scale_column(row, scale, rows, alone)),
                 moved(k, source, atom * SCALE_ATOM_BYTES),
             )
 
@@ -113,7 +121,9 @@ def _steps(k: Kernel, op: s.ScaledMmaOp) -> Steps:
     all_rows = rows if op.pair is None else 2 * rows
     _, scale_type = k.buffer(op.scale_a)
     depth = op.a.type.shape[1]  # type: ignore[union-attr]
-    scaling = Scaling(scale_type.dtype.data, depth // scale_type.shape[1])
+    scales = scale_type.shape[1]
+    alone = each_block(op.scale_a, scales)
+    scaling = Scaling(scale_type.dtype.data, depth // scales, bool(alone))
     p = product(k, op, all_rows, scaling)
     per_step = p.row.scales_per_row
     source: Accumulator = k.values[op.source]
@@ -144,7 +154,7 @@ def _steps(k: Kernel, op: s.ScaledMmaOp) -> Steps:
             moved(k, a, p.a.tile.k_step(p.a.major, step * p.row.k) + across),
             moved(k, b, p.b.tile.k_step(p.b.major, step * p.row.k)),
             idesc=word,
-            scale_a=k.add(first["a"], scale_column(block * rows, scale, type.shape[0])),
+            scale_a=k.add(first["a"], scale_column(block * rows, scale, type.shape[0], alone)),
             scale_b=k.add(first["b"], scale_column(0, scale, p.n)),
             enable=k.emit.imm(int(enable), "pred") if isinstance(enable, bool) else enable,
             collector_b=hint,

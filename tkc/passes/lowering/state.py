@@ -272,6 +272,17 @@ class Kernel:
         index = self.source.body.block.args.index(argument_of(tensor))  # pyright: ignore[reportArgumentType]
         return self.source.arg_names.data[index].data
 
+    def axes_of(self, tensor: SSAValue) -> list[int]:
+        """The axes of a tensor as its argument numbers them; the last is the contiguous one."""
+        type = tensor.type
+        assert isinstance(type, TensorType)
+        axes, name = list(range(len(type.shape))), self.argument(tensor)
+        given: Any = self.source.contract.data.get("arguments", ())
+        for argument in given:
+            if argument.data["name"].data == name and "major" in argument.data:
+                axes.append(axes.pop(argument.data["major"].value.data))
+        return axes
+
     def tensor_map(self, key: tuple[Any, ...], arg: dict[str, Any]) -> SSAValue:
         """The address of a tensor map, an ARG of the contract, declared as a parameter on first use.
 
@@ -370,15 +381,19 @@ class Kernel:
         layout = type.swizzle.data
         return SharedTile(rows, columns, type.bits, swizzle_of(layout), held_span(layout))
 
-    def slot_stride(self, type: BufferType) -> int:
+    def slot_stride(self, value: SSAValue) -> int:
+        """Bytes from one slot of a buffer to the next."""
+        op, type = self.buffer(value)
+        if op.stride is not None:
+            return op.stride.value.data
         align = alignment(type.swizzle.data)
         return -(-type.slot_bytes // align) * align
 
     def slot_address(self, value: SSAValue, slot: SSAValue) -> At:
         """The shared address of a slot: a register and a known offset."""
-        op, type = self.buffer(value)
+        op, _ = self.buffer(value)
         assert op.offset is not None
-        moved = self.mul(self.number(slot), self.slot_stride(type))
+        moved = self.mul(self.number(slot), self.slot_stride(value))
         return self.at(self.base, op.offset.value.data, moved)
 
     def descriptor(self, value: SSAValue, slot: SSAValue, described: MatrixDescriptor) -> SSAValue:
@@ -388,11 +403,11 @@ class Kernel:
         Rings whose slots are as far apart, and whose descriptors say the same beside the address, lie at a known
         distance from each other: one addition makes the descriptor of one of the other's.
         """
-        op, type = self.buffer(value)
+        op, _ = self.buffer(value)
         assert op.offset is not None
         word = descriptor_format(self.target.features).encode(described)
         start = (word & 0xFFFFFFFF) + (op.offset.value.data >> 4)
-        stride = self.slot_stride(type) >> 4
+        stride = self.slot_stride(value) >> 4
         key = (self.emit.block, self.number(slot), stride, word >> 32)
         known = self.descriptors.get(key)
         if known is None:

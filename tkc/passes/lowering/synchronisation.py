@@ -7,7 +7,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tkc.ir.isa.targets import Feature
+from tkc.diagnostics import TargetError
+from tkc.ir.isa.fences import ONE_WAY
+from tkc.ir.isa.targets import Feature, targets_with
+from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TryWaitOp
@@ -17,9 +20,6 @@ from tkc.passes.lowering.state import Kernel, lowers
 
 FIRST = 0
 """The rank of a cluster's first CTA."""
-
-ONE_WAY = {"acquire": ".sync_restrict::shared::cluster", "release": ".sync_restrict::shared::cta"}
-"""Proxy fences in one direction, and what each is restricted to (PTX 9.7.13.5)."""
 
 ALL_LANES = -1
 """The full membership mask of a warp."""
@@ -113,8 +113,9 @@ def arrive(k: Kernel, op: s.MbarrierArriveOp) -> None:
 @lowers(s.Tcgen05CommitOp, Feature.TCGEN05)
 def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
     place = k.barrier_address(op.barriers, op.slot)
+    what = [] if op.reads is None else [_only_reads(k, op)]
     if op.to is None and op.mask is None:
-        k.emit("tcgen05.commit", k.cta_group, ".shared::cluster", place)
+        k.emit("tcgen05.commit", k.cta_group, *what, ".shared::cluster", place)
     else:
         mask = cta_mask(k, op.mask) if op.mask is not None else _told(k, op)
         if isinstance(mask, int):  # before 13.5, ptxas takes no immediate here
@@ -122,11 +123,23 @@ def commit(k: Kernel, op: s.Tcgen05CommitOp) -> None:
         k.emit(
             "tcgen05.commit",
             k.cta_group,
+            *what,
             ".shared::cluster",
             ".multicast::cluster",
             place,
             mask,
         )
+
+
+def _only_reads(k: Kernel, op: s.Tcgen05CommitOp) -> str:
+    if not k.target.has({Feature.TCGEN05_COMMIT_READ}):
+        raise TargetError.at(
+            "TK202",
+            f"a commit of reads needs {Feature.TCGEN05_COMMIT_READ}; {k.target.name} has none",
+            location_of(op),
+            fix=targets_with({Feature.TCGEN05_COMMIT_READ}),
+        )
+    return ".sync_restrict::shared::read::mma::a"
 
 
 def _told(k: Kernel, op: s.Tcgen05CommitOp) -> Any:
@@ -176,7 +189,9 @@ def cta_mask(k: Kernel, mask: SSAValue) -> Any:
 def proxy_fence(k: Kernel, op: s.ProxyFenceOp) -> None:
     space = op.space.data
     if space in ONE_WAY:
-        k.emit("fence.proxy.async::generic", f".{space}", ONE_WAY[space])
+        half = ONE_WAY[space]
+        sem = ".release" if half.releases else ".acquire"
+        k.emit("fence.proxy.async::generic", sem, half.restrict)
     else:
         k.emit("fence.proxy.async", *([f".{space}"] if space else []))
 

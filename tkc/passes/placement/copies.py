@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tkc.analysis.boxes import ATOM_ROWS, row_parts, split_axis
-from tkc.analysis.roles import Rows
+from tkc.analysis.roles import Rows, slot_owner
+from tkc.analysis.sharing import shares_place
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -67,7 +68,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
     source, destination = op.source, op.destination
     match source.type, destination.type:
         case SliceType(), SharedType():
-            _check_once(p, op, "loads")
+            check_once(p, op, "loads")
             slot = p.role.slots[destination]
             check_box(slot.type, op)
             box = box_of(p, source, slot.type.shape)
@@ -81,7 +82,7 @@ def copy(p: Placement, op: t.CopyOp) -> None:
                     "TK110", "storing a block-scaled tile is not supported yet", location_of(op)
                 )
             if op.add is not None:
-                _check_once(p, op, "adds")
+                check_once(p, op, "adds")
             slot = p.role.slots[source]
             check_box(slot.type, op)
             box = box_of(p, destination, slot.type.shape)
@@ -131,7 +132,7 @@ def _multicast(p: Placement, op: t.CopyOp, box: Box, type: BufferType) -> dict[s
     return {"multicast": integer(box.axes[0])}
 
 
-def _check_once(p: Placement, op: t.CopyOp, does: str) -> None:
+def check_once(p: Placement, op: Operation, does: str) -> None:
     """A role in two warpgroups starts a copy in each of them: TK110 where that is not the same as once."""
     if p.role.plan.groups > 1:
         raise TkcError.at(
@@ -481,7 +482,8 @@ def _fill(p: Placement, op: t.CopyOp) -> None:
             operands = [part, slot.buffer, slot.slot, column, *([row] if row else [])]
             p.emit.add(s.StoreSharedOp.create(operands=operands, properties=properties))
 
-        slices(p, value, rows, width, columns, one, known=turned)
+        apart = turned or shares_place(slot_owner(op.destination))
+        slices(p, value, rows, width, columns, one, known=apart)
 
 
 def _write(p: Placement, op: t.CopyOp) -> None:
@@ -507,7 +509,7 @@ def _write(p: Placement, op: t.CopyOp) -> None:
             if rows.layout is FragmentLayout.WGMMA:
                 p.role.accumulators[key] = written
 
-        slices(p, op.source, rows, width, columns, one)
+        slices(p, op.source, rows, width, columns, one, known=shares_place(slot_owner(key)))
 
 
 def _fill_vector(p: Placement, op: t.CopyOp, slot: Slot) -> None:

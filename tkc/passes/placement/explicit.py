@@ -16,7 +16,7 @@ from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import AccumType, SharedType, SliceType
 from tkc.passes.placement import vectors
-from tkc.passes.placement.copies import Box, box_of, box_of_scales, check_box
+from tkc.passes.placement.copies import Box, box_of, box_of_scales, check_box, check_once
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
 
@@ -55,6 +55,7 @@ def explicit(p: Placement, op: Operation) -> bool:
         case x.ClusterCopyOp():
             _copy_across(p, op)
         case x.TmaStoreOp():
+            check_once(p, op, "stores")
             slot = p.role.slots[op.source]
             check_box(slot.type, op)
             box = box_of(p, op.destination, slot.type.shape)
@@ -175,6 +176,7 @@ def _slot(p: Placement, op: x.SlotOp) -> None:
 
 
 def _load(p: Placement, op: x.TmaLoadOp) -> None:
+    check_once(p, op, "loads")
     slot = p.role.slots[op.destination]
     check_box(slot.type, op)
     _signalling(p, op, slot, slot.buffer, box_of(p, op.source, slot.type.shape))

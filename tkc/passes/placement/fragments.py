@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, f32, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.guards import varies
 from tkc.analysis.roles import Rows, rows_of, slot_owner
+from tkc.analysis.sharing import block_of, shares_place
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -164,6 +165,8 @@ def fragment(p: Placement, value: SSAValue, piece: Piece) -> SSAValue:
 
     def needs(x: SSAValue) -> Sequence[SSAValue]:
         op, apart = x.owner, isinstance(x.type, RegsType) and not held_piece(p, x, piece.block)
+        if isinstance(op, tv.MaskOp) and _is_choice(op):
+            return ()  # made where it is chosen
         return op.operands if apart and isinstance(op, (*SAME, tv.MaskOp)) else ()
 
     return _made_in_order(value, made, needs, lambda x: _fragment(p, x, piece, made))
@@ -190,6 +193,8 @@ def _fragment(
         return oriented(p, op.source, type, piece)
     if isinstance(op, t.ReadOp | ReadColumnsOp):
         return _read(p, op, type, piece)
+    if isinstance(op, tv.MaskOp) and _is_choice(op):
+        return _chosen(p, op, type, piece)
     if isinstance(op, tv.MaskOp):
         other = [] if op.otherwise is None else [made[op.otherwise]]
         return _mask(p, op, [made[op.source]], other, type, piece)
@@ -219,6 +224,46 @@ def _same(
         return p.emit.value(made)
 
 
+def _is_choice(op: tv.MaskOp) -> bool:
+    """Whether a condition chooses a whole tile or a number, where the tile is read from a slot that pipes share: what
+    is not chosen may not be there yet."""
+    if op.row is not None or op.column is not None or op.otherwise is not None:
+        return False
+    return any(
+        isinstance(r, t.ReadOp) and shares_place(slot_owner(r.tile)) for r in reads(op.source)
+    )
+
+
+def _chosen(p: Placement, op: tv.MaskOp, type: FragmentType, piece: Piece) -> SSAValue:
+    """A piece of such a tile, which is read where it is chosen alone."""
+    with p.emit.at(op.location):
+        _check_alike(p, op)
+        holds = p.emit.arith("lt", p.emit.const(0), p.values[op.limit], hint="chosen")
+        then, otherwise = Block(), Block()
+        with p.emit.inside(then):
+            p.emit.add(s.YieldOp.create(operands=[fragment(p, op.source, piece)]))
+        with p.emit.inside(otherwise):
+            number = p.emit.value(
+                ConstOp.create(properties={"constant": op.fill}, result_types=[f32])
+            )
+            filled = p.emit.value(v.FillOp.create(operands=[number], result_types=[type]))
+            p.emit.add(s.YieldOp.create(operands=[filled]))
+        made = s.IfOp.create(
+            operands=[holds], regions=[Region(then), Region(otherwise)], result_types=[type]
+        )
+        return p.emit.value(made)
+
+
+def _check_alike(p: Placement, op: tv.MaskOp) -> None:
+    if varies(p.values[op.limit]):
+        raise TkcError.at(
+            "TK106",
+            "this condition is another one in each thread, and the elements of a tile are spread over threads: "
+            "`lane`, `warp` and `thread`, and what is made of them, do not say which elements count",
+            location_of(op),
+        )
+
+
 def _mask(
     p: Placement,
     op: tv.MaskOp,
@@ -230,13 +275,7 @@ def _mask(
     """A piece of a masked tile: positions counted from the piece's first element."""
     with p.emit.at(op.location):
         limit = p.values[op.limit]
-        if varies(limit):
-            raise TkcError.at(
-                "TK106",
-                "this condition is another one in each thread, and the elements of a tile are spread over threads: "
-                "`lane`, `warp` and `thread`, and what is made of them, do not say which elements count",
-                location_of(op),
-            )
+        _check_alike(p, op)
         ends = (
             (op.row, op.rows, first_row(p, piece.rows, piece.block)),
             (op.column, op.columns, piece.column),
@@ -381,9 +420,7 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     """Whether the item got any product (R7): nothing where it surely did, else a condition that every role can find."""
     accum = slot_owner(read.tile)
     result: SSAValue | None = None
-    for op in p.kernel.walk():
-        if not isinstance(op, t.MmaOp | ScaledMmaOp) or slot_owner(op.d) is not accum:
-            continue
+    for op in _products_of(p, read, accum):
         trips = _trips(op)
         if not trips:
             return []
@@ -397,6 +434,19 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
         elif result is not condition:
             result = p.emit.arith("or", result, condition)
     return [] if result is None else [result]
+
+
+def _products_of(p: Placement, read: t.ReadOp, accum: SSAValue) -> Iterable[t.MmaOp | ScaledMmaOp]:
+    """The products that a slot's sum is made of."""
+    if block_of(read.tile) is not None and shares_place(accum):
+        from tkc.passes.placement.keeping import products_of
+
+        return products_of(p, read.tile, read)
+    return [
+        op
+        for op in p.kernel.walk()
+        if isinstance(op, t.MmaOp | ScaledMmaOp) and slot_owner(op.d) is accum
+    ]
 
 
 def _trips(product: t.MmaOp | ScaledMmaOp) -> list[SSAValue]:
@@ -443,7 +493,8 @@ def slices(
 ) -> None:
     """Runs `body(column)` for each slice: in a loop where columns may be found at run time, else one by one.
 
-    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns.
+    Registers may not: an accumulator in registers is written out slice by slice. `known`: nor may the body's columns,
+    or slices of a tile that is read and written in one place are to be told apart.
     """
     if known or rows.layout is FragmentLayout.WGMMA or width == columns or held_whole(p, value):
         for first in range(0, width, columns):

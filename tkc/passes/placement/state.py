@@ -38,6 +38,8 @@ class Slot:
     slot: SSAValue
     how: list[How] = field(default_factory=list[How])
     bytes: int = 0
+    taken: Slot | None = None
+    """The slot of a get round a put, which the put hands on: what is done to the one is done to the other."""
 
     @property
     def type(self) -> BufferType:
@@ -48,6 +50,8 @@ class Slot:
         if how not in self.how:
             self.how.append(how)
         self.bytes += bytes
+        if self.taken is not None and how is not How.TMA:
+            self.taken.touch(how)
 
 
 @dataclass
@@ -113,6 +117,8 @@ class Placement:
         cluster = kernel.launch.data.get("cluster")
         self.ctas = cluster.value.data if isinstance(cluster, IntegerAttr) else 1
         self._ranks: dict[str, SSAValue] = {}
+        self.meetings: dict[str, int] = {}
+        """Barriers of the CTA at which roles of several warpgroups meet, by role."""
         self.plans = {
             r: plan_role(r, self.home) for r in kernel.body.block.ops if isinstance(r, t.RoleOp)
         }

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import StringAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from tkc.analysis.sharing import block_of
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -21,6 +22,7 @@ from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr, TensorType
 from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
+from tkc.passes.placement.keeping import check_grows, keep, meet_before, overwritten, taken_round
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot, integer, names
 
@@ -91,6 +93,8 @@ def _statement(p: Placement, op: Operation) -> None:
             scales.product(p, op)
         case CopyScalesOp():
             scales.copy_scales(p, op)
+        case t.KeepOp():
+            keep(p, op)
         case t.CopyOp():
             copy(p, op)
         case (
@@ -103,7 +107,10 @@ def _statement(p: Placement, op: Operation) -> None:
             | t.MapOp()
         ):
             vectors.statement(p, op)
-        case t.SliceOp() | t.ReadOp() | tv.LoadOp() | t.YieldOp():
+        case t.ReadOp():
+            if overwritten(op):
+                vectors.hold(p, op.value, op)
+        case t.SliceOp() | tv.LoadOp() | t.YieldOp():
             pass  # made where they are used
         case _:
             from tkc.passes.placement.explicit import explicit
@@ -197,6 +204,8 @@ def _loop(
 def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
     """One item of each pipe: acquire or wait, the body, commit or release once the accesses are done."""
     args = list(op.body.block.args)
+    if isinstance(op, t.PutOp):
+        meet_before(p, op)
     opened: list[tuple[SSAValue, SSAValue, list[Slot]]] = []
     for pipe in op.pipes:
         declared = pipe.owner
@@ -236,6 +245,9 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
 def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
     """One tile's slot; an accumulator's contents flow on as a value."""
     opened = p.role.slots[arg] = Slot(tile, p.values[tile], slot)
+    block = block_of(arg)
+    if isinstance(block, t.PutOp) and (round_ := taken_round(block, arg)) is not None:
+        opened.taken = p.role.slots[round_]
     if isinstance(tile.type, AccumType) and not opened.type.holds_scales:
         type = AccumulatorType.of(opened.type.dtype.data, opened.type.shape)
         p.role.accumulators[arg] = p.emit.value(
@@ -263,6 +275,7 @@ def _mma(p: Placement, op: t.MmaOp) -> None:
     how = How.TCGEN05 if p.home is Home.TENSOR else How.WGMMA
     a, b = p.role.slots[op.a], p.role.slots[op.b]
     key = p.role.key(op.d)
+    check_grows(p, op)
     for operand in (op.a, op.b, key):
         p.role.slots[operand].touch(how)
     properties: dict[str, Attribute] = {"trans_a": op.trans_a, "trans_b": op.trans_b}

@@ -40,6 +40,7 @@ def hold(p: Placement, value: SSAValue, op: Operation) -> None:
     """Makes a register value now, once for each row block, so that its uses find it."""
     if not isinstance(value.type, RegsType) or (value, 0) in p.role.held:
         return
+    op = _origin(value, op)
     height, width = matrix(value.type, op)
     if is_row(value.type):
         piece = Piece(rows_of_columns(p), 0, width, p.emit.const(0))
@@ -50,6 +51,11 @@ def hold(p: Placement, value: SSAValue, op: Operation) -> None:
         piece = Piece(rows, block, width, p.emit.const(0))
         made = reduce(p, value.owner, piece) if isinstance(value.owner, tv.ReduceOp) else None
         p.role.held[value, block] = made if made is not None else fragment(p, value, piece)
+
+
+def _origin(value: SSAValue, op: Operation) -> Operation:
+    """Where a mistake about a value that is held belongs: to what made it, not to the loop that carries it."""
+    return value.owner if isinstance(value.owner, Operation) else op
 
 
 def statement(p: Placement, op: Operation) -> None:

@@ -1,0 +1,36 @@
+"""What dtype a register value is converted to and from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tkc.frontend.program as P
+from tkc.frontend.program import Cast, Regs, Scalar
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.values import Values
+
+CASTS = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "u8")
+
+
+def converted(values: Values, dtype: str, x: P.Value, span: Span) -> P.Value:
+    """`bf16(x)`: a register value in another dtype, by way of f32; reports TK110 where there is no way."""
+    of = x.type
+    if isinstance(x, P.Transpose):
+        inner = converted(values, dtype, x.operand, span)
+        return P.Transpose(inner, Regs(inner.type.dtype, of.shape), span)
+    if isinstance(of, Scalar):
+        if dtype == "f32":
+            return x
+        values.later(f"a scalar in {dtype}", span)
+    if of.dtype == "i32" and dtype in CASTS:
+        x = Cast(x, Regs("f32", of.shape), span)
+        return x if dtype == "f32" else Cast(x, Regs(dtype, of.shape), span)
+    if dtype not in CASTS or of.dtype not in CASTS:
+        values.later(f"register tiles of {of.dtype if dtype in CASTS else dtype}", span)
+    if of.dtype == dtype:
+        return x
+    if "f32" not in (dtype, of.dtype):
+        x = Cast(x, Regs("f32", of.shape), span)
+    return Cast(x, Regs(dtype, of.shape), span)

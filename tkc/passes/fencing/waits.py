@@ -1,0 +1,95 @@
+"""Waits that a program has spelled out and that nothing needs: what each tells is known without it, no phase is lapped
+or ends unseen, and nothing is under way at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation
+
+from tkc.analysis.happens_before.events import Event
+from tkc.analysis.happens_before.extract import program
+from tkc.analysis.happens_before.findings import findings
+from tkc.analysis.happens_before.proofs import WIDEST, Proofs, steps_of
+from tkc.analysis.happens_before.verdicts import Hazard, Verdict
+from tkc.ir import certificates as c
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import ClusterBarrierOp
+
+HARMLESS = frozenset({"TK324"})
+"""What may be wrong with a program whose order is understood nevertheless: something is under way at its end."""
+
+WAITS = (s.MbarrierWaitOp, s.BulkWaitOp)
+
+
+def waits_of(kernel: s.KernelOp) -> Iterator[Operation]:
+    """The waits that a program has spelled out, and its cluster barriers, whose two halves go together."""
+    for op in kernel.walk():
+        if isinstance(op, WAITS) or (isinstance(op, ClusterBarrierOp) and op.does.data == "sync"):
+            if c.origin(c.label(op)) == "user":
+                yield op
+
+
+@dataclass
+class Waits:
+    """The waits that have been taken out of a kernel, and where each stood."""
+
+    kernel: s.KernelOp
+    places: dict[Operation, tuple[Block, Operation | None]] = field(default_factory=dict)
+    told: dict[Operation, list[Hazard]] = field(default_factory=dict)
+    """The pairs whose proofs used each."""
+
+    def take(self, proofs: Proofs, gone: Sequence[Operation], proved: Callable[[], bool]) -> None:
+        """Takes out one wait after another without which all is as it was; `proved`: whether all pairs are in order
+        in the kernel as it then is."""
+        events = _events(proofs)
+        absent = [e for f in gone for e in proofs.events[f]]
+        before: set[tuple[object, ...]] | None = None
+        for wait in list(waits_of(self.kernel)):
+            mine = [h for h in proofs.hazards if any(e.op is wait for e in steps_of(h))]
+            judges = proofs.judges_without([*absent, *events.get(wait, ())])
+            if not all(proofs.again(judges, h).verdict is Verdict.ORDERED for h in mine):
+                continue
+            before = self._found() if before is None else before
+            if any(code not in HARMLESS for code, *_ in before):
+                return
+            self._out(wait)
+            if self._found() <= before and proved():
+                self.told[wait] = mine
+                absent += events.get(wait, ())
+            else:
+                self._back(wait)
+
+    def put_back(self) -> None:
+        for wait in reversed(list(self.places)):
+            self._back(wait)
+        self.told.clear()
+
+    def _found(self) -> set[tuple[object, ...]]:
+        """What is wrong: barriers that do not keep their protocol, phases that are not told apart, roles that end
+        before all is done."""
+        return {(f.code, f.first, f.second) for f in findings(program(self.kernel), WIDEST)}
+
+    def _out(self, wait: Operation) -> None:
+        block = wait.parent_block()
+        assert block is not None
+        self.places[wait] = block, wait.next_op
+        wait.detach()
+
+    def _back(self, wait: Operation) -> None:
+        block, following = self.places.pop(wait)
+        if following is None:
+            block.add_op(wait)
+        else:
+            block.insert_op_before(wait, following)
+
+
+def _events(proofs: Proofs) -> dict[Operation, list[Event]]:
+    """The events that do something, by their operations."""
+    found: dict[Operation, list[Event]] = {}
+    for role in proofs.graph.program.roles:
+        for event in role.events():
+            if event.act is not None:
+                found.setdefault(event.op, []).append(event)
+    return found
