@@ -23,6 +23,7 @@ from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Signal
 from tkc.ir.isa.memory import Order as Ordering
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.maps import ArrayOp, MapAcquireOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,8 @@ def kind_of(op: Operation) -> str:
                 return "arrive"
             case Ordering(first=Proxy.GENERIC, then=Proxy.ASYNC) if isinstance(op, s.ProxyFenceOp):
                 return "proxy-fence"
+            case Ordering(then=Proxy.TENSORMAP):
+                return "proxy-fence"
             case _:
                 pass
     return "thread-fence" if op.name == "stage.fence" else ""
@@ -245,6 +248,9 @@ class Reasons:
 
     def witness(self, op: Operation) -> Witness | None:
         """The nearest accesses that nothing orders without an operation; None where the analysis knows of none."""
+        if isinstance(op, MapAcquireOp) and isinstance(op.array.owner, ArrayOp):
+            why = "copies may see what lay there before the launch put its tensor maps there"
+            return Witness("", "", None, "", why)
         if self.proofs is None:
             return None
         away = frozenset(self.events.get(op, ()))
