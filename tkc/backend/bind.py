@@ -476,7 +476,7 @@ def _maps(
     """A map for each array of a list: an extent that only the device knows is that of the array given."""
     maps: list[BoundMap] = []
     for array in given.arrays:
-        own = scope._replace(strides={arg["argument"]: (0, *_strides(array))})
+        own = scope._replace(strides={arg["argument"]: (0, *_strides(array, len(array.shape) - 1))})
         sizes = [
             extent if e is None else evaluate(e, own, path)
             for e, extent in zip(arg["sizes"], reversed(array.shape), strict=True)

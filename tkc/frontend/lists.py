@@ -1,7 +1,9 @@
 """Lists of tensors, `A: list[G, global[bf16, rows[g], K]]`: their axes, their indices, `maps`, and schedules over them.
 
 An axis that the device counts, `rows[g]` of array g, is the symbol `?rows`, which is the same in a type, in a schedule
-and at an index, so that blocks fit the axes that they were made for.
+and at an index, so that blocks fit the axes that they were made for. No launch knows it: what needs an extent there
+(masks, reductions, single elements) refuses it. A list is a tensor whose first axis is a group, so that indices, slices
+and schedules need no second kind.
 """
 
 from __future__ import annotations

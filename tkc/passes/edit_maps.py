@@ -5,6 +5,8 @@ After: it names one array. Where the kernel edits the maps, the role that copies
 items of, once the copies through that slot are known to be complete: loads by the roles that wait for what they bring,
 which hand the slot back on a ring; stores by a full wait of the thread that issues them. A release follows the edits,
 an acquire precedes the first copy.
+The ring of loads has its full side, too: with K = 0 a group has no loads, and its consumer could be a lap ahead. Maps
+are copied from the launch's, and extents set: bases and strides stay the launch's business.
 Here because: groups are loops since `lower-schedules`, and `lower-pipes` makes barriers of the rings.
 """
 
