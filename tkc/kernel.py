@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tkc.diagnostics import TkcError, nearest
 
@@ -249,7 +249,7 @@ def _plain(value: Any) -> Any:
     from tkc.emulator import Poisoned
 
     if isinstance(value, list | tuple):
-        given: Sequence[Any] = value
+        given = cast("Sequence[Any]", value)
         return [_plain(v) for v in given]
     return value.array if isinstance(value, Poisoned) else value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tkc.backend.arrays import ACCEPTS, View, mark, view
 from tkc.diagnostics import Collector
@@ -18,7 +18,7 @@ class Views(NamedTuple):
 def views(value: Any, name: str, stream: int = 0) -> Views:
     """The arrays of a list argument. Raises TkcError as `view` does."""
     if isinstance(value, list | tuple):
-        given: Sequence[Any] = value
+        given = cast("Sequence[Any]", value)
         return Views(tuple(view(x, f"{name}[{i}]", stream) for i, x in enumerate(given)))
     whole = view(value, name, stream)
     if not whole.shape:
@@ -35,7 +35,7 @@ def views(value: Any, name: str, stream: int = 0) -> Views:
 def marks(value: Any, name: str, stream: int = 0) -> Any:
     """A hashable value that is equal for two lists only if their views are."""
     if isinstance(value, list | tuple):
-        given: Sequence[Any] = value
+        given = cast("Sequence[Any]", value)
         return tuple([mark(x, name, stream) for x in given])
     return mark(value, name, stream)
 

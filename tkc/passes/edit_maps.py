@@ -214,9 +214,9 @@ class Lists:
             "producers": ArrayAttr([role.sym_name]),
             "consumers": ArrayAttr([c.sym_name for c in consumers]),
         }
-        if joined := across - {None}:
+        if joined := {x for x in across if x is not None}:
             widest = Across.EVERY if Across.EVERY in joined else joined.pop()
-            properties["across"] = StringAttr(widest)  # type: ignore[arg-type]
+            properties["across"] = StringAttr(widest)
         made = s.PipeOp.create(properties=properties, result_types=[RingType()])
         made.location = role.location
         made.ring.name_hint = "maps"
@@ -241,7 +241,13 @@ def _reach(copy: s.TmaLoadOp, pipe: s.PipeOp) -> Across | None:
     other loads are for the whole cluster."""
     across = None if pipe.across is None else Across(pipe.across.data)
     if copy.multicast is None:
-        return {Across.MULTICAST: None, Across.SHARED: Across.GATHER}.get(across, across)  # type: ignore[arg-type]
+        return (
+            None
+            if across is Across.MULTICAST
+            else Across.GATHER
+            if across is Across.SHARED
+            else across
+        )
     if across is Across.SHARED:
         raise TkcError.at(
             "TK110",

@@ -35,8 +35,9 @@ COUNTED = "?"
 
 def counts_of(extent: int | str) -> str | None:
     """The argument whose elements an extent is, where no launch knows it."""
-    counted = isinstance(extent, str) and extent.startswith(COUNTED)
-    return extent[len(COUNTED) :] if counted else None  # type: ignore[index]
+    if isinstance(extent, str) and extent.startswith(COUNTED):
+        return extent.removeprefix(COUNTED)
+    return None
 
 
 def _parse_extent(parser: AttrParser) -> IntAttr | StringAttr:
