@@ -220,6 +220,15 @@ def to_module(
         return module
 
 
+def lowered(job: Job, module: ModuleOp, after: str) -> ModuleOp:
+    """A module that is as after the pass `after`, after the rest of the pipeline."""
+    with _no_garbage_collection():
+        passes = passes_of(job)
+        done = [p.name for p in passes].index(after) + 1
+        _apply(job, module, passes[done:], ())
+        return module
+
+
 def front(job: Job) -> ModuleOp:
     """What the front end makes of a job's source."""
     from tkc.frontend import compile_source

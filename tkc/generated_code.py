@@ -1,9 +1,10 @@
-"""Code that Python writes for dataclasses and named tuples, compiled once and kept where bytecode is kept.
+"""Code that Python writes for dataclasses and named tuples, and makes of annotations and regular expressions: compiled
+once and kept where bytecode is kept.
 
-`dataclasses` and `collections` compose the text of such methods and compile it anew in every process: some 1,500 texts,
-most of them xDSL's, and a fifth of a compilation that starts cold. Here a text that an earlier process has compiled
-is not compiled again. A text is its own key, so what is kept cannot be out of date; the file stands beside this
-module's bytecode and, as bytecode, is of one version of Python, and not written where Python writes none.
+`dataclasses`, `collections`, `typing` and `re` compile such texts anew in every process: some 2,000, most of them
+xDSL's, and a fifth of a compilation that starts cold. Here a text that an earlier process has compiled is not compiled
+again. A text is its own key, so what is kept cannot be out of date; the file stands beside this module's bytecode and,
+as bytecode, is of one version of Python, and not written where Python writes none.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import dataclasses
 import importlib.util
 import marshal
 import os
+import re
 import sys
+import typing
 from types import CodeType
 from typing import Any
 
@@ -23,20 +26,25 @@ _MOST = 8 << 20
 
 
 class GeneratedCode:
-    """The compiled texts of one file."""
+    """The compiled texts of one file: by kind and text what `marshal` makes of them, read when it is asked for."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.known: dict[str, CodeType] = _read(path)
+        self.known: dict[tuple[object, ...], bytes] = _read(path)
         self.added = False
 
     def code(self, text: str, mode: str) -> CodeType:
         """A text's code, from the file where it has it."""
-        code = self.known.get(text)
-        if code is None:
-            code = self.known[text] = compile(text, "<string>", mode)
-            self.added = True
+        kept = self.known.get((mode, text))
+        if kept is not None:
+            return marshal.loads(kept)
+        code: CodeType = compile(text, "<string>", mode)
+        self.add((mode, text), code)
         return code
+
+    def add(self, key: tuple[object, ...], made: Any) -> None:
+        self.known[key] = marshal.dumps(made)
+        self.added = True
 
     def write(self) -> None:
         """Adds what is new to the file, whole or not at all; says nothing where that cannot be."""
@@ -55,7 +63,7 @@ class GeneratedCode:
 
 
 def keep() -> GeneratedCode | None:
-    """From here on `dataclasses` and `collections` take code from the file; None where Python keeps no bytecode."""
+    """From here on Python's modules take code from the file; None where Python keeps no bytecode."""
     try:
         path = importlib.util.cache_from_source(__file__)
     except NotImplementedError:
@@ -68,10 +76,54 @@ def keep() -> GeneratedCode | None:
     def evaluate(text: Any, *spaces: Any) -> Any:
         return builtins.eval(found.code(text, "eval") if isinstance(text, str) else text, *spaces)
 
+    def annotation(text: Any, file: str, mode: str, *more: Any) -> Any:
+        if isinstance(text, str) and file == "<string>" and not more:
+            return found.code(text, mode)
+        return builtins.compile(text, file, mode, *more)
+
     # A module's own global stands before the builtin of its name; where a module asks for neither, nothing changes.
     vars(dataclasses)["exec"] = execute
     vars(collections)["eval"] = evaluate
+    vars(typing)["compile"] = annotation
+    _keep_patterns(found)
     return found
+
+
+class _Engine:
+    """The engine of regular expressions, which says what it was last given."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine: Any = engine
+        self.given: tuple[Any, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def compile(self, pattern: Any, flags: int, code: list[int], *groups: Any) -> Any:
+        self.given = flags, [int(word) for word in code], *groups  # without the names of words
+        return self.engine.compile(pattern, flags, code, *groups)
+
+
+def _keep_patterns(found: GeneratedCode) -> None:
+    """Patterns of text go to the engine as it got them first; where this Python's `re` is made otherwise, as ever."""
+    compiler: Any = getattr(re, "_compiler", None)
+    translate, engine = getattr(compiler, "compile", None), getattr(compiler, "_sre", None)
+    if translate is None or engine is None or isinstance(engine, _Engine):
+        return
+    told = _Engine(engine)
+
+    def pattern(text: Any, flags: int = 0) -> Any:
+        if not isinstance(text, str) or flags & re.DEBUG:
+            return translate(text, flags)
+        key = ("re", int(flags), text)
+        kept = found.known.get(key)
+        if kept is not None:
+            return engine.compile(text, *marshal.loads(kept))
+        made = translate(text, flags)
+        found.add(key, told.given)
+        return made
+
+    vars(compiler).update(_sre=told, compile=pattern)
 
 
 def _head(data: bytes) -> bytes:
@@ -79,7 +131,7 @@ def _head(data: bytes) -> bytes:
     return importlib.util.MAGIC_NUMBER + importlib.util.source_hash(data)
 
 
-def _read(path: str) -> dict[str, CodeType]:
+def _read(path: str) -> dict[tuple[object, ...], bytes]:
     try:
         with open(path, "rb") as file:
             content = file.read()

@@ -216,27 +216,26 @@ CASES: dict[str, tuple[Case, ...]] = {
     ),
 }  # fmt: skip
 
-ELSEWHERE = {
-    "PRX-7": "tensor maps are not edited in a kernel: the language has no words for it",
-    "PRX-9": "as PRX-7",
-    "MBR-1": "the compiler initialises barriers and fences that: tests/passes",
-    "MBR-2": "no program can name a barrier that is not initialised",
-    "MBR-11": "a race of single elements: test_elements",
-    "TMM-3": "the compiler places the address word; tests/analysis/test_tensor_memory",
-    "TMM-5": "columns are counted by an analysis of its own: test_tensor_memory",
-    "TMM-7": "as TMM-5",
-    "TMM-9": "the compiler gives tensor memory back where all roles end",
-    "TMM-11": "a layout, not an order: tests/passes",
-    "CTA2-1": "the compiler allocates and gives back for a pair, with a barrier of the cluster before",
-    "CTA2-5": "the compiler ends a cluster by a barrier; what is under way then is TK324",
-    "CTA2-9": "the launcher refuses another cluster: tests/backend",
-    "WGM-5": "products are one operation to the compiler up to PTX",
-    "CVG-1": "tests/cases", "CVG-3": "tests/cases",
-    "LCH-1": "twins.py", "LCH-3": "tests/cases", "LCH-5": "tests/cases", "LCH-7": "tests/cases",
-    "FP-5": "which fences stand in declared code is insert-fences' and eliminate-fences' to say: tests/passes",
-    "FP-9": "bounds of operands are the emulator's: tests/emulator",
+ELSEWHERE: dict[str, tuple[str, str]] = {
+    "PRX-7": ("tensor maps that a kernel edits", "tests/emulator/races/test_bugs.py"),
+    "PRX-9": ("as PRX-7, in a pair", "tests/emulator/races/test_clusters.py"),
+    "MBR-1": ("the compiler initialises barriers and publishes that", "tests/emulator/races/test_clusters.py"),
+    "MBR-2": ("no program can name a barrier that is not initialised", "tests/emulator/test_findings.py"),
+    "TMM-3": ("the compiler places the address word", "tests/cases/test_tensor_memory.py"),
+    "TMM-5": ("columns are counted when they are given out", "tests/cases/test_tensor_memory.py"),
+    "TMM-7": ("as TMM-5", "tests/cases/test_tensor_memory.py"),
+    "TMM-9": ("the compiler gives tensor memory back where all roles have ended", "tests/cases/test_tensor_memory.py"),
+    "TMM-11": ("a layout, not an order", "tests/cases/test_tensor_memory.py"),
+    "CTA2-1": ("the compiler allocates and gives back for a pair, with a barrier between", "tests/cases/test_pairs.py"),
+    "CTA2-9": ("the launcher refuses another cluster", "tests/cases/test_pairs.py"),
+    "WGM-5": ("a group of products is one value to the compiler, up to PTX", "tests/cases/products.py"),
+    "CVG-3": ("warps are numbered in their role; TK122 is said where one is elected", "tests/cases/test_convergence.py"),
+    "LCH-3": ("grids are the launcher's", "tests/cases/test_launches.py"),
+    "LCH-5": ("grids are the launcher's", "tests/cases/test_launches.py"),
+    "LCH-7": ("the number of multiprocessors is the launcher's", "tests/cases/test_launches.py"),
+    "FP-9": ("bounds of operands are the emulator's", "tests/emulator/test_findings.py"),
 }  # fmt: skip
-"""Why a case has no twins here."""
+"""Why a case has no twins here, and what tests it."""
 
 KINDS = {
     "PRX": (1, 3, 5, 7, 9), "MBR": (1, 2, 4, 6, 8, 11), "PIP": (1, 3, 5, 7, 9), "TMM": (1, 3, 5, 7, 9, 11),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.analysis.bug_cases import CASES, ELSEWHERE, KINDS, Case
+from tests.analysis.family_cases import FAMILIES
+from tests.analysis.more_cases import MORE
 from tests.analysis.test_twins import diagnosed
 from tkc.diagnostics import Diagnostic, TkcError
 
 ALL = [
     pytest.param(case, id=f"{name}.{n}")
-    for name, cases in CASES.items()
+    for name, cases in (CASES | MORE | FAMILIES).items()
     for n, case in enumerate(cases)
 ]
 
@@ -35,5 +39,14 @@ def test_a_slip_is_told_and_what_is_right_is_not(case: Case) -> None:
 
 def test_each_case_has_twins_or_a_reason() -> None:
     known = {f"{kind}-{n}" for kind, numbers in KINDS.items() for n in numbers}
-    assert known <= set(CASES) | set(ELSEWHERE)
-    assert not set(CASES) & set(ELSEWHERE)
+    twins = {name for name in (*CASES, *FAMILIES) if "-" in name}
+    assert known <= twins | set(ELSEWHERE)
+    assert not twins & set(ELSEWHERE)
+    root = Path(__file__).parents[2]
+    assert all((root / test).exists() for _, test in ELSEWHERE.values())
+
+
+def test_each_kind_has_more_cases_of_our_own() -> None:
+    for kind in KINDS:
+        assert len(FAMILIES[kind]) >= 2
+        assert sum(len(case.bad) for case in FAMILIES[kind]) >= (kind != "FP") * 2

@@ -188,11 +188,9 @@ def test_a_pipe_that_is_not_followed_is_a_warning() -> None:
     assert [(d.code, d.severity) for d in found] == [("TK325", Severity.WARNING)]
 
 
-def test_items_of_a_pipe_that_cannot_be_counted_are_a_warning() -> None:
-    """By turns, straight in a loop over the schedule: right, and not followed."""
-    text = """
+STRAIGHT = """\
 kernel turns(X: global[f32, M, N], Y: global[f32, M, N]):
-    param BM = 128, BN = 40, STAGES = 4
+    param BM = 128, BN = 32, STAGES = 4
     launch persistent
     schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
     shared a: tile[f32, BM, BN] * STAGES
@@ -204,7 +202,26 @@ kernel turns(X: global[f32, M, N], Y: global[f32, M, N]):
         for m, n in work:
             get ring: Y[m, n] <- read(a) * (2 + i)
 """
-    for target in ("sm_90a", "sm_100a"):
-        assert [(d.code, d.severity) for d in diagnosed(text, target)] == [
-            ("TK325", Severity.WARNING)
-        ]
+"""Two roles take the items of a schedule in turn; each stores through slots that only its own turns step."""
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("depth", [2, 4, 6])
+def test_turns_straight_in_a_schedule(target: str, depth: int) -> None:
+    text = STRAIGHT.replace("STAGES = 4", f"STAGES = {depth}")
+    assert [d.message for d in diagnosed(text, target)] == []
+
+
+def test_turns_straight_in_a_schedule_without_one_of_their_synchronisations() -> None:
+    module = to_module(Job(STRAIGHT, "turns.tk", "sm_90a"), after="insert-fences")
+    found = {name: {f.code for f in check(without)} for name, without in mutants(module)}
+    assert found["mbarrier_wait load.ring.empty"] == {"TK301", "TK309"}
+    for i in (0, 1):
+        assert "TK301" in found[f"mbarrier_wait add[{i}].ring.full"]
+        assert "TK305" in found[f"mbarrier_arrive add[{i}].ring.release"]
+        assert "TK302" in found[f"proxy_fence add[{i}].fence.3"]
+        assert "TK309" in found[f"bulk_wait add[{i}].add[{i}].staging.drained"]
+    silent = {name for name, codes in found.items() if not codes}
+    assert silent == {f"proxy_fence add[{i}].fence.{n}" for i in (0, 1) for n in (0, 1, 2)} | {
+        f"warp_sync add[{i}].ring.release.warp" for i in (0, 1)
+    }

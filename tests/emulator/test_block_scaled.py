@@ -273,6 +273,41 @@ def test_what_sm_107a_has_more_of(name: str, params: dict[str, int], columns: in
 
 
 @pytest.mark.parametrize(
+    ("target", "params", "k", "columns", "most"),
+    [
+        ("sm_100a", {"HALVES": 1, "BN": 256, "STAGES": 5}, 64, 512, 232448),
+        ("sm_103a", {"BK": 384, "STAGES": 2}, 96, 512, 232448),
+        ("sm_107a", {"BN": 256, "STAGES": 5}, 128, 576, 334848),
+    ],
+)
+def test_one_source_of_nvfp4_for_each_target(
+    target: str, params: dict[str, int], k: int, columns: int, most: int
+) -> None:
+    """The longest products, the columns and the shared memory that each has. On sm_107a an item is 512 rows and 256
+    columns, in all of 576 columns with its scales, and B stays in the tensor core between its halves."""
+    kernel = tkc.compile(example("gemm_nvfp4_2cta"), target=target, params=params)
+    words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", kernel.ptx)
+    assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {k}
+    assert kernel.contract["tensor_columns"] == columns
+    assert 0.8 * most < kernel.contract["shared_bytes"] <= most
+    hints = set(re.findall(r"collector::b::(\w+)", kernel.ptx))
+    assert hints == ({"fill", "lastuse"} if target == "sm_107a" else set())
+    assembly = kernel.assembly()
+    assert not assembly.notices
+    assert not assembly.spills
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("target", "params"),
+    [("sm_103a", {"BK": 384, "STAGES": 2}), ("sm_107a", {"BN": 256, "STAGES": 5})],
+)
+def test_pairs_of_nvfp4_on_later_targets(target: str, params: dict[str, int]) -> None:
+    form = FORMS["gemm_nvfp4"]
+    check(example("gemm_nvfp4_2cta"), 700, 264, 1568, form, "random", target=target, **params)
+
+
+@pytest.mark.parametrize(
     ("name", "form", "changes"),
     [
         ("gemm_mxfp8", ("e5m2", "ue8m0", 32), [("e4m3", "e5m2")]),

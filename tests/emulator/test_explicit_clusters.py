@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import tkc
+from tkc.analysis.order import diagnose
+from tkc.driver import to_module
+from tkc.job import Job
 
 pytestmark = pytest.mark.share(2)
 
@@ -90,6 +93,68 @@ def test_a_slip_of_a_copy_between_ctas_is_seen(
         report = kernel.emulate(x, np.zeros_like(x), sm_count=2, schedule=schedule, seed=seed)
         found |= {f.code for f in report.findings}
     assert found & codes, found
+
+
+DOUBLED = """
+kernel doubled(X: global[bf16, M, N], Y: global[bf16, M, N]):
+    param BM = 128, BN = 64, CTAS = 2
+    launch persistent, cluster(CTAS)
+    schedule work: q, m, n in tiles(blocks(CTAS, 1), blocks(M, BM * CTAS), blocks(N, BN), across = q)
+    shared x: tile[bf16, BM, BN]
+    shared c: tile[bf16, BM, BN]
+    shared y: tile[bf16, BM, BN]
+    barrier full, count = 1
+    barrier given, count = 1
+    barrier free, count = 1
+
+    role all, warps 4:
+        phase = 0
+        for q, m, n in work:
+            elect:
+                expect full, bytes(x)
+                load x <- X[m.part(rank, CTAS), n], full
+            wait full, phase
+            wait free, phase ^ 1, cluster
+            c <- bf16(f32(read(x)) * 2)
+            fence proxy shared
+            sync role
+            elect:
+                expect given, bytes(y)
+                copy y <- c, given, at = (rank + 1) % CTAS
+            wait given, phase, cluster
+            elect:
+                store Y[m.part((rank + CTAS - 1) % CTAS, CTAS), n] <- y
+                commit stores
+                wait stores, read
+                arrive free, at = (rank + CTAS - 1) % CTAS
+            phase = phase ^ 1
+        elect: wait stores
+"""
+"""Each CTA of a cluster doubles its tile and copies it to the next CTA, which stores it."""
+
+
+def test_what_threads_wrote_is_copied_behind_a_fence(seed: int) -> None:
+    """Without it the check and the emulator say so, of the copy that reads."""
+    x = np.random.default_rng(seed).uniform(-1, 1, (600, 136)).astype(BF16)
+    for line in ("fence proxy shared", "sync warp"):
+        text = DOUBLED.replace("fence proxy shared", line)
+        y = np.full_like(x, np.nan)
+        kernel = tkc.compile(text, target="sm_90a")
+        report = kernel.emulate(x, y, sm_count=4, schedule="random", seed=seed)
+        told = [
+            d for d, _ in diagnose(to_module(Job(text, "k.tk", "sm_90a"), after="insert-fences"))
+        ]
+        if line == "sync warp":
+            assert "TK302" in {f.code for f in report.findings}
+            places = {d.location.line for d in told if d.code == "TK302" and d.location}
+            assert text[: text.index("copy y")].count("\n") + 1 in places
+        else:
+            assert not report.findings
+            assert not told
+            assert (
+                "mbarrier.arrive.release.cluster" in kernel.ptx
+            )  # a group of stores was awaited before
+            assert (y.astype(np.float32) == 2 * x.astype(np.float32)).all()
 
 
 def test_block_scaled_tiles_are_copied_with_their_scales() -> None:

@@ -258,6 +258,44 @@ def pair(t: Text) -> None:
     )
 
 
+def conditional(seed: int) -> tuple[Program, str]:
+    """A ring whose items come in some turns, in one branch or in both, in one statement or in two after another; mostly
+    with a fault, or with roles that do not say the same."""
+    rng = random.Random(seed)
+    target = rng.choice(["sm_100a", "sm_90a"])
+    t = Text(rng, target)
+    filled, drained = rng.choice(PRODUCERS), rng.choice(CONSUMERS[target])
+    t.buffer("d", "tensor", 1)
+    t.role("load", t.warps_of(filled))
+    t.role("use", t.warps_of(drained))
+    fill, drain = t.pipe("a", "load", "use", filled, drained, "i")
+    tests = [(rng.choice([1, 2, 2, 3, 9, 11]), rng.randrange(3)) for _ in range(2)]
+    form = rng.choice(["one", "both", "two", "nested", "beside"])
+    for role, lines in (("load", fill), ("use", drain)):
+        t.add(role, 0, "for K")
+        if rng.random() < 0.1:
+            tests[0] = (tests[0][0], tests[0][1] + 1)
+        first, second = (f"if c {m} {min(r, m - 1)}" for m, r in tests)
+        more = [*lines, "step i"]
+        t.add(role, 1, first)
+        t.add(role, 2, *(more if form != "nested" else [second]))
+        if form == "nested":
+            t.add(role, 3, *more)
+        if form == "both":
+            t.add(role, 1, "else")
+            t.add(role, 2, *more)
+        if form == "two":
+            t.add(role, 1, second)
+            t.add(role, 2, *more)
+        if form == "beside":
+            t.add(role, 1, *more)
+        t.add(role, 1, "step c")
+    program = parse(t.whole())
+    for _ in range(rng.choice([0, 0, 1, 1, 2])):
+        rng.choice(FAULTS)(rng, program)
+    return parse(str(program)), target
+
+
 def staging(t: Text, entry: str, pending: int) -> list[str]:
     """A buffer that the role fills and the copy engine drains."""
     return [

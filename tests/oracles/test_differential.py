@@ -16,7 +16,7 @@ pytest.importorskip("tkc.analysis.happens_before")
 from oracles import tables
 from oracles.as_stage import NotInStage, as_stage
 from oracles.differential import NOT_ASKED, Difference, compare, uniform
-from oracles.generate import generate
+from oracles.generate import conditional, generate
 from oracles.reduce import reduce
 from oracles.roles import Program
 
@@ -73,6 +73,21 @@ def test_agrees_on_programs() -> None:
         if difference and serious(program, difference):
             pytest.fail(described(seed, program, target, difference), pytrace=False)
     assert verdicts["agree"] > 1900, verdicts
+
+
+def test_finds_nothing_less_where_items_are_conditional() -> None:
+    verdicts: Counter[str] = Counter()
+    for seed in range(60):
+        program, target = conditional(seed)
+        try:
+            difference = compare(program, target, profile_of(seed), brief=True)
+        except NotInStage:
+            continue
+        verdicts[difference.kind if difference else "agree"] += 1
+        assert difference is None or difference.kind != "unsound", (
+            f"{seed}\n{program}\n{difference}"
+        )
+    assert verdicts["agree"] > 25, verdicts
 
 
 NOT_FOLLOWED = {

@@ -52,12 +52,27 @@ def crowded(seed: int) -> tuple[Program, str]:
         word = line.split()[0]
         roles |= word == "role"
         if roles and word != "role" and word not in TIED and rng.random() < 0.4:
-            indent = line[: len(line) - len(line.lstrip())]
-            lines.append(indent + rng.choice(FENCES[target]))
-        lines.append(line)
+            lines.append(indent_of(line) + rng.choice(FENCES[target]))
+        relaxed = roles and word in ("wait", "arrive") and rng.random() < 0.08
+        if relaxed and word == "arrive":
+            lines += [indent_of(line) + fence for fence in around(rng, target, "before")]
+        lines.append(line + " relaxed" * relaxed)
+        if relaxed and word == "wait":
+            lines += [indent_of(line) + fence for fence in around(rng, target, "after")]
         if word in ("wait", "bulk_wait") and rng.random() < 0.15:
             lines.append(line)  # once more, for nothing
     return parse("\n".join(lines)), target
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def around(rng: random.Random, target: str, side: str) -> list[str]:
+    """Fences that may make up for what an arrival or a wait does not order."""
+    found = ["thread_fence", rng.choice(["thread_fence cluster", "thread_fence"])]
+    found += [side] if target == "sm_100a" else []
+    return [f for f in found if rng.random() < 0.6]
 
 
 HALF = 1000
@@ -147,7 +162,7 @@ def eliminate(program: Program, target: str, model: str, **options: bool) -> Don
     }
     names = {label(op): n for op, n in fences.items()}
     said = [x for certificate in read(module) for x in certificate.sites]
-    added = {x.id for x in said if x.verdict == "added"}
+    added = {x.id for x in said if x.verdict == "inserted"}
     return Done(
         set(fences.values()),
         {n for op, n in (fences | waits).items() if op not in left},

@@ -444,7 +444,7 @@ def test_what_reads_alone_is_released_one_way_where_the_target_has_the_form() ->
     assert failed == []
     [halved] = [x for x in certificate.sites if x.verdict == "weakened"]
     assert (halved.before, halved.after) == ("fence.proxy.async.shared::cta", READS)
-    added = [x for x in certificate.sites if x.verdict == "added"]
+    added = [x for x in certificate.sites if x.verdict == "inserted"]
     assert [(x.before, x.after) for x in added] == [("", ACQUIRE)] * 2
     rules = {r for i in halved.orders for r in certificate.orders[i].rules()}
     assert {"half-release", "half-acquire"} <= rules
@@ -481,12 +481,12 @@ def test_halves_that_the_checker_refuses_become_the_fence_again(
     whole = certificates.wrong
 
     def refusing(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
-        refused = {i: "no" for x in certificate.sites if x.verdict == "added" for i in x.orders}
+        refused = {i: "no" for x in certificate.sites if x.verdict == "inserted" for i in x.orders}
         return whole(certificate, kernel) | refused
 
     monkeypatch.setattr(certificates, "wrong", refusing)
     module, certificate, failed = compiled(SOFTMAX, "sm_107a")
     assert {d.code for d in failed} == {"TK902"}
-    assert {"weakened", "added"}.isdisjoint(x.verdict for x in certificate.sites)
+    assert {"weakened", "inserted"}.isdisjoint(x.verdict for x in certificate.sites)
     left = [op.space.data for op in module.walk() if isinstance(op, s.ProxyFenceOp)]
     assert set(left) == {"shared::cta"}

@@ -168,7 +168,8 @@ def test_a_proof_through_a_fence_at_a_branch_s_end_is_followed(way: str) -> None
     with listening() as heard:
         module = to_module(Job(text, "t.tk", "sm_90a"), after="eliminate-fences")
     assert [d.message for d in heard if d.code == "TK902"] == []
-    assert [x.verdict for x in read(module)[0].sites] == ["removed", "kept", "kept"]
+    fences = [x.verdict for x in read(module)[0].sites if "fence" in x.id]
+    assert fences == ["removed", "kept", "kept"]
     report, x, y = emulated(text, (300, 96))
     assert not report.findings
     np.testing.assert_allclose(y, 2 * x)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.instances import Copy, Edited, Event, Instruction, Opened
@@ -30,6 +30,7 @@ from tkc.analysis.known import (
     Like,
     alone,
     depth,
+    fragment_of,
     in_registers,
 )
 from tkc.analysis.phases import owners, runs
@@ -154,6 +155,14 @@ Way = tuple[Copy, Step, tuple[list[int], ...], "list[Event]"]
 """How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
 
 
+class Route(NamedTuple):
+    """A chain in one run: its steps, and the rule at its end; by a read, the ways to and from it."""
+
+    steps: list[tuple[Link, Way]]
+    rule: str
+    through: tuple[Route, End, Route] | None = None
+
+
 class Run(Steps):
     """One run of a kernel, and the chains that are followed in it by the rules of a model."""
 
@@ -170,7 +179,8 @@ class Run(Steps):
         self.found: dict[tuple[End, str, int], list[Access]] = {}
         self.by_slot: dict[int, dict[Any, list[Access]]] = {}
         """By the identity of a list of `found`."""
-        self.ways: dict[Link, Way] = {}
+        self.routes: dict[int, Route] = {}
+        """By the identity of a chain, of a certificate that stays as it is meanwhile."""
         self.trailing = False
 
     # Pairs -----------------------------------------------------------------------------------------------------------
@@ -213,7 +223,10 @@ class Run(Steps):
         best = float("inf")
         for chain in chains:
             try:
-                best = min(best, self._follow(chain, x, y))
+                route = self.routes.get(id(chain))
+                if route is None:
+                    route = self.routes[id(chain)] = self._route(chain)
+                best = min(best, self._follow(route, x, y))
             except Broken as error:
                 self.why = str(error)
         return best
@@ -231,7 +244,8 @@ class Run(Steps):
 
     def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
         every = [*firsts, *seconds]
-        if any(a.place is not every[0].place for a in every):
+        buffers = {id(a.buffer): a for a in every}.values()
+        if len({id(a.place) for a in buffers}) > 1:
             raise Broken("the two do not touch the same memory")
         if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
             raise Broken("neither writes")
@@ -246,6 +260,7 @@ class Run(Steps):
         copy = Copy(end.role, end.copy, end.cta)
         found: list[Access] = []
         known: dict[Instruction, tuple[Touch, SSAValue]] = {}
+        ctas: dict[Any, list[int]] = {}
         for at in self._named(copy, end.site):
             event = self.traces[copy][at]
             if event.of not in known:
@@ -257,9 +272,11 @@ class Run(Steps):
             done, value = touch.done, event.value(operand)
             if done is Done.TCGEN05_COMMIT and touch.space is Space.SHARED and in_registers(event):
                 done = Done.WGMMA_GROUP
-            if touch.space is not Space.GLOBAL and owner not in owners(
-                event, copy.cta, self.cluster, operand
-            ):
+            if touch.space is not Space.GLOBAL:
+                named_by = event.of, event.value("mask"), event.value(touch.at) if touch.at else 0
+                if named_by not in ctas:
+                    ctas[named_by] = owners(event, copy.cta, self.cluster, operand)
+            if touch.space is not Space.GLOBAL and owner not in ctas[named_by]:
                 raise Broken(f"{end.site} does not touch memory of CTA {owner}")
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
             buffer = value.buffer if isinstance(value, Opened) else named
@@ -275,20 +292,26 @@ class Run(Steps):
 
     # Chains ----------------------------------------------------------------------------------------------------------
 
-    def _follow(self, chain: Sequence[Link], x: Access, y: Access) -> float:
-        if any(link.rule == "read-between" for link in chain):
-            cut = next(i for i, link in enumerate(chain) if link.rule == "read-between")
-            return self._through(chain[:cut], chain[cut].start, chain[cut + 1 :], x, y)
-        known = self._known(chain[:-1], x)
-        return self._accepted(chain[-1].rule, known, y).at if known else float("inf")
+    def _route(self, chain: Sequence[Link]) -> Route:
+        rules = [link.rule for link in chain]
+        if "read-between" in rules:
+            cut = rules.index("read-between")
+            there, back = self._route(chain[:cut]), self._route(chain[cut + 1 :])
+            return Route([], "read-between", (there, chain[cut].start, back))
+        # groups are counted where they are awaited
+        return Route([(x, self._way(x)) for x in chain[:-1] if x.rule != "group"], rules[-1])
 
-    def _known(self, steps: Sequence[Link], x: Access) -> list[Known]:
+    def _follow(self, route: Route, x: Access, y: Access) -> float:
+        if route.through is not None:
+            return self._through(*route.through, x, y)
+        known = self._known(route, x)
+        return self._accepted(route.rule, known, y).at if known else float("inf")
+
+    def _known(self, route: Route, x: Access) -> list[Known]:
         """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
         known = [x.start]
-        for link in steps:
-            if link.rule == "group":  # groups are counted where they are awaited
-                continue
-            known = self._step(link, known)
+        for link, way in route.steps:
+            known = self._step(link, way, known)
             if not known:
                 return []
         return known if len(known) == 1 else sorted(known, key=lambda k: k.at)
@@ -313,19 +336,18 @@ class Run(Steps):
         self.trailing = True
         if chain is None or any(step.rule == "read-between" for step in chain):
             return []
+        route = self._route(chain)
         xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
         for x in xs:
             for y in ys:
                 if x.slot != y.slot or (x.copy == y.copy and y.at <= x.at):
                     continue
-                known = [k for k in self._known(chain[:-1], x) if k.copy == y.copy and k.at <= y.at]
+                known = [k for k in self._known(route, x) if k.copy == y.copy and k.at <= y.at]
                 if known:
                     return [*known[0].trail, (y.copy, y.at)]
         return []
 
-    def _through(
-        self, there: Sequence[Link], read: End, back: Sequence[Link], x: Access, y: Access
-    ) -> float:
+    def _through(self, there: Route, read: End, back: Route, x: Access, y: Access) -> float:
         """By a read that comes after the first, and before the second."""
         operand = self._operand_of(read, x)
         reads = [r for r in self._accesses(read, operand, x.home) if r.slot == x.slot]
@@ -346,10 +368,10 @@ class Run(Steps):
                     return row.operand
         raise Broken("a read between of other memory")
 
-    def _step(self, link: Link, known: list[Known]) -> list[Known]:
+    def _step(self, link: Link, way: Way, known: list[Known]) -> list[Known]:
         """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
         step of another branch, or of the next loop); none: no more of it happens in this run."""
-        copy, take, choices, trace = self._way(link)
+        copy, take, choices, trace = way
         found: list[Known] = []
         why: Broken | None = None
         for one in known:
@@ -373,16 +395,13 @@ class Run(Steps):
         return found if len(found) < 2 else _unlike(found)
 
     def _way(self, link: Link) -> Way:
-        found = self.ways.get(link)
-        if found is None:
-            copy = Copy(link.start.role, link.start.copy, link.start.cta)
-            named, others = self.places(copy, link.start.site)
-            take = STEPS.get(link.rule)
-            if take is None:
-                raise Broken(f"{link.rule} cannot be followed")
-            choices = (named,) if len(named) == len(others) else (named, others)
-            found = self.ways[link] = copy, take, choices, self.traces[copy]
-        return found
+        copy = Copy(link.start.role, link.start.copy, link.start.cta)
+        named, others = self.places(copy, link.start.site)
+        take = STEPS.get(link.rule)
+        if take is None:
+            raise Broken(f"{link.rule} cannot be followed")
+        choices = (named,) if len(named) == len(others) else (named, others)
+        return copy, take, choices, self.traces.get(copy, [])
 
     def _next(
         self, take: Step, link: Link, known: Known, sites: list[int], trace: list[Event]
@@ -410,10 +429,12 @@ class Run(Steps):
                 raise Broken(
                     f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
                 )
-        own = known.copy == x.copy and self._same_part(x, y)
-        for t in y.event.threads:
-            needed = frozenset({t}) & x.event.threads if own else x.event.threads
-            if not needed <= known.threads.get(t, frozenset()):
+        every, nothing = x.event.threads, frozenset[int]()
+        lacking = [t for t in y.event.threads if not every <= known.threads.get(t, nothing)]
+        if lacking and not (known.copy == x.copy and self._same_part(x, y)):
+            raise Broken("not all threads that access know of all threads' parts")
+        for t in lacking:
+            if not every & {t} <= known.threads.get(t, nothing):
                 raise Broken("not all threads that access know of all threads' parts")
 
     def _joined(self, rule: str, known: Known, y: Access) -> bool:
@@ -461,5 +482,5 @@ class Run(Steps):
 
     def _same_part(self, x: Access, y: Access) -> bool:
         """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        same = x.buffer is y.buffer or x.tensor
-        return same and x.fragment is not None and x.fragment == y.fragment
+        mine = fragment_of(x) if x.buffer is y.buffer or x.tensor else None
+        return mine is not None and mine == fragment_of(y)

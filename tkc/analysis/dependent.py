@@ -56,8 +56,13 @@ def _after(graph: Graph, node: Node) -> Reach:
 
 
 def _known(reach: Reach, node: Node) -> bool:
-    """Whether the threads of a node know it, each time that they come to it."""
-    kernel = reach.graph.kernel
+    """Whether the threads of a node know it, each time that they come to it: that there was a wait, and that it was
+    before."""
+    kernel, wait = reach.graph.kernel, reach.origin
+    if wait.turns not in (None, node.turns):
+        return False
+    if any(clock.low < 1 for clock in wait.path if clock not in node.path):
+        return False  # a wait under a condition, or in a loop, that there may not be
     for (state, _), labels in reach.labels.get(node, {}).items():
         own = state.part == Part.FULL or node.role is reach.origin.role
         if state.name == "gen" and own and within(node.threads, state.who):

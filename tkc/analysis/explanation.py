@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from xdsl.ir import Operation
@@ -28,7 +29,7 @@ from tkc.ir.stage.maps import ArrayOp, MapAcquireOp
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a chain, in words and by its rule."""
+    """One step of a chain, in words and by its rule; `lines`: of the source, where it starts and ends (0: none)."""
 
     start: str
     end: str
@@ -38,11 +39,13 @@ class Step:
     assumptions: tuple[str, ...]
     crosses: bool = False
     """Whether another role, or another CTA, knows of it then."""
+    lines: tuple[int, int] = (0, 0)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "from": self.start,
             "to": self.end,
+            "lines": list(self.lines),
             "rule": self.rule,
             "section": self.section,
             "assumptions": list(self.assumptions),
@@ -86,6 +89,7 @@ class Site:
     chains: tuple[tuple[str, tuple[Step, ...], tuple[Step, ...]], ...] = ()
     orders: tuple[int, ...] = ()
     witness: Witness | None = None
+    instructions: tuple[str, ...] = ()
     profiles: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -118,6 +122,7 @@ class Site:
             "verdict": self.verdict,
             "before": self.before,
             "after": self.after,
+            "instructions": list(self.instructions),
             "profiles": self.profiles,
             "chain": chain,
             "hazards": hazards,
@@ -154,10 +159,11 @@ def explain(
     """Every synchronisation of a kernel, and every one that `earlier`, the same before fences went, has beside them;
     in the order of the earlier program."""
     known = {x.id: x for x in certificate.sites} if certificate is not None else {}
+    lines = {label(op): _line(op) for op in kernel.walk()}
     left = {label(op): op for op in kernel.walk() if kind_of(op)}
     reasons = Reasons(kernel, model)
     found: list[Site] = []
-    for role, op in _synchronisations(earlier):
+    for role, op in _in_both(earlier, kernel, known):
         id = label(op)
         site = known.get(id)
         verdict = "kept" if site is None else site.verdict
@@ -170,7 +176,7 @@ def explain(
             orders = site.rested or site.orders
             proved = [certificate.orders[i] for i in orders]
             chains = tuple(
-                (told(o), steps(o.forward), steps(o.back))
+                (told(o), steps(o.forward, lines), steps(o.back, lines))
                 for o in sorted(proved, key=_telling)
                 if o.forward or o.back
             )
@@ -194,6 +200,27 @@ def explain(
     return found
 
 
+def _in_both(
+    earlier: s.KernelOp, kernel: s.KernelOp, known: Mapping[str, object]
+) -> Iterator[tuple[str, Operation]]:
+    """The synchronisations of the earlier kernel, and in each role those that have been put in since."""
+    there = {label(op) for _, op in _synchronisations(earlier)}
+    later = [
+        (role, op)
+        for role, op in _synchronisations(kernel)
+        if label(op) not in there and label(op) in known
+    ]
+    roles = list(dict.fromkeys(role for role, _ in (*_synchronisations(earlier), *later)))
+    for name in roles:
+        yield from ((role, op) for role, op in _synchronisations(earlier) if role == name)
+        yield from ((role, op) for role, op in later if role == name)
+
+
+def _line(op: Operation) -> int:
+    place = location_of(op)
+    return place.line if place is not None else 0
+
+
 def _synchronisations(kernel: s.KernelOp) -> Iterator[tuple[str, Operation]]:
     for role in [r for r in kernel.body.block.ops if isinstance(r, s.RoleOp)]:
         for op in role.walk():
@@ -214,15 +241,26 @@ def told(order: Order) -> str:
     return f"{first} and {second}" if first != second else f"{first} and itself"
 
 
-def steps(chain: Sequence[Link] | None) -> tuple[Step, ...]:
-    """A chain's steps with what their rules say."""
+def steps(
+    chain: Sequence[Link] | None, lines: Mapping[str, int] = MappingProxyType({})
+) -> tuple[Step, ...]:
+    """A chain's steps with what their rules say; `lines` of the source by the ids of operations."""
     found: list[Step] = []
     for link in chain or ():
         row = RULES[link.rule]
         end = link.end.site or f"role {link.end.role}"
         crosses = link.start._replace(site="") != link.end._replace(site="")
         found.append(
-            Step(link.start.site, end, link.rule, row.says, row.section, row.assumes, crosses)
+            Step(
+                link.start.site,
+                end,
+                link.rule,
+                row.says,
+                row.section,
+                row.assumes,
+                crosses,
+                (lines.get(link.start.site, 0), lines.get(link.end.site, 0)),
+            )
         )
     return tuple(found)
 

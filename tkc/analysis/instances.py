@@ -389,6 +389,10 @@ class Machine:
     def _who(self, by: By | None, each: bool) -> frozenset[int]:
         """The threads that execute an operation: those that its conditions let through, or of them whom it names."""
         everyone = every(self.count, 1)
+        if self.mask != everyone and by not in (None, By.ALL) and len(self.mask) == 2:
+            leads = frozenset(t for t in self.mask if t % 2 == 0)
+            if len(leads) == 1:  # of a whole warp, the elected one
+                return leads
         if each and self.mask != everyone:
             return self.mask
         named = every(self.count, {By.ONE: self.count, By.LANE: 2}.get(by or By.ALL, 1))

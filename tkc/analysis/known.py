@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -53,11 +53,13 @@ class Access:
     home: int
     buffer: SSAValue
     tensor: bool = field(init=False)
+    slot: Any = field(init=False)
     start: Known = field(init=False)
     """What is known of it right after it was issued."""
 
     def __post_init__(self) -> None:
         self.tensor = self.touch.space is Space.TENSOR
+        self.slot = slot_of(self)
 
     @property
     def held(self) -> bool:
@@ -69,46 +71,46 @@ class Access:
         """Whether a copy between CTAs reads it, whose bytes complete elsewhere."""
         return self.touch.kind is Kind.READ and self.touch.space is Space.SHARED
 
-    @cached_property
+    @property
     def place(self) -> SSAValue:
         """The buffer in whose place its own lies."""
         return storage(self.buffer)
 
-    @cached_property
-    def slot(self) -> Any:
-        """Which slot it touches; of a tensor, its coordinates."""
-        event = self.event
-        value = event.value(self.operand)
-        if isinstance(value, Opened):
-            return 0 if depth(self.buffer) == 1 else value.slot
-        if isinstance(value, Edited) and self.touch.space is Space.MAP:
-            return value.slot
-        if self.touch.space is Space.GLOBAL:
-            coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
-            numbers = zip(event.op.operands, event.values, strict=True)
-            return tuple(v for o, v in numbers if o in coordinates)
-        if depth(self.buffer) == 1:
-            return 0
-        for name in (f"{self.operand}_slot", "slot"):
-            if (found := event.value(name)) is not None:
-                return found
-        raise Broken("a slot that is not known")
 
-    @cached_property
-    def fragment(self) -> Any:
-        """How its elements fall on threads, and where; None where it moves no fragment."""
-        op = self.event.op
-        if "transposed" in op.properties or self.event.value("column") is None:
-            return None
-        for name in ("value", "source", "fragment"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
-                layout, shape = found.type.layout, found.type.dims  # pyright: ignore
-                column, row = self.event.value("column"), self.event.value("row")
-                if layout.data != FragmentLayout.WGMMA and shape.data[0].data > 1:
-                    return layout, shape.data[0], row  # each thread has whole rows
-                return layout, shape, column, row
+def slot_of(access: Access) -> Any:
+    """Which slot an access touches; of a tensor, its coordinates."""
+    event = access.event
+    value = event.value(access.operand)
+    if isinstance(value, Opened):
+        return 0 if depth(access.buffer) == 1 else value.slot
+    if isinstance(value, Edited) and access.touch.space is Space.MAP:
+        return value.slot
+    if access.touch.space is Space.GLOBAL:
+        coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
+        numbers = zip(event.op.operands, event.values, strict=True)
+        return tuple(v for o, v in numbers if o in coordinates)
+    if depth(access.buffer) == 1:
+        return 0
+    for name in (f"{access.operand}_slot", "slot"):
+        if (found := event.value(name)) is not None:
+            return found
+    raise Broken("a slot that is not known")
+
+
+def fragment_of(access: Access) -> Any:
+    """How the elements of an access fall on threads, and where; None where it moves no fragment."""
+    event = access.event
+    if "transposed" in event.op.properties or event.value("column") is None:
         return None
+    for name in ("value", "source", "fragment"):
+        found = getattr(event.op, name, None)
+        if isinstance(found, SSAValue) and hasattr(found.type, "layout"):
+            layout, shape = found.type.layout, found.type.dims  # pyright: ignore
+            column, row = event.value("column"), event.value("row")
+            if layout.data != FragmentLayout.WGMMA and shape.data[0].data > 1:
+                return layout, shape.data[0], row  # each thread has whole rows
+            return layout, shape, column, row
+    return None
 
 
 class Known(NamedTuple):
@@ -125,6 +127,27 @@ class Known(NamedTuple):
     fence: int = 0
     trail: tuple[tuple[Copy, int], ...] = ()
     """The events on the way, by their places in the traces."""
+
+    def then(
+        self,
+        at: int,
+        threads: Mapping[int, frozenset[int]] | None = None,
+        state: str = "",
+        copy: Copy | None = None,
+        cta: int | None = None,
+        fence: int | None = None,
+    ) -> Known:
+        """The same from a place on, but for what is said."""
+        return Known(
+            self.source,
+            self.copy if copy is None else copy,
+            at,
+            state or self.state,
+            self.threads if threads is None else threads,
+            self.cta if cta is None else cta,
+            self.fence if fence is None else fence,
+            self.trail,
+        )
 
 
 class Like(NamedTuple):

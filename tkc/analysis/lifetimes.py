@@ -32,15 +32,28 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
             if place.node.role.copy:
                 continue
             if not _over(judge, place):
-                event = place.event
-                yield Finding(
-                    "TK324",
-                    f"role {place.node.role.name} may end while {event.name} is under way; {_AWAIT[access.done]}",
-                    "in flight",
-                    event.op if event.op is not None else event,
-                    remedy=_AWAIT[access.done],
-                    roles=(place.node.role.name,),
-                )
+                yield _finding(place, _AWAIT[access.done])
+
+
+def _finding(place: Place, remedy: str) -> Finding:
+    """By whose memory it is: this CTA's, tensor memory, which is given back when all roles have ended, or a peer's."""
+    access, event, role = place.access, place.event, place.node.role
+    code, what = "TK324", "is under way"
+    if access.space is Space.TENSOR:
+        code, what = "TK310", "is under way, and its tensor memory is given back then"
+    elif access.owner != role.cta:
+        code, what = (
+            "TK313",
+            f"reaches the shared memory of CTA {access.owner}, which may have ended",
+        )
+    return Finding(
+        code,
+        f"role {role.name} may end while {event.name} {what}; {remedy}",
+        "in flight",
+        event.op if event.op is not None else event,
+        remedy=remedy,
+        roles=(role.name,),
+    )
 
 
 def _over(judge: Judge, place: Place) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tkc.analysis.happens_before.automaton import Source, State
 from tkc.analysis.happens_before.clocks import Position, bound
-from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait
+from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait, Who
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
@@ -34,7 +34,7 @@ def _moment(node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE) ->
     event = node.event
     assert event is not None
     threads = node.threads
-    if any_thread and node.threads is not Threads.SOME:
+    if any_thread and node.threads in _KNOWN:
         threads = Threads.ONE
     elif "A23" in assumed:
         threads = _by_warps(node)
@@ -42,9 +42,13 @@ def _moment(node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE) ->
     return Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
 
 
-def _by_warps(node: Node) -> Threads:
+_KNOWN = frozenset[Who]({Threads.ONE, Threads.WARP, Threads.LANE, Threads.ALL})
+_ONE_OF_A_WARP: dict[Who, Who] = {Threads.ALL: Threads.LANE, Threads.WARP: Threads.ONE}
+
+
+def _by_warps(node: Node) -> Who:
     """The lanes of a warp go through waits together (A23), so that one stands for them."""
-    threads = {Threads.ALL: Threads.LANE, Threads.WARP: Threads.ONE}.get(node.threads, node.threads)
+    threads = _ONE_OF_A_WARP.get(node.threads, node.threads)
     return Threads.ONE if node.role.warps == 1 and threads is Threads.LANE else threads
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.automaton import MOST_GROUPS
-from tkc.analysis.happens_before.operations import opened_by
+from tkc.analysis.happens_before.opened import opened_by
 from tkc.analysis.happens_before.report import Finding
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Done, Touch

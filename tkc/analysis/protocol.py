@@ -14,6 +14,7 @@ from tkc.analysis.happens_before.automaton import Part, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
+    Choice,
     Complete,
     Event,
     Meet,
@@ -21,6 +22,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Turns,
     Wait,
+    Who,
 )
 from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_all, items_of
 from tkc.analysis.happens_before.paths import Reach
@@ -144,10 +146,19 @@ class RingProtocol:
         """All count items by one clock, at one rate."""
         counted = [s for s in self._sites() if s.clock is not self.graph.kernel]
         for site in counted[1:]:
-            if (site.clock, site.rate) != (counted[0].clock, counted[0].rate):
+            first = counted[0]
+            if site.clock is first.clock and site.rate != first.rate:
+                more, fewer = sorted((site, first), key=lambda s: -s.rate)
+                yield finding_at(
+                    "TK305", more.node,
+                    f"{_event(more).name} in role {more.node.role.name} goes on by {more.rate} items of {self._name} a "
+                    f"turn, and {_event(fewer).name} in role {fewer.node.role.name} by {fewer.rate}",
+                )  # fmt: skip
+                return
+            if site.clock is not first.clock:
                 yield finding_at(
                     "TK305", site.node,
-                    f"roles {counted[0].node.role.name} and {site.node.role.name} go through the items of {self._name} "
+                    f"roles {first.node.role.name} and {site.node.role.name} go through the items of {self._name} "
                     "in loops of which nothing says that they turn equally often",
                 )  # fmt: skip
                 return
@@ -397,9 +408,8 @@ class RingProtocol:
             for o in self.ring.waits
             if o.node.role is wait.node.role and not o.every and o.offset == wait.offset
         ]
-        return covers_all(peers) is not None and all(
-            within(wait.node.threads, o.node.threads) for o in peers
-        )
+        told = covers_all(peers) is not None or _in_every_branch(peers)
+        return told and all(within(wait.node.threads, o.node.threads) for o in peers)
 
     def _awaited(self, wait: Site, depth: int) -> bool:
         """Whether some arrival that the next round of the slot needs comes after the wait."""
@@ -422,7 +432,7 @@ class RingProtocol:
                 if (site.offset - wait.offset - depth) % site.rate or not site.has(item + depth):
                     continue
                 for state, position in known_at(reach, site.node):
-                    if state.part == Part.FULL and site.node.threads is not Threads.SOME:
+                    if state.part == Part.FULL and _threads(site.node):
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
@@ -453,6 +463,17 @@ class RingProtocol:
         return False
 
 
+def _in_every_branch(sites: list[Site]) -> bool:
+    """Whether one of the sites stands in each branch of a choice, in every turn of their clock's loop."""
+    first = sites[0].node
+    if len(first.loops) < 2 or any(s.node.path[-2:-1] != (s.clock,) for s in sites):
+        return False
+    standing = {s.node.loops[-1] for s in sites}
+    return any(
+        isinstance(item, Choice) and set(item.branches) <= standing for item in first.loops[-2].body
+    )
+
+
 def _act(site: Site) -> object:
     return _event(site).act
 
@@ -464,7 +485,7 @@ def _event(site: Site) -> Event:
 
 def _threads(node: Node) -> int:
     """How many threads execute a node; those that are not known count as none."""
-    return {
-        Threads.ONE: 1, Threads.WARP: 32, Threads.LANE: node.role.warps,
-        Threads.ALL: 32 * node.role.warps, Threads.SOME: 0,
-    }[node.threads]  # fmt: skip
+    known: dict[Who, int] = {
+        Threads.ONE: 1, Threads.WARP: 32, Threads.LANE: node.role.warps, Threads.ALL: 32 * node.role.warps,
+    }  # fmt: skip
+    return known.get(node.threads, 0)

@@ -53,6 +53,7 @@ from tkc.ir.isa.memory import (
     Touch,
 )
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.elements import CopiesArriveOp
 from tkc.ir.stage.explicit import FenceOp
 from tkc.ir.stage.maps import MapAcquireOp, MapReleaseOp
 
@@ -114,11 +115,11 @@ class Steps:
         """How many groups the threads of an access have closed since, up to a place of their trace."""
         key = x.copy, group, x.event.threads
         if key not in self.closings:
-            self.closings[key] = [
-                at
-                for at, event in enumerate(self.traces[x.copy])
-                if x.event.threads <= event.threads and closes(event, group)
-            ]
+            trace = self.traces[x.copy]
+            closing = [at for of, at in self.by_operation[x.copy].items() if closes(of, group)]
+            self.closings[key] = sorted(
+                n for at in closing for n in at if x.event.threads <= trace[n].threads
+            )
         places = self.closings[key]
         return bisect_left(places, at) - bisect_left(places, x.at)
 
@@ -132,7 +133,7 @@ class Steps:
             ):
                 raise Broken(f"{link.start} waits for no tcgen05.ld or st")
             expect(known, "ld", "st")
-            return known._replace(at=at + 1, state=COMPLETE, threads=threads)
+            return known.then(at=at + 1, state=COMPLETE, threads=threads)
         group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
         if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
             raise Broken(f"{link.start} does not wait for the group")
@@ -157,7 +158,7 @@ class Steps:
                 t: frozenset(u for u in x.event.threads if everyone or u // 2 == t // 2)
                 for t in event.threads & set(known.threads)
             }
-        return known._replace(at=at + 1, state=state, threads=threads)
+        return known.then(at=at + 1, state=state, threads=threads)
 
     def proxy_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op, x = event.op, known.source
@@ -169,9 +170,9 @@ class Steps:
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
         if known.state == COMPLETE and cta == x.home:
-            return known._replace(at=at + 1, state=GENERIC, threads=threads)
+            return known.then(at=at + 1, state=GENERIC, threads=threads)
         if known.state == GENERIC:
-            return known._replace(at=at + 1, state=JOINED, cta=cta, threads=threads)
+            return known.then(at=at + 1, state=JOINED, cta=cta, threads=threads)
         raise Broken(f"{link.start} joins nothing to a proxy here")
 
     def one_way_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
@@ -189,10 +190,10 @@ class Steps:
             if known.copy != x.copy or x.touch.proxy is not Proxy.GENERIC:
                 raise Broken(f"{link.start} releases what its own thread accesses only")
             threads = {t: own & {t} for t, own in threads.items()}
-            return known._replace(at=at + 1, state=HALF, threads=threads)
+            return known.then(at=at + 1, state=HALF, threads=threads)
         expect(known, HALF)
         cta = known.copy.cta
-        return known._replace(at=at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
+        return known.then(at=at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
 
     def map_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """The release of an edit that its threads know of; the acquire of that map for what its CTA copies."""
@@ -204,13 +205,13 @@ class Steps:
             expect(known, GENERIC)
             if not isinstance(op, MapReleaseOp):
                 raise Broken(f"{link.start} is no {link.rule}")
-            return known._replace(at=at + 1, state=EDITED, threads=threads)
+            return known.then(at=at + 1, state=EDITED, threads=threads)
         expect(known, EDITED)
         if not isinstance(op, MapAcquireOp):
             raise Broken(f"{link.start} is no {link.rule}")
         if event.value("array") != Edited(x.buffer, x.slot):  # of another map, in this turn
             return None
-        return known._replace(at=at + 1, state=MAPPED, cta=known.copy.cta, threads=threads)
+        return known.then(at=at + 1, state=MAPPED, cta=known.copy.cta, threads=threads)
 
     def tensor_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
@@ -224,7 +225,7 @@ class Steps:
         )
         if known.state not in moves:
             raise Broken(f"{link.start} has nothing to order")
-        return known._replace(at=at + 1, state=moves[known.state], threads=those(known, event))
+        return known.then(at=at + 1, state=moves[known.state], threads=those(known, event))
 
     def thread_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
@@ -232,9 +233,9 @@ class Steps:
             raise Broken(f"{link.start} is no fence of threads")
         sem = op.sem.data
         if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
-            return known._replace(at=at + 1, fence=0, threads=those(known, event))
+            return known.then(at=at + 1, fence=0, threads=those(known, event))
         if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
-            return known._replace(at=at + 1, fence=1, threads=those(known, event))
+            return known.then(at=at + 1, fence=1, threads=those(known, event))
         raise Broken(f"{link.start} has nothing to order")
 
     def meet(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
@@ -248,7 +249,7 @@ class Steps:
         state = self._met(link, known)
         other = Copy(link.end.role, link.end.copy, link.end.cta)
         if other == known.copy:
-            return known._replace(at=at + 1, state=state, threads=all_know(event.threads, together))
+            return known.then(at=at + 1, state=state, threads=all_know(event.threads, together))
         return self._elsewhere(known, event, at, among, other, state, together)
 
     def _met(self, link: Link, known: Known) -> str:
@@ -272,7 +273,7 @@ class Steps:
         for t in event.threads:
             mates = [u for u in event.threads if u // 2 == t // 2]
             threads[t] = frozenset().union(*(known.threads.get(u, frozenset()) for u in mates))
-        return known._replace(at=at + 1, threads=threads)
+        return known.then(at=at + 1, threads=threads)
 
     def _elsewhere(
         self,
@@ -309,14 +310,14 @@ class Steps:
         at = theirs[turn]
         threads = all_know(self.traces[other][at].threads, together)
         # at the meeting itself, which may be the next step, too: among the warps of the other role
-        return known._replace(copy=other, at=at, state=state, threads=threads)
+        return known.then(copy=other, at=at, state=state, threads=threads)
 
     def release(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """An arrival by threads that know, to a wait that sees its phase complete."""
         x = known.source
         if known.state in PENDING:
             raise Broken("an arrival tells nothing of what is under way")
-        if isinstance(event.op, s.Tcgen05CommitOp) or any(
+        if isinstance(event.op, s.Tcgen05CommitOp | CopiesArriveOp) or any(
             isinstance(r, Signal) and r.bytes_of for r in event.rows()
         ):
             raise Broken(f"{link.start} releases only what it tracks")
@@ -333,14 +334,13 @@ class Steps:
                 text(event, "scope") or Scope.CTA,
                 text(wait, "scope") or Scope.CTA,
             )
-            if not wide and (
-                (not x.tensor and x.touch.proxy is Proxy.GENERIC) or "A2" not in self.assumed
-            ):
+            by_itself = x.touch.proxy is Proxy.GENERIC or x.done in STORES
+            if not wide and ((not x.tensor and by_itself) or "A2" not in self.assumed):
                 raise Broken("CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
         fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
         threads = all_know(wait.threads, parts(known, event))
-        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known.then(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def bytes(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """A copy's own completion, or that of a later copy by a thread that knew."""
@@ -416,7 +416,7 @@ class Steps:
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
         threads = all_know(wait.threads, known.source.event.threads)
-        return known._replace(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
+        return known.then(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
     def _wait(self, link: Link, words: list[tuple[Word, int]]) -> tuple[Copy, int, Event] | None:
         """The first wait of the link's end that sees one of these phases complete."""
@@ -430,6 +430,10 @@ class Steps:
             if after < len(where) and (first < 0 or where[after] < first):
                 first = where[after]
         return None if first < 0 else (copy, first, self.traces[copy][first])
+
+
+STORES = (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+"""Groups of stores, which a thread awaits by itself."""
 
 
 def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:
@@ -446,12 +450,12 @@ def _of_map(link: Link, x: Access) -> bool:
     return True
 
 
-def closes(event: Event, group: Done) -> bool:
-    """Whether an event closes a group of its threads; a product of wgmma that is not alone is one of its own."""
-    if any(isinstance(r, Close) and r.done is group for r in event.rows()):
+def closes(of: Instruction, group: Done) -> bool:
+    """Whether an operation closes a group of its threads; a product of wgmma that is not alone is one of its own."""
+    if any(isinstance(r, Close) and r.done is group for r in of.effects):
         return True
-    product = group is Done.WGMMA_GROUP and event.op.name == "stage.mma"
-    return product and "alone" not in event.op.properties
+    product = group is Done.WGMMA_GROUP and of.op.name == "stage.mma"
+    return product and "alone" not in of.op.properties
 
 
 Step = Callable[[Steps, Link, Known, Event, int], "Known | None"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tkc.job import MODELS, Job
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from tkc.analysis.explanation import Site, Step
+    from tkc.analysis.explanation import Site
     from tkc.ir.certificates import Certificate
     from tkc.ir.stage.ops import KernelOp
 
@@ -27,12 +27,18 @@ BEFORE, AFTER = "insert-fences", "eliminate-fences"
 
 @dataclass
 class Explained:
-    """A kernel's sites, with the program before and after fences went."""
+    """A kernel's sites, with the program before and after fences went.
+
+    `others`: instructions that no synchronisation of a role asks for: each with what it is for, how often it stands
+    there, and the line (0: none); `count`: how many instructions of the PTX synchronise.
+    """
 
     name: str
     sites: list[Site]
     kernel: KernelOp
     certificate: Certificate | None
+    others: list[tuple[str, str, int, int]] = field(default_factory=list)
+    count: int = 0
 
 
 @click.command("explain")
@@ -78,7 +84,11 @@ def command(
         if format == "json":
             _print_json(made.job, shown)
         else:
-            _print_text(made.job, shown, everything)
+            from tkc.commands.explain_text import Printer
+
+            printer = Printer(made.job, everything)
+            for x in shown:
+                printer.kernel(x, whole=only is None)
 
 
 def _chosen(sites: list[Site], only: str | None) -> list[Site]:
@@ -105,7 +115,22 @@ def explained(job: Job) -> list[Explained]:
                 verdicts = {x.id: x.verdict for x in known.sites} if known is not None else {}
                 site.profiles[model] = verdicts.get(site.id, "kept")
         found.append(Explained(name, sites, kernel, certificate))
+    _with_instructions(job, modules[job.model], found)
     return found
+
+
+def _with_instructions(job: Job, module: ModuleOp, found: list[Explained]) -> None:
+    """Adds what of the PTX each site is, and what is of none."""
+    from tkc.commands.explain_instructions import instructions
+
+    sites = {site.id for x in found for site in x.sites}
+    made = instructions(job, _last(job), module.clone(), sites)
+    for x in found:
+        mine = made[x.name]
+        x.sites = [replace(s, instructions=tuple(mine.of.get(s.id, ()))) for s in x.sites]
+        told = Counter((m, why, place.line if place else 0) for m, why, place in mine.others)
+        x.others = [(m, why, n, line) for (m, why, line), n in told.items()]
+        x.count = mine.count
 
 
 def _last(job: Job) -> str:
@@ -141,103 +166,17 @@ def _print_json(job: Job, found: list[Explained]) -> None:
         "target": job.target,
         "fences": job.fences,
         "model": job.model,
-        "kernels": [{"kernel": x.name, "sites": [s.to_json() for s in x.sites]} for x in found],
+        "kernels": [
+            {
+                "kernel": x.name,
+                "instructions": x.count,
+                "sites": [s.to_json() for s in x.sites],
+                "others": [
+                    {"instruction": m, "why": why, "count": n, "line": line}
+                    for m, why, n, line in x.others
+                ],
+            }
+            for x in found
+        ],
     }
     click.echo(json.dumps(made, indent=1))
-
-
-# Text ----------------------------------------------------------------------------------------------------------------
-
-_STYLES = {
-    "removed": "green",
-    "weakened": "cyan",
-    "moved": "cyan",
-    "inserted": "yellow",
-    "kept": "default",
-}
-
-
-def _print_text(job: Job, found: list[Explained], everything: bool) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
-    for x in found:
-        gone = sum(site.verdict == "removed" for site in x.sites)
-        changed = sum(site.verdict == "weakened" for site in x.sites)
-        console.print(
-            Text.assemble(
-                (x.name, "bold"),
-                f" for {job.target}: {len(x.sites)} synchronisations, ",
-                (f"{gone} removed", "green"),
-                f", {changed} weakened, {len(x.sites) - gone - changed} kept; fences {job.fences}, model {job.model}",
-            )
-        )
-        role = ""
-        for site in x.sites:
-            if site.role != role:
-                role = site.role
-                console.print(Text(f"\nrole {role}", style="bold"))
-            console.print(_site(site, everything))
-
-
-def _site(site: Site, everything: bool) -> Any:
-    from rich.text import Text
-
-    place = f"{site.location.line}:{site.location.column}" if site.location is not None else ""
-    style = _STYLES[site.verdict]
-    text = Text.assemble(
-        f"  {place:>8}  ",
-        (f"{site.verdict:<9}", style),
-        ("- " if site.verdict == "removed" else "  ", style),
-        (site.before, f"{style} strike" if site.verdict == "removed" else style),
-        f" → {site.after}" if site.verdict == "weakened" else "",
-        (f"  {site.id}", "dim"),
-    )
-    other = [f"{m}: {v}" for m, v in site.profiles.items() if v != site.verdict]
-    if other:
-        text.append(f"  ({', '.join(other)})", style="yellow")
-    for pair, there, back in site.chains if everything else site.chains[:1]:
-        text.append(f"\n{'':21}{pair} are in order without it", style="dim")
-        for way, chain in (("", there), ("and round again: ", back)):
-            if chain:
-                text.append(f"\n{'':23}{way}{_path(chain)}")
-    if len(site.chains) > 1 and not everything:
-        text.append(f"\n{'':21}and {_more(len(site.chains) - 1)} (--all)", style="dim")
-    if site.verdict in ("removed", "weakened"):
-        if not site.chains:
-            text.append(f"\n{'':21}it guards no two accesses", style="dim")
-        elif site.assumptions:
-            text.append(f"\n{'':21}assumes {', '.join(site.assumptions)}", style="yellow")
-    elif site.witness is not None:
-        w = site.witness
-        apart = ""
-        if w.instances is not None and w.instances[0] != w.instances[1]:
-            apart = f" ({w.loop} {w.instances[0]} and {w.instances[1]})"
-        pair = f"{w.first} and {w.second}{apart}: " if w.first else ""
-        text.append(f"\n{'':21}without it: {pair}{w.why}", style="red")
-    else:
-        text.append(f"\n{'':21}nothing is known that needs it", style="dim")
-    return text
-
-
-def _more(pairs: int) -> str:
-    return f"{pairs} more {'pair' if pairs == 1 else 'pairs'}"
-
-
-def _path(chain: tuple[Step, ...]) -> str:
-    """A chain on one line: who does what, by which rules; where another role knows, at which of its waits."""
-    said, rules = chain[0].start, list[str]()
-    for step, following in zip(chain, (*chain[1:], None), strict=True):
-        section = f" §{step.section}" if step.section else ""
-        assumed = f" {'+'.join(step.assumptions)}" if step.assumptions else ""
-        rules.append(f"{step.rule}{section}{assumed}")
-        last = following is not None and following is chain[-1]
-        if last and not step.crosses:
-            continue  # the access itself comes next
-        where = step.end if following is None or step.crosses else following.start
-        said += f" ─[{'; '.join(rules)}]→ {where}"
-        rules = []
-        if following is not None and step.crosses and not last and following.start != step.end:
-            said += f" … {following.start}"
-    return said

@@ -63,12 +63,17 @@ def _side(x: Explained) -> str:
         if site.role != role:
             role = site.role
             said += f"<h2>{escape(x.name)}: role {escape(role)}</h2>"
-        after = f" → <b>{escape(site.after)}</b>" if site.verdict == "weakened" else ""
+        changed = site.verdict in ("weakened", "moved")
+        after = f" → <b>{escape(site.after)}</b>" if changed else ""
         line = f" <small>line {site.location.line}</small>" if site.location is not None else ""
         said += (
             f'<div class="site {site.verdict}" data-site="{escape(x.name)}.{escape(site.id)}">{site.verdict} '
-            f"<code>{escape(site.before)}</code>{after}{line}<div class=why>{_why(site)}</div></div>"
+            f"<code>{escape(site.before or site.after)}</code>{after}{line}<div class=why>{_why(site)}</div></div>"
         )
+    said += f"<h2>{escape(x.name)}: of no role's own</h2>"
+    for mnemonic, why, count, line in x.others:
+        times = f" × {count}" if count > 1 else ""
+        said += f"<p><code>{escape(mnemonic)}</code>{times} <small>line {line}: {escape(why)}</small></p>"
     return said
 
 
@@ -84,8 +89,9 @@ def _why(site: Site) -> str:
             basis = ", ".join(
                 (f"PTX {step.section}" if step.section else "", *step.assumptions)
             ).strip(", ")
+            line = f"<small>line {step.lines[0]}</small> " if step.lines[0] else ""
             said.append(
-                f"<li>{escape(step.start)} → {escape(step.end)}: {escape(step.says)} "
+                f"<li>{line}{escape(step.start)} → {escape(step.end)}: {escape(step.says)} "
                 f"<small>{escape(basis)}</small></li>"
             )
         said.append("</ol>")

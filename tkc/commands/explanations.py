@@ -22,6 +22,10 @@ def page(code: str) -> str:
         return f"{code}: {CODES[code]}"
     near = nearest(code, list(CODES))
     hint = f"; did you mean {near}?" if near else ""
+    known = codes()
     raise TkcError.at(
-        "TK120", f"no code is called {code}{hint}", None, Note(f"pages: {', '.join(codes())}")
+        "TK120",
+        f"no code is called {code}{hint}",
+        None,
+        Note(f"codes are {known[0]} to {known[-1]}"),
     )

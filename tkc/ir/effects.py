@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from xdsl.ir import Operation
@@ -70,5 +71,10 @@ class Effects(MemoryEffect):
 
 def effects_of(op: Operation) -> tuple[Effect, ...] | None:
     """The rows of an operation, `()` where it says that it has none, None where it says nothing (unknown)."""
-    trait = op.get_trait(Effects)
+    return _rows_of(type(op))
+
+
+@cache
+def _rows_of(kind: type[Operation]) -> tuple[Effect, ...] | None:
+    trait = kind.get_trait(Effects)
     return trait.rows if trait is not None else None

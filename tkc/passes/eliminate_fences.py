@@ -441,7 +441,7 @@ class Elimination:
     ) -> c.Site:
         moved = op in self.moved
         changed = "moved" if moved else "weakened" if op in self.weakened else "kept"
-        left = "added" if op in self.halves.wanted else changed
+        left = "inserted" if op in self.halves.wanted else changed
         away = op in gone or op in self.waits.told
         verdict = "removed" if away else left
         after = "" if away else spelled(op) + " by one thread" * moved

@@ -28,6 +28,7 @@ from oracles.as_stage import NotInStage, as_stage
 from oracles.generate import generate, trips
 
 from tests.analysis.bug_cases import CASES
+from tests.analysis.more_cases import MORE
 from tests.analysis.twins import SLIPS
 from tkc.analysis.happens_before import check
 from tkc.analysis.order import diagnose
@@ -37,7 +38,7 @@ from tkc.emulator import Report
 from tkc.emulator.machine import SCHEDULES
 from tkc.job import Job
 
-ENDS = {"TK310", "TK311", "TK320", "TK324"}
+ENDS = {"TK310", "TK311", "TK313", "TK320", "TK324"}
 """How a kernel may end, and initialised data: random role programs neither drain at their end nor fill whole tiles."""
 
 
@@ -150,7 +151,7 @@ def items(programs: int, seed: int) -> list[Item]:
                 program.name, change.text, program.target, program.params, program.sizes, program.sm_count
             )  # fmt: skip
             found.append(_text(f"{program.name} {change.name}", "faulty", mutant))
-    for name, cases in CASES.items():
+    for name, cases in (CASES | MORE).items():
         for n, case in enumerate(cases):
             found.append(_text(f"{name}.{n}", "right", small(name, case.good, case.target)))
             for m, (text, _, _) in enumerate(case.programs()):
@@ -173,8 +174,8 @@ def small(name: str, text: str, target: str) -> Explicit:
     if clustered and "pair" in clustered[0]:
         params.pop("BN", None)
     sizes = {"K": 1088} if "e2m1" in text else {"M": 264, "N": 264} if clustered else {}
-    if ".index * 128 + thread" in text:  # elements without a guard: whole tiles
-        sizes["N"] = 256
+    if re.search(r"\.index \* \d+ \+ ", text):  # elements without a guard: whole tiles
+        sizes |= {"M": 256, "N": 256}
     return Explicit(name, text, target, params, sizes, 2 if clustered else 1)
 
 

@@ -32,4 +32,8 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
             made = program(op)
             found += findings(made, profile)
             found += [*check_bounds(made), *check_written(made), *check_products(op)]
+            if op.clc is not None:  # few kernels take over items
+                from tkc.analysis.refusals import check_refusals
+
+                found += check_refusals(op)
     return found

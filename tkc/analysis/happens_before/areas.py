@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.guards import LANES, Varies, varies
 from tkc.analysis.happens_before.evaluate import Evaluator
-from tkc.analysis.happens_before.events import Threads
+from tkc.analysis.happens_before.events import Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import IdentityOp
@@ -161,7 +161,7 @@ def _last(axis: Axis) -> int:
     return max(axis.offsets) + axis.width - 1
 
 
-def shared(area: Area, who: Threads) -> tuple[int, int] | None:
+def shared(area: Area, who: Who) -> tuple[int, int] | None:
     """Two threads of those that come to an operation which may touch one element in the same turn; None: none do."""
     axes = [axis for axis in area.axes if axis is not None]
     if who is Threads.ONE:

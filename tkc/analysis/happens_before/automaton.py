@@ -21,9 +21,11 @@ from tkc.analysis.happens_before.events import (
     Event,
     MapFence,
     ProxyFence,
+    Some,
     TensorFence,
     ThreadFence,
     Threads,
+    Who,
 )
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
@@ -42,7 +44,7 @@ class State(NamedTuple):
     n: int
     fence: int
     part: int
-    who: Threads
+    who: Who
 
 
 GROUPS = {
@@ -63,12 +65,14 @@ _MEET: dict[tuple[Threads, Threads], Threads] = {
 }  # fmt: skip
 
 
-def both(who: Threads, others: Threads) -> Threads | None:
+def both(who: Who, others: Who) -> Who | None:
     """The threads in both sets; None where that is not known."""
     if others is ALL:
         return who
     if who is ALL:
         return others
+    if isinstance(who, Some) or isinstance(others, Some):
+        return who if within(who, others) else others if within(others, who) else None
     if who is SOME or others is SOME:
         return None
     if who is ONE or others is ONE:
@@ -76,15 +80,21 @@ def both(who: Threads, others: Threads) -> Threads | None:
     return _MEET[who, others]
 
 
-def within(threads: Threads, who: Threads) -> bool:
+def within(threads: Who, who: Who) -> bool:
     """Whether all of `threads` are in `who`."""
-    return who is ALL or threads is who or (threads is ONE and who is not SOME)
-
-
-def whole(state: State, source: Threads) -> bool:
-    """Whether those who know something know, together, every thread's part."""
-    if state.part == Part.FULL:
+    if who is ALL:
         return True
+    if isinstance(threads, Some):
+        return threads is who or within(threads.of, who)
+    if isinstance(who, Some) or who is SOME:
+        return False
+    return threads is who or threads is ONE
+
+
+def whole(state: State, source: Who) -> bool:
+    """Whether those who know something, of whom there are some, know, together, every thread's part."""
+    if state.part == Part.FULL:
+        return state.who.sure if isinstance(state.who, Some) else state.who is not SOME
     if state.part == Part.WARP:
         return state.who in (LANE, ALL)
     return within(source, state.who)
@@ -96,7 +106,7 @@ class Source:
 
     access: Access
     event: Event
-    threads: Threads
+    threads: Who
     cta: int
     home: int
     assumed: frozenset[str]
@@ -158,7 +168,7 @@ def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
 
 
 def step(
-    state: State, event: Event, threads: Threads, source: Source, cta: int
+    state: State, event: Event, threads: Who, source: Source, cta: int
 ) -> Iterator[tuple[State, str]]:
     """What an event adds to what is known, for the threads that execute it."""
     who = both(state.who, threads)
@@ -184,7 +194,7 @@ def step(
 
 
 def _await_group(
-    state: State, act: AwaitGroup, who: Threads, source: Source
+    state: State, act: AwaitGroup, who: Who, source: Source
 ) -> Iterator[tuple[State, str]]:
     if act.done is Done.TCGEN05_WAIT:
         if state.name in ("ld", "st"):
@@ -209,7 +219,7 @@ def _await_group(
 
 
 def _proxy_fence(
-    state: State, act: ProxyFence, who: Threads, source: Source, cta: int
+    state: State, act: ProxyFence, who: Who, source: Source, cta: int
 ) -> Iterator[tuple[State, str]]:
     access = source.access
     if access.space in (Space.TENSOR, Space.MAP):
@@ -254,7 +264,7 @@ def _map_fence(
 
 
 def _tensor_fence(
-    state: State, act: TensorFence, who: Threads, source: Source
+    state: State, act: TensorFence, who: Who, source: Source
 ) -> Iterator[tuple[State, str]]:
     if source.access.space is not Space.TENSOR:
         return
@@ -294,7 +304,9 @@ def release(
         return State(name, 0, 0, Part.FULL, ALL), rule
     rule = "release"
     if crossing and not cluster:
-        if source.access.proxy is Proxy.GENERIC or "A2" not in source.assumed:
+        if not told_at_cta_scope(source.access.proxy, source.access.done):
+            return None
+        if "A2" not in source.assumed:
             return None
         rule = "release-remote"
     if state.name == "half":
@@ -302,6 +314,12 @@ def release(
     if state.fence == 2 or (relaxed_release and state.fence != 1):
         return None
     return State(state.name, state.n, 2 if relaxed_acquire else 0, Part.FULL, ALL), rule
+
+
+def told_at_cta_scope(proxy: Proxy, done: Done) -> bool:
+    """Whether an arrival of CTA scope tells another CTA of such an access of shared memory (A2): of what copies
+    and products have completed, not of what a thread did, nor of groups of stores, which it awaits by itself."""
+    return proxy is not Proxy.GENERIC and done not in (Done.BULK_GROUP, Done.BULK_GROUP_READ)
 
 
 def acquired(

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.guards import Guard, guard_of
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.events import Threads
+from tkc.analysis.happens_before.events import Some, Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.values import Values
 from tkc.ir.stage import ops as s
@@ -27,27 +27,54 @@ def lane_of(role: s.RoleOp) -> int:
     return found.pop() if len(found) == 1 else 0
 
 
-def let_through(guard: Guard | None, lane: int = 0) -> Threads:
-    """The threads of a role for which a condition on who one is holds; those of a later warp, and lanes but `lane`, are
-    not told apart."""
-    if guard is None or guard.never or guard.warp not in (None, 0):
-        return Threads.SOME
+def warp_of(role: s.RoleOp, first: int = 0) -> int:
+    """The warp that stands for the first of a role, or of a warpgroup that begins with warp `first`: that, or another
+    where all tests of warps name it and nothing else in the role is done by one thread."""
+    named: set[int] = set()
+    under: set[Operation] = set()
+    for op in role.walk():
+        guard = guard_of(op.condition) if isinstance(op, s.IfOp) else None
+        if guard is not None and guard.warp is not None:
+            named.add(guard.warp)
+            under |= set(op.walk())
+    if len(named) != 1 or role.groups.value.data > 1:
+        return first
+    lone = any(
+        op not in under
+        and (
+            (isinstance(op, s.StageOp) and op.executed_by is s.By.ONE)
+            or (isinstance(op, s.ElectedOp) and op.scope.data == s.By.ONE)
+        )
+        for op in role.walk()
+    )
+    return first if lone else named.pop()
+
+
+def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads | None:
+    """The threads of a role for which a condition on who one is holds; None for others than those of warp `warp`, and
+    of lane `lane` of each."""
+    if guard is None or guard.never or guard.warp not in (None, warp):
+        return None
     if guard.lane and guard.number != lane:
-        return Threads.SOME
+        return None
     if not guard.lane:
         return Threads.WARP
-    return Threads.ONE if guard.warp == 0 or guard.elected == s.By.ONE else Threads.LANE
+    return Threads.ONE if guard.warp is not None or guard.elected == s.By.ONE else Threads.LANE
 
 
 def narrowed(
-    who: Threads, condition: SSAValue, lane: int
-) -> tuple[Threads, tuple[SSAValue, ...]] | None:
+    who: Who, condition: SSAValue, lane: int, warp: int = 0
+) -> tuple[Who, tuple[SSAValue, ...]] | None:
     """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
     guard = guard_of(condition)
     if guard is not None and not guard.narrows:
         return None
-    inner = both(who, let_through(guard, lane))
-    return (Threads.SOME if inner is None else inner), (() if guard is None else guard.rest)
+    through = let_through(guard, lane, warp)
+    inner = None if through is None else both(who, through)
+    if inner is None:  # of all threads, one that has the number surely comes
+        sure = guard is not None and not guard.never and who is Threads.ALL
+        inner = Some(who, sure)
+    return inner, (() if guard is None else guard.rest)
 
 
 @dataclass(frozen=True)
@@ -59,7 +86,7 @@ class Places:
 
     def guard(self, condition: SSAValue, op: s.IfOp) -> tuple[str, Operation] | None:
         """`not-first` of the loop round a condition, or `nonempty` of the one before it; None: neither."""
-        condition, holds = self._plain(condition)
+        condition, holds = self.plain(condition)
         test = condition.owner
         if not isinstance(test, ArithOp) or len(test.inputs) != 2:
             return None
@@ -91,7 +118,7 @@ class Places:
             at = at.parent_op()
         return late if any(within(op, o) for o in loop) else 2
 
-    def _plain(self, condition: SSAValue) -> tuple[SSAValue, bool]:
+    def plain(self, condition: SSAValue) -> tuple[SSAValue, bool]:
         """A condition without negations, and whether it has to hold."""
         holds = True
         while isinstance(op := condition.owner, ArithOp) and op.kind.data == "xor":

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.guards import guard_of
 from tkc.ir.stage import ops as s
@@ -53,7 +53,7 @@ def _passed(op: s.IfOp) -> list[Carried]:
     return [
         Carried(kept, kept, step, result)
         for kept, step, result in zip(other.operands, last.operands, op.results, strict=False)
-        if kept is not step and isinstance(kept, BlockArgument)
+        if kept is not step and isinstance(kept.owner, Block | s.IfOp)
     ]
 
 
@@ -68,6 +68,8 @@ class Evaluator:
     """Loops of few turns that are looked at turn by turn, and the turn."""
 
     def __post_init__(self) -> None:
+        self.constants: dict[Hashable, dict[SSAValue, int | None]] = {}
+        """What is known where nothing is given, by the turns that are looked at."""
         self.carried: dict[Operation, list[Carried]] = {}
         for op in self.role.walk():
             if isinstance(op, s.ForOp) or op.name == "stage.while":
@@ -84,7 +86,10 @@ class Evaluator:
 
     def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int:
         """The integer, from constants and what is given; raises Unknown."""
-        return self._known(value, given, {})
+        found: dict[SSAValue, int | None] = {}
+        if not given:
+            found = self.constants.setdefault(tuple(self.turn.items()), found)
+        return self._known(value, given, found)
 
     def _known(
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
@@ -92,14 +97,12 @@ class Evaluator:
         """The integer; `found` holds what has been asked before, since values share what they are made of."""
         if value in given:
             return given[value]
-        if isinstance(value.owner, ConstOp):
-            return self._constant(value.owner)
         if value not in found:
             stack = [value]
             while stack:  # not by recursion: sums can be longer than Python's stack is deep
                 op = stack[-1].owner
-                if isinstance(op, ArithOp) and (
-                    more := [v for v in op.inputs if v not in found and v not in given]
+                if type(op) is ArithOp and (
+                    more := [v for v in op.operands if v not in found and v not in given]
                 ):
                     stack += more
                     continue
@@ -123,16 +126,17 @@ class Evaluator:
     ) -> int:
         """The integer of a value from those that it is made of."""
         op = value.owner
-        if isinstance(op, ConstOp):
+        if type(op) is ConstOp:
             return self._constant(op)
-        if isinstance(op, ArithOp):
-            if op.kind.data == "select":
-                taken = op.inputs[1 if self._known(op.inputs[0], given, found) else 2]
+        if type(op) is ArithOp:
+            kind, inputs = op.kind.data, op.operands
+            if kind == "select":
+                taken = inputs[1 if self._known(inputs[0], given, found) else 2]
                 return self._known(taken, given, found)
-            numbers = [self._known(v, given, found) for v in op.inputs]
-            if op.kind.data in ("div", "mod", "cdiv") and numbers[1] == 0:
+            numbers = [self._known(v, given, found) for v in inputs]
+            if kind in ("div", "mod", "cdiv") and numbers[1] == 0:
                 raise Unknown
-            return int(SCALARS[op.kind.data].of(*numbers))
+            return int(SCALARS[kind].of(*numbers))
         if isinstance(op, s.GroupOp):
             return self.group
         if isinstance(op, s.UnitOp) and op.which.data in s.RANKS:

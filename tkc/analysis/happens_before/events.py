@@ -18,13 +18,27 @@ if TYPE_CHECKING:
 
 
 class Threads(IntEnum):
-    """Which threads of a role: one, the first warp, a lane of each warp, all, or some that are not known."""
+    """Which threads of a role: one, the first warp, a lane of each warp, all, or some that are not known, if any."""
 
     ONE = 0
     WARP = 1
     LANE = 2
     ALL = 3
     SOME = 4
+
+
+@dataclass(eq=False, slots=True)
+class Some:
+    """Those of `of` that one condition lets through, which is not followed; `sure`: there are any."""
+
+    of: Who
+    sure: bool = False
+
+    def __repr__(self) -> str:
+        return f"some of {self.of!r}"
+
+
+Who = Threads | Some
 
 
 @dataclass(eq=False, slots=True)
@@ -171,7 +185,8 @@ class Wait:
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """`count` arrivals of each thread on an item of a barrier, which announce `bytes`; `commit`: when the thread's
-    tcgen05 work so far is done, or, with `reads`, has read its first operands."""
+    tcgen05 work so far is done, or, with `reads`, has read its first operands; `copies`: when its copies of elements so
+    far are done, of which alone it tells."""
 
     barrier: Hashable
     index: Index | None
@@ -181,6 +196,7 @@ class Arrive:
     sem: Sem = Sem.RELEASE
     scope: Scope = Scope.CTA
     reads: bool = False
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +300,7 @@ class Event:
     """One operation of one role: it touches, then it acts."""
 
     name: str
-    threads: Threads = Threads.ALL
+    threads: Who = Threads.ALL
     accesses: tuple[Access, ...] = ()
     act: Act | None = None
     op: Any = None

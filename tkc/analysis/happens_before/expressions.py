@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
@@ -14,7 +14,7 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 class Expressions:
     """Values written out and numbered: equal numbers are equal computations, also in different roles.
 
-    `loops` names loops by their bounds, so that their counters are equal, too.
+    `loops` names loops by how deep they stand and by their bounds, so that their counters are equal, too.
     """
 
     def __init__(self) -> None:
@@ -41,6 +41,7 @@ class Expressions:
         if isinstance(op, Block):
             if (
                 op in self.loops
+                and isinstance(op.parent_op(), s.ForOp)
                 and isinstance(value, BlockArgument)
                 and value.index == _counter(op)
             ):
@@ -81,6 +82,15 @@ class Expressions:
         following = inner(last.values[value.index - 1])
         first = self(loop.inits[value.index - 1])
         return ("carried", self.loops[body], first, following), frozenset()
+
+
+def depth_of(loop: Operation) -> int:
+    """How many loops stand round one."""
+    depth, at = 0, loop.parent_op()
+    while at is not None and not isinstance(at, s.RoleOp):
+        depth += not isinstance(at, s.IfOp)
+        at = at.parent_op()
+    return depth
 
 
 def _counter(body: Block) -> int:

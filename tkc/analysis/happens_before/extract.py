@@ -12,7 +12,9 @@ from math import lcm, prod
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 
+from tkc.analysis.guards import guard_of
 from tkc.analysis.happens_before.conditions import narrowed
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
@@ -26,19 +28,19 @@ from tkc.analysis.happens_before.events import (
     Meet,
     Program,
     Role,
+    Some,
     Sometimes,
     Threads,
     Turns,
+    Who,
 )
-from tkc.analysis.happens_before.expressions import Expressions
+from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
-from tkc.analysis.happens_before.values import Chain, Table, Values
+from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.stage import ops as s
-
-MOST_TURNS = 8
-"""Turns after which a condition has to repeat."""
+from tkc.ir.stage.explicit import TryWaitOp, WhileOp
 
 
 def program(kernel: s.KernelOp) -> Program:
@@ -95,7 +97,7 @@ class Body:
 
     ops: Operations
 
-    def block(self, block: Block, who: Threads) -> list[Item]:
+    def block(self, block: Block, who: Who) -> list[Item]:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
         chains = {
@@ -105,7 +107,7 @@ class Body:
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and not isinstance(op, s.IfOp) and _alone(chains[op]):
+            if op in chains and _alone(chains[op]) and all(_turns_once(o) for o in chains[op]):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -116,7 +118,7 @@ class Body:
                 found += self._one(op, who)
         return found
 
-    def _one(self, op: Operation, who: Threads) -> list[Item]:
+    def _one(self, op: Operation, who: Who) -> list[Item]:
         if isinstance(op, s.ForOp) and self._few(op):
             return self._turn_by_turn(op, who)
         if isinstance(op, s.ForOp) or op.name == "stage.while":
@@ -137,7 +139,7 @@ class Body:
             len(o.chain) > 1 and op in o.chain and not _alone(o.chain) for o in values.orbits
         )
 
-    def _turn_by_turn(self, op: s.ForOp, who: Threads) -> list[Item]:
+    def _turn_by_turn(self, op: s.ForOp, who: Who) -> list[Item]:
         found: list[Item] = []
         values = self.ops.values
         self._named(op)
@@ -147,7 +149,7 @@ class Body:
         values.turn.pop(op, None)
         return found
 
-    def _chain(self, chain: Chain, who: Threads) -> Loop:
+    def _chain(self, chain: Chain, who: Who) -> Loop:
         """Loops that count on together, as one whose turns are turns of one of them."""
         inner = [self._named(op) for op in chain]
         low, high = sum(x.low for x in inner), sum(x.high for x in inner)
@@ -157,7 +159,8 @@ class Body:
         for number, (op, known) in enumerate(zip(chain, inner, strict=True)):
             branch = Loop(known.name, [], ("turn", number, known.key), 0, 1, op=op)
             self.ops.loops[(op,)] = branch
-            branch.body = self.block(op.regions[-1].block, who)
+            body = op.then if isinstance(op, s.IfOp) else op.regions[-1]
+            branch.body = self.block(body.block, who)
             branches.append(branch)
         whole.key = ("chain", *(b.key for b in branches))
         whole.body = [Choice(branches)]
@@ -166,9 +169,14 @@ class Body:
     def _named(self, op: Operation) -> Loop:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
+        if isinstance(op, s.IfOp):
+            loop.key, loop.high = ("if", True, self._bound(op.condition, op)), 1
+        if isinstance(op, WhileOp):
+            loop.key = ("while", self._numbered(self.ops.evolve.turns(op)))
+            self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
         if isinstance(op, s.ForOp):
             loop.key = ("for", *(self._bound(v, op) for v in (op.lower, op.upper, op.step)))
-            self.ops.write.loops[op.body.block] = loop.key
+            self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
             known = [self.ops.values.table(v, op) for v in (op.lower, op.upper, op.step)]
             if all(t is not None for t in known):
                 turns = _turns([t for t in known if t is not None])
@@ -180,11 +188,24 @@ class Body:
         loop, or how it is computed."""
         table = self.ops.values.table(value, op)
         if table is None:
-            return self.ops.write(value)
-        loops = tuple(self.ops.write.loops.get(o.regions[-1].block) for o in table.loop or ())
+            return self._numbered(self.ops.evolve(value))
+        loops = tuple(self._name_of(o) for o in table.loop or ())
         return ("table", loops, table.before, table.period)
 
-    def _loop(self, op: Operation, who: Threads) -> list[Item]:
+    def _numbered(self, formula: int) -> Hashable:
+        """A formula's number, with the CTA and the warpgroup where it asks for these."""
+        uses = self.ops.write.counters(formula)
+        rank = self.ops.rank if "rank" in uses else None
+        group = self.ops.group if "group" in uses else None
+        return formula if rank is None and group is None else (formula, rank, group)
+
+    def _name_of(self, op: Operation) -> Hashable:
+        """What is equal for loops and conditions of several roles that stand and turn alike."""
+        if isinstance(op, s.IfOp):
+            return ("if", depth_of(op), self._numbered(self.ops.evolve(op.condition)))
+        return self.ops.write.loops.get(op.regions[-1].block)
+
+    def _loop(self, op: Operation, who: Who) -> list[Item]:
         loop = self._named(op)
         self.ops.loops[(op,)] = loop
         if isinstance(op, s.ForOp):
@@ -192,17 +213,26 @@ class Body:
             return [loop]
         test = self.block(op.regions[0].block, who)
         loop.body = [*test, *self.block(op.regions[1].block, who)]
-        return [loop, *(self.block(op.regions[0].block, who) if test else ())]
+        after = self.block(op.regions[0].block, who) if test else []
+        last = op.regions[0].block.last_op
+        asked = self._tried(last.operands[0]) if last is not None else None
+        if asked is not None and not asked[1]:  # each thread leaves once it has seen the phase
+            after += self.ops.answered(asked[0], op, who)
+        return [loop, *after]
 
     # Conditions ------------------------------------------------------------------------------------------------------
 
-    def _if(self, op: s.IfOp, who: Threads) -> list[Item]:
+    def _if(self, op: s.IfOp, who: Who) -> list[Item]:
         regions = [
             (region.block, number == 0)
             for number, region in enumerate((op.then, op.otherwise))
             if region is not None and region.blocks
         ]
         known = self.ops.values.constant(op.condition)
+        guard = guard_of(op.condition)
+        if guard is not None and guard.warp is not None:
+            elsewhere = guard.warp // self.ops.warps != self.ops.group
+            known = 0 if elsewhere and self.ops.role.groups.value.data > 1 else known
         if known is not None:
             return [
                 e
@@ -210,14 +240,19 @@ class Body:
                 if taken is bool(known)
                 for e in self.block(block, who)
             ]
-        through = narrowed(who, op.condition, self.ops.lane)
+        asked = self._tried(op.condition)
+        if asked is not None and _waits_instead(op, *asked):
+            return self.ops.answered(asked[0], op, who)
+        if asked is not None and who is Threads.ONE:
+            return self._answer(op, *asked, regions)
+        through = narrowed(who, op.condition, self.ops.lane, self.ops.warp)
         if through is not None:
             threads, rest = through
             body: list[Item] = []
             for block, taken in regions:
-                body += self.block(block, threads if taken else Threads.SOME)
+                body += self.block(block, threads if taken else Some(who))
             if rest and body:
-                return [Loop("if", body, ("if", *(self.ops.write(c) for c in rest)), 0, 1, op=op)]
+                return [Loop("if", body, ("if", *(self._bound(c, op) for c in rest)), 0, 1, op=op)]
             return body
         sometimes = self._sometimes(op)
         if sometimes:
@@ -226,6 +261,26 @@ class Body:
         if not any(b.body for b in branches):
             return []
         return [Choice(branches)] if len(branches) > 1 else [branches[0]]
+
+    def _tried(self, condition: SSAValue) -> tuple[TryWaitOp, bool] | None:
+        """The question that a condition answers, and whether an answer of yes makes it hold."""
+        condition, holds = self.ops.places.plain(condition)
+        owner = condition.owner
+        return (owner, holds) if isinstance(owner, TryWaitOp) else None
+
+    def _answer(
+        self, op: s.IfOp, asked: TryWaitOp, holds: bool, regions: list[tuple[Block, bool]]
+    ) -> list[Item]:
+        """One thread has asked for a phase: the branch that says so begins with what a wait for it gives."""
+        branches = [self._branch(op, block, taken, Threads.ONE) for block, taken in regions]
+        if len(branches) == 1:
+            branches.append(Loop("if", [], ("if", not regions[0][1], id(op)), 0, 1, op=op))
+            regions = [*regions, (regions[0][0], not regions[0][1])]
+        for branch, (block, taken) in zip(branches, regions, strict=True):
+            if taken is holds:
+                at = block.first_op if block.first_op is not None else op
+                branch.body = [*self.ops.answered(asked, at, Threads.ONE), *branch.body]
+        return [Choice(branches)]
 
     def _sometimes(self, op: s.IfOp) -> dict[bool, Turns]:
         """In which turns of the loop round it a condition holds, and in which it does not, where that repeats soon;
@@ -245,7 +300,7 @@ class Body:
             turns[bool(holds)].add(turn)
         return {k: Turns(loop, len(table.period), frozenset(v)) for k, v in turns.items()}
 
-    def _some(self, block: Block, who: Threads, turns: Turns) -> Sometimes:
+    def _some(self, block: Block, who: Who, turns: Turns) -> Sometimes:
         self.ops.turns = turns
         body = self.block(block, who)
         self.ops.turns = None
@@ -254,7 +309,7 @@ class Body:
                 item.low = 0
         return Sometimes(body, turns)
 
-    def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Threads) -> Loop:
+    def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Who) -> Loop:
         branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
@@ -263,6 +318,22 @@ class Body:
             self.ops.loops[(op,)] = branch
         branch.body = self.block(block, who)
         return branch
+
+
+def _waits_instead(op: s.IfOp, asked: TryWaitOp, holds: bool) -> bool:
+    """Whether a condition only waits for the phase where the answer was no."""
+    blocks = [r.block if r is not None and r.blocks else None for r in (op.then, op.otherwise)]
+    yes, no = blocks if holds else blocks[::-1]
+    inner = [] if yes is None else list(yes.ops)
+    waits = [] if no is None else list(no.ops)
+    waits = [o for o in waits if not o.has_trait(Pure) and not isinstance(o, s.YieldOp)]
+    return (
+        all(isinstance(o, s.YieldOp) and not o.operands for o in inner)
+        and len(waits) == 1
+        and isinstance(waits[0], s.MbarrierWaitOp)
+        and not op.results
+        and list(waits[0].operands) == list(asked.operands)
+    )
 
 
 def _round(op: Operation) -> Operation | None:
@@ -282,6 +353,20 @@ def _turns(bounds: list[Table]) -> list[int]:
         lower, upper, step = (t.at(i) for t in bounds)
         found.append(max(0, -(-(upper - lower) // step)) if step > 0 else 0)
     return found
+
+
+def _turns_once(op: Operation) -> bool:
+    """Of a condition: whether it asks of no thread, and does nothing where it does not hold."""
+    if not isinstance(op, s.IfOp):
+        return True
+    guard = guard_of(op.condition)
+    if guard is None or guard.narrows:
+        return False
+    return op.otherwise is None or all(
+        isinstance(o, s.YieldOp) or o.has_trait(Pure)
+        for block in op.otherwise.blocks
+        for o in block.ops
+    )
 
 
 def _alone(chain: Chain) -> bool:

@@ -92,7 +92,7 @@ def _once(found: Iterable[Finding]) -> list[Finding]:
 
 def _finding(judge: Judge, hazard: Hazard) -> Finding:
     first, second = hazard.first, hazard.second
-    if hazard.witness is not None and hazard.witness[1] < hazard.witness[0]:
+    if _other_way_round(hazard):
         first, second = second, first
     code, remedy = _diagnose(judge, hazard, first, second)
     names = f"{describe(first)} and {describe(second)}"
@@ -115,6 +115,22 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
         describe(first),
         fence=_fence(first, second) if hazard.verdict is Verdict.WRONG_PROXY else None,
     )
+
+
+def _other_way_round(hazard: Hazard) -> bool:
+    """Whether the second access is the one that the first has to come after: it is in an earlier turn, or in the same
+    one, and what is known is that it comes after the first of the round before."""
+    if hazard.witness is None:
+        return False
+    mine, its = hazard.witness
+    if mine != its:
+        return its < mine
+    if hazard.first.node.role is hazard.second.node.role:
+        return False  # as they stand in its program
+    later, earlier = hazard.forward <= hazard.period, hazard.back <= hazard.period
+    if later and earlier:
+        return hazard.second.access.write and not hazard.first.access.write
+    return later
 
 
 def _place(hazard: Hazard) -> str:
@@ -225,6 +241,7 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         and isinstance(node.event.act, AwaitGroup)
         and node.event.act.done is done
         and hazard.clock in node.path
+        and node.role in (first.node.role, second.node.role)
     ]
     if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
         late = hazard.forward if first is hazard.first else hazard.back
@@ -241,4 +258,5 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
             "TK307",
             f"groups belong to the thread that commits them: the one of role {role} has to wait for its {name} itself",
         )
-    return "TK309", f"wait for the {name} before the slot is handed on"
+    code = "TK301" if first.access.write else "TK309"
+    return code, f"wait for the {name} before the slot is handed on"

@@ -36,6 +36,7 @@ from tkc.analysis.happens_before.events import (
     Threads,
     Turns,
     Wait,
+    Who,
 )
 from tkc.analysis.happens_before.rules import PRACTICE
 
@@ -49,7 +50,7 @@ class Node:
     role: Role
     event: Event | None
     path: tuple[Clock, ...]
-    threads: Threads = Threads.ALL
+    threads: Who = Threads.ALL
     loops: tuple[Loop, ...] = ()
     turns: Turns | None = None
     """The turns of the innermost loop in which it runs, where these are some only."""
@@ -290,6 +291,9 @@ def _link(pending: Pending, node: Node) -> None:
         before.next.append((node, kind, clock))
 
 
+_IN_ONE_WARP: dict[Who, Who] = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}
+
+
 def _block(
     graph: Graph,
     role: Role,
@@ -304,9 +308,7 @@ def _block(
         if isinstance(item, Event):
             threads = item.threads
             if role.warps == 1:
-                threads = {Threads.LANE: Threads.ONE, Threads.WARP: Threads.ALL}.get(
-                    threads, threads
-                )
+                threads = _IN_ONE_WARP.get(threads, threads)
             node = Node(role, item, path, threads, loops, turns)
             graph.nodes.append(node)
             graph.node_of[item] = node
@@ -460,7 +462,7 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
     """Arrivals under conditions that reach each item once, by the case that an item may be; None where they may not.
 
     Either in each iteration but an outer iteration's first the one before and, after the loop, if it had any, the last;
-    or one in each branch of a choice that the whole loop's body is.
+    or one in each branch of a choice in the loop's body.
     """
     late = [s for s in sites if s.after]
     inside = [s for s in sites if not s.after]
@@ -475,11 +477,8 @@ def covers_all(sites: list[Site]) -> list[list[Site]] | None:
             branches.setdefault(site.node.loops[-1], []).append(site)
         whole = inside[0].node.loops[-2].body
         alike = len({s.offset for s in sites}) == 1
-        if (
-            alike
-            and len(whole) == 1
-            and isinstance(whole[0], Choice)
-            and set(whole[0].branches) == set(branches)
+        if alike and any(
+            isinstance(item, Choice) and set(item.branches) == set(branches) for item in whole
         ):
             return list(branches.values())
         return None

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, outside, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, outside, warp_of, within
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
@@ -28,22 +28,27 @@ from tkc.analysis.happens_before.events import (
     Meet,
     ProxyFence,
     Slot,
+    Some,
     TensorFence,
     ThreadFence,
     Threads,
     Turns,
     Wait,
+    Who,
 )
+from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
 from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.opened import opened_by
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.fences import ONE_WAY
 from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import ElementOp, StoreElementOp
-from tkc.ir.stage.maps import ArrayOp, EditedOp, argument_of, arrays_of
+from tkc.ir.stage.elements import CopiesArriveOp, ElementOp, StoreElementOp
+from tkc.ir.stage.explicit import TryWaitOp
+from tkc.ir.stage.maps import ArrayOp, EditedOp, argument_of
 from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
@@ -75,22 +80,20 @@ class Operations:
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
+        self.evolve = Evolutions(self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
+        self.warps = self.role.warps.value.data // self.role.groups.value.data
         self.lane = lane_of(self.role)
+        self.warp = warp_of(self.role, self.group * self.warps)
         self.turns: Turns | None = None
 
-    def events(self, op: Operation, who: Threads) -> list[Event]:
+    def events(self, op: Operation, who: Who) -> list[Event]:
         """The operation's events: one, or one for each CTA that it signals, and more where it does several things."""
         rows = effects_of(op)
         if not rows or not isinstance(op, s.StageOp):
             return []
         by = op.executed_by
-        threads = WHO[by] if by is not None else Threads.ALL
-        if (
-            who is not Threads.ALL
-        ):  # a thread that a condition lets through acts for itself where it meets no other
-            met = who if op.EACH else both(who, threads)
-            threads = met if met is not None else Threads.SOME
+        threads = self._comers(op, who, WHO[by] if by is not None else Threads.ALL)
         accesses = [a for row in rows if isinstance(row, m.Touch) for a in self._access(op, row)]
         acts = self._acts(op, rows)
         if not accesses and not acts:
@@ -106,6 +109,25 @@ class Operations:
             return found
         found.append(Event(name, threads, tuple(accesses), acts[0] if acts else None, op))
         return found + [Event(name, threads, (), act, op) for act in acts[1:]]
+
+    def answered(self, asked: TryWaitOp, at: Operation, who: Who) -> list[Event]:
+        """The wait that an answer of yes stands for, at an operation that it leads to."""
+        key = (asked.barriers, self.rank)
+        index = self._item(key, asked.slot, asked.parity, at)
+        if index is None or key not in self.barriers:
+            return []
+        wait = Wait(key, index, _sem(asked, Sem.ACQUIRE), _scope(asked))
+        return [Event(_word(asked, "id"), who, (), wait, asked)]
+
+    def _comers(self, op: s.StageOp, who: Who, threads: Threads) -> Who:
+        """Of the threads that a condition lets through, those that execute an operation of `threads`: each for itself
+        where it meets no other; of a whole warp the elected one, for what one thread does."""
+        if who is Threads.ALL:
+            return threads
+        alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
+        alone |= op.ALONE and isinstance(who, Some)
+        met = who if alone else both(who, threads)
+        return met if met is not None else Threads.SOME
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
@@ -168,7 +190,7 @@ class Operations:
 
     def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
         tensor = argument_of(array)
-        if not _written(tensor):
+        if not maps.written(tensor):
             return Access(
                 Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand
             )  # fmt: skip
@@ -355,6 +377,12 @@ class Operations:
                 key = (barrier, self._of(op, owner))
                 made.append(Complete(key, self._arrived(op, key), size // share, owner))
             return made
+        if isinstance(op, CopiesArriveOp):
+            key = (barrier, self.rank)
+            counted = op.uncounted is None
+            return [
+                Arrive(key, self._arrived(op, key), int(counted), copies=counted or _backed(op))
+            ]
         tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return [
             Arrive(
@@ -411,9 +439,13 @@ class Operations:
 
     def _waited(self, op: Operation, key: Hashable) -> Index | None:
         entry, parity = self._entry(op), getattr(op, "parity", None)
-        if entry is None or parity is None:
-            return None
-        slots, parities = self.values.table(entry, op), self.values.table(parity, op)
+        return None if entry is None or parity is None else self._item(key, entry, parity, op)
+
+    def _item(
+        self, key: Hashable, entry: SSAValue, parity: SSAValue, at: Operation
+    ) -> Index | None:
+        """The item that a slot and a parity name at an operation."""
+        slots, parities = self.values.table(entry, at), self.values.table(parity, at)
         if slots is None or parities is None:
             return None
         found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
@@ -499,16 +531,20 @@ _WHAT = {
 """What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
 
 
-def _written(tensor: SSAValue) -> bool:
-    """Whether anything in the kernel writes a tensor."""
-    return any(
-        isinstance(row, m.Touch)
-        and row.kind is m.Kind.WRITE
-        and getattr(use.operation, row.operand) is value
-        for value in arrays_of(tensor)
-        for use in value.uses
-        for row in effects_of(use.operation) or ()
-    )
+def _backed(arrival: CopiesArriveOp) -> bool:
+    """Whether an arrival that the phase does not count keeps it from completing: once all of its threads have come
+    here, some arrive at the phase as well, next in their program."""
+    threads, after = {s.By.ALL}, arrival.next_op
+    while after is not None and not after.regions and not isinstance(after, s.MbarrierWaitOp):
+        if isinstance(after, s.WarpSyncOp):
+            threads.add(s.By.LANE)
+        elif isinstance(after, s.RoleBarrierOp):
+            threads |= {s.By.LANE, s.By.ONE}
+        elif isinstance(after, s.MbarrierArriveOp) and after.executed_by in threads:
+            if after.rank is None and arrival.operands[:2] == after.operands[:2]:
+                return True
+        after = after.next_op
+    return False
 
 
 def _kind(op: Operation) -> str:
@@ -557,37 +593,3 @@ def _sem(op: Operation, default: Sem) -> Sem:
 def _scope(op: Operation) -> Scope:
     word = _word(op, "scope")
     return Scope(word) if word in list(Scope) else Scope.CTA
-
-
-def opened_by(accumulator: SSAValue) -> s.OpenOp | None:
-    """The operation that opened an accumulator's slot, back through products, loops and conditions."""
-    seen: set[SSAValue] = set()
-    value = accumulator
-    while value not in seen:
-        seen.add(value)
-        op = value.owner
-        if isinstance(op, s.OpenOp):
-            return op
-        before = _before(value, op)
-        if before is None:
-            return None
-        value = before
-    return None
-
-
-def _before(value: SSAValue, op: Operation | Block) -> SSAValue | None:
-    """The accumulator that one was before its operation, or before the loop that carries it."""
-    if isinstance(op, Block):
-        loop = op.parent_op()
-        number: int = value.index  # pyright: ignore
-        if isinstance(loop, s.ForOp):
-            return loop.inits[number - 1]
-        return loop.operands[number] if loop is not None else None
-    if isinstance(op, s.ForOp):
-        return op.inits[op.results.index(value)]
-    if isinstance(op, s.IfOp):
-        last = op.then.block.last_op
-        return last.operands[op.results.index(value)] if last is not None else None
-    if op.name == "stage.while":
-        return op.operands[op.results.index(value)]
-    return getattr(op, "source", None)

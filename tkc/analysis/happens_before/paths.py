@@ -94,6 +94,9 @@ class Reach:
         field(default_factory=dict)
     )
     ways: dict[Node, Ways] = field(init=False)
+    asked: set[Node] = field(default_factory=set)
+    news: int = 0
+    """Labels that have come to the nodes that are asked about, since they are."""
 
     def __post_init__(self) -> None:
         origin, access = self.origin, self.source.access
@@ -113,7 +116,7 @@ class Reach:
         if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
 
-    def advance(self, count: int = 40) -> bool:
+    def advance(self, count: int = 10) -> bool:
         """Follows some labels further; says whether there were any. What is known only grows."""
         queue = self.queue
         went = bool(queue)
@@ -154,8 +157,8 @@ class Reach:
                 return
         key = (state, clocks)
         known = here.get(key)
-        label = Label(node, state, position, rule, before)
         if known is None:
+            label = Label(node, state, position, rule, before)
             here[key] = [label]
         else:
             for other in known:
@@ -163,9 +166,11 @@ class Reach:
                     return
             for other in known:
                 other.dead = as_early(position, other.position)
-            known[:] = [o for o in known if not o.dead]
-            known.append(label)
+            label = Label(node, state, position, rule, before)
+            known[:] = [*(o for o in known if not o.dead), label]
         self.queue.append(label)
+        if node in self.asked:
+            self.news += 1
 
     def _visit(self, label: Label) -> None:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
@@ -350,6 +355,11 @@ class Reach:
 
     def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
+        if act.copies and not self.moment:
+            if state.name == "cp" and automaton.whole(state, self.source.threads):
+                for name, rule in automaton.completed(self.source, "copies"):
+                    yield State(name, 0, 0, Part.FULL, Threads.ALL), rule
+            return
         if act.commit and not self.moment:
             if act.reads and not first_operand(self.source.access):
                 return

@@ -44,6 +44,9 @@ RULES: Mapping[str, Rule] = {
     "commit-known": Rule(
         "tcgen05.commit by a thread that knew the access complete", "9.7.18.12.1", ("A5",)
     ),
+    "copies": Rule(
+        "cp.async.mbarrier.arrive: the thread's copies so far are complete, nothing else", "8.9.1.1"
+    ),
     "group": Rule("commit_group takes the operation", "9.7.10.28.6.1"),
     "await-group": Rule("wait_group: the operation is complete", "9.7.10.28.6.2"),
     "meet": Rule("barrier of threads", "9.7.15.1"),

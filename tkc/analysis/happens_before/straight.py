@@ -52,9 +52,9 @@ class Straight:
     def _parts(self, value: SSAValue) -> list[SSAValue]:
         """What a value is made of, as far as that is written out."""
         op = value.owner
-        if isinstance(op, ArithOp):
-            return list(op.inputs)
-        if isinstance(op, s.IfOp):
+        if type(op) is ArithOp:
+            return list(op.operands)
+        if type(op) is s.IfOp:
             lasts = [r.block.last_op for r in (op.then, op.otherwise) if r is not None and r.blocks]
             if len(lasts) == 2:
                 at = op.results.index(value)
@@ -73,9 +73,9 @@ class Straight:
 
     def _step(self, value: SSAValue, parts: list[int]) -> Step:
         op = value.owner
-        if isinstance(op, s.IfOp) and parts:
+        if type(op) is s.IfOp and parts:
             return _branch(*parts)
-        if isinstance(op, ArithOp):
+        if type(op) is ArithOp:
             if op.kind.data == "select":
                 return _chosen(*parts)
             return _of(op.kind.data, parts)

@@ -18,6 +18,7 @@ from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
 from tkc.analysis.happens_before.straight import Straight
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
+from tkc.ir.stage.types import BarriersType
 
 LONGEST = 1024
 """Iterations that are looked at; counters of longer periods are not known."""
@@ -36,6 +37,10 @@ class Table:
         return (
             self.before[count] if count < first else self.period[(count - first) % len(self.period)]
         )
+
+
+MOST_TURNS = 8
+"""Turns after which a condition has to repeat."""
 
 
 Chain = tuple[Operation, ...]
@@ -91,6 +96,24 @@ class Values(Evaluator):
             if orbit is not None:
                 self.orbits.append(orbit)
         self.orbits.sort(key=lambda o: -_depth(o.chain[0]))
+        for orbit in [o for o in self.orbits if isinstance(o.chain[0], s.IfOp)]:
+            if len(orbit.chain) == 1 and self._told_by_loop(orbit, orbit.chain[0]):
+                self.orbits.remove(orbit)
+                self.tables.clear()
+
+    def _told_by_loop(self, orbit: Orbit, condition: Operation) -> bool:
+        """Whether the loop round a condition that repeats tells all that the condition counts, and no barrier's items
+        are among that: they are counted by the condition's own turns."""
+        assert isinstance(condition, s.IfOp)
+        table = self.table(condition.condition, condition)
+        if table is None or table.loop is None or table.loop != (condition.parent_op(),):
+            return False
+        if table.before or not 1 < len(table.period) <= MOST_TURNS:
+            return False
+        told = next(o for o in self.orbits if o.chain == table.loop)
+        counted = {v for where, v in orbit.names if where is not None}
+        known = {v for _, v in told.names}
+        return counted <= known and not any(_numbers_items(v) for v in counted)
 
     # Loops -----------------------------------------------------------------------------------------------------------
 
@@ -139,7 +162,9 @@ class Values(Evaluator):
     def _init_of(self, value: SSAValue, beside: Operation) -> tuple[Operation, Carried] | None:
         """The loop beside another that carries a value on."""
         for use in value.uses:
-            op = use.operation
+            op: Operation | None = use.operation
+            if isinstance(op, s.YieldOp) and isinstance(op.parent_op(), s.IfOp):
+                op = op.parent_op()  # a condition passes on what it leaves as it was
             if op in self.carried and op.parent_block() is beside.parent_block():
                 return next(((op, r) for r in self.carried[op] if r.init is value), None)
         return None
@@ -327,6 +352,24 @@ class Values(Evaluator):
                 continue
             return _shortest(orbit.chain, numbers, orbit.first)
         return None
+
+
+def _numbers_items(value: SSAValue) -> bool:
+    """Whether a counter, or what is computed of it, is a barrier's slot or parity."""
+    seen: set[SSAValue] = set()
+    stack = [value]
+    while stack:
+        now = stack.pop()
+        if now in seen:
+            continue
+        seen.add(now)
+        for use in now.uses:
+            op = use.operation
+            if isinstance(op, ArithOp):
+                stack += op.results
+            elif any(isinstance(v.type, BarriersType) for v in op.operands):
+                return True
+    return False
 
 
 def _depth(op: Operation) -> int:

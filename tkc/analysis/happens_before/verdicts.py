@@ -81,6 +81,10 @@ class Hazard:
     assumptions: frozenset[str] = frozenset()
 
 
+Meets = Callable[[int], bool]
+"""Whether two accesses may touch the same slot so many counts apart."""
+
+
 @dataclass(eq=False, slots=True)
 class Judge:
     """Verdicts on one graph under one set of assumptions. `without`: events taken as absent."""
@@ -90,20 +94,22 @@ class Judge:
     without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
+    rows: dict[tuple[int, int], tuple[int, Meets]] = field(default_factory=dict)
+    """When two slots meet, by their identity."""
 
     def reach(self, place: Place) -> Reach:
         """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
         access, node = place.access, place.node
         what = access.what if access.space is Space.TENSOR else ""
         area = id(access.area) if access.element else 0
+        cta = node.role.cta
+        home = home_of(access, cta, self.assumed)
         key = (
-            node, place.turns, access.space, access.proxy, access.done, access.owner, access.write, what, area,
+            node, place.turns, access.space, access.proxy, access.done, home, access.write, what, area,
             first_operand(access),
         )  # fmt: skip
         found = self.reached.get(key)
         if found is None:
-            cta = node.role.cta
-            home = home_of(access, cta, self.assumed)
             source = Source(access, place.event, node.threads, cta, home, self.assumed)
             targets = frozenset(a.place for a in place.event.accesses)
             found = self.reached[key] = Reach(
@@ -142,7 +148,7 @@ class Judge:
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
             period, meets = self.meetings(first, second, clock)
-            meetings.append((period, tuple(d for d in range(-period, period + 1) if meets(d))))
+            meetings.append((period, _table(period, meets)))
         return (
             a.op, a.name, a.accesses.index(first.access), first.turns,
             b.op, b.name, b.accesses.index(second.access), second.turns,
@@ -152,12 +158,18 @@ class Judge:
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
-        reaches = {id(r): r for r in (self.reach(first), self.reach(second))}
+        there, here = self.reach(first), self.reach(second)
+        there.asked.add(second.node)
+        here.asked.add(first.node)
+        news, reaches = -1, [there] if there is here else [there, here]
         while True:  # what is known only grows, so that a proof found on the way is one
-            for pair in pairs:
-                if pair.gap() is None:
-                    return pair.ordered()
-            if not any([r.advance() for r in reaches.values()]):
+            now = sum([r.news for r in reaches])
+            if now != news:
+                news = now
+                for pair in pairs:
+                    if pair.gap() is None:
+                        return pair.ordered()
+            if not any([r.advance() for r in reaches]):
                 break
         if first.access.write and second.access.write:
             for pair in pairs:
@@ -261,21 +273,10 @@ class Judge:
             return 1, lambda d: not d and not apart
         if one is None or two is None:
             return 1, lambda d: True
-        before = max(len(one.before), len(two.before))
-        period = lcm(len(one.period), len(two.period))
-        same = {
-            (j - i) % period
-            for i in range(before, before + period)
-            for j in range(before, before + period)
-            if one.at(i) == two.at(j)
-        }
-        early = {
-            j - i
-            for i in range(before + 2 * period)
-            for j in range(before + 2 * period)
-            if (i < before or j < before) and one.at(i) == two.at(j)
-        }
-        return period, lambda d: d % period in same or d in early
+        key = id(one), id(two)
+        if key not in self.rows:
+            self.rows[key] = _meetings(one, two)
+        return self.rows[key]
 
     def _turns(self, place: Place, clock: Clock) -> Turns | None:
         """The turns of a clock's loop that a place stands for, where these are some only."""
@@ -387,12 +388,39 @@ def _gap(
 ) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
     reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
-    for d in sorted(range(-reach, reach + 1), key=abs):
-        if (d == 0 and same) or abs(d) >= span:
-            continue
-        if -back < d < forward and meets(d):
-            return (max(0, -d), max(0, -d) + d)
+    if forward < inf and back < inf:
+        reach = min(reach, int(max(forward, back)) - 1)
+    for far in range(reach + 1):
+        for d in (-far, far) if far else (0,):
+            if (d == 0 and same) or far >= span:
+                continue
+            if -back < d < forward and meets(d):
+                return (max(0, -d), max(0, -d) + d)
     return None
+
+
+def _meetings(one: Slot, two: Slot) -> tuple[int, Meets]:
+    """The period of two rows of slots, and which differences of counts may have equal ones."""
+    before = max(len(one.before), len(two.before))
+    period = lcm(len(one.period), len(two.period))
+    where: tuple[dict[int, list[int]], ...] = {}, {}
+    for row, places in zip((one, two), where, strict=True):
+        for n in range(before + 2 * period):
+            places.setdefault(row.at(n), []).append(n)
+    same: set[int] = set()
+    early: set[int] = set()
+    for slot, mine in where[0].items():
+        for i in mine:
+            for j in where[1].get(slot, ()):
+                if i < before or j < before:
+                    early.add(j - i)
+                elif i < before + period and j < before + period:
+                    same.add((j - i) % period)
+    return period, lambda d: d % period in same or d in early
+
+
+def _table(period: int, meets: Meets) -> tuple[int, ...]:
+    return tuple(d for d in range(-period, period + 1) if meets(d))
 
 
 def _steps(label: Label | None, rule: str, end: Place) -> tuple[Step, ...]:

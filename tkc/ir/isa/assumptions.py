@@ -27,7 +27,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
                "multicast and pair kernels never fence async after async across CTAs"),
     Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier, and another CTA's "
-               "arrival of .cta scope tells it of tensor memory",
+               "arrival of .cta scope tells it of tensor memory, and of completions of copies and products that its "
+               "threads know, not of their groups of stores",
                "the default scopes of try_wait and arrive in shipped cluster kernels"),
     Assumption("A3", "an acquire orders later tcgen05 operations", "9.7.18.6.3", _BOTH),
     Assumption("A4", "the arrival of tcgen05.commit releases what the tracked operations did",

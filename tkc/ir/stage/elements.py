@@ -184,7 +184,7 @@ class CopiesWaitOp(StageOp):
 @irdl_op_definition
 class CopiesArriveOp(StageOp):
     """An arrival of each thread once its copies of elements so far are done; one that is `uncounted` raises the phase's
-    count by itself. Analyses know of the arrival, and not that it carries the copies."""
+    count by itself. It tells of the copies alone."""
 
     name = "stage.copies_arrive"
     EACH: ClassVar[bool] = True

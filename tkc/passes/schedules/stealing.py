@@ -73,7 +73,8 @@ class Answers:
                 raise TkcError.at(
                     "TK110",
                     "with `launch clc` items are handed out once: a second loop over a schedule, in role "
-                    f"{role.sym_name.data}, is not supported yet",
+                    f"{role.sym_name.data}, is not supported yet; one loop for what both do fits, or "
+                    "`launch persistent`",
                     location_of(loop),
                     Note("the first loop", location_of(before)),
                 )
@@ -180,7 +181,7 @@ def _role_round(loop: s.WorkLoopOp) -> s.RoleOp:
         raise TkcError.at(
             "TK110",
             "with `launch clc` a loop over a schedule inside a loop or condition is not supported yet: items are "
-            "handed out once",
+            "handed out once; the loop at the top of the role, or `launch persistent`, fits",
             location_of(loop),
         )
     return parent
