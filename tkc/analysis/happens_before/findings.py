@@ -120,6 +120,8 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
 def _other_way_round(hazard: Hazard) -> bool:
     """Whether the second access is the one that the first has to come after: it is in an earlier turn, or in the same
     one, and what is known is that it comes after the first of the round before."""
+    if hazard.first.access.space is Space.MAP and hazard.verdict is not Verdict.WRONG_PROXY:
+        return hazard.first.access.write and not hazard.second.access.write  # it is edited while in use
     if hazard.witness is None:
         return False
     mine, its = hazard.witness

@@ -1,4 +1,4 @@
-"""A kernel's own tensor maps as state: who edits, publishes, acquires and reads which slot of them; lists of tensors."""
+"""A kernel's own tensor maps as state: who edits, publishes, acquires and reads which slot of them; lists."""
 
 from __future__ import annotations
 
