@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import inspect
+import re
 import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ import pytest
 from tkc import generated_code
 from tkc.generated_code import GeneratedCode
 
+COMPILE, ENGINE = re._compiler.compile, re._compiler._sre  # type: ignore[attr-defined]
+
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
@@ -21,8 +26,10 @@ def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
     yield
-    for module, name in ((dataclasses, "exec"), (collections, "eval")):
+    for module, name in ((dataclasses, "exec"), (collections, "eval"), (typing, "compile")):
         vars(module).pop(name, None)
+    vars(dataclasses)["inspect"] = inspect
+    vars(re._compiler).update(compile=COMPILE, _sre=ENGINE)  # type: ignore[attr-defined]
 
 
 def kept() -> GeneratedCode:
@@ -61,6 +68,28 @@ def test_a_second_process_compiles_nothing() -> None:
     works(point())
     assert second.known.keys() == first.known.keys()
     assert not second.added
+
+
+def test_patterns_and_annotations_are_kept_too() -> None:
+    def made() -> list[Any]:
+        re.purge()
+        pattern = re.compile(r"(?P<word>[a-f]+)\s(?:\d|x){2,3}", re.IGNORECASE)
+        found = pattern.fullmatch("AbC 1x2")
+        assert found is not None
+        assert pattern.fullmatch("abg 1x2") is None
+        hint = typing.ForwardRef("dict[str, int]")
+        return [found["word"], pattern.groupindex, pattern.flags, eval(hint.__forward_code__)]
+
+    first = kept()
+    before = made()
+    assert before[0] == "AbC"
+    assert before[3] == dict[str, int]
+    first.write()
+    second = kept()
+    assert made() == before
+    assert not second.added
+    with pytest.raises(re.error, match="unterminated"):
+        re.compile("(a")
 
 
 @pytest.mark.parametrize("spoil", [lambda d: d[:-1], lambda d: b"", lambda d: b"\0" * 12 + d[12:]])

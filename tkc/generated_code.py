@@ -13,6 +13,7 @@ import builtins
 import collections
 import dataclasses
 import importlib.util
+import inspect
 import marshal
 import os
 import re
@@ -85,8 +86,19 @@ def keep() -> GeneratedCode | None:
     vars(dataclasses)["exec"] = execute
     vars(collections)["eval"] = evaluate
     vars(typing)["compile"] = annotation
+    vars(dataclasses)["inspect"] = _Inspect()
     _keep_patterns(found)
     return found
+
+
+class _Inspect:
+    """`inspect` as `dataclasses` asks it, which composes the signature of each class without a docstring as its own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(inspect, name)
+
+    def signature(self, kind: type) -> str:
+        return ""
 
 
 class _Engine:

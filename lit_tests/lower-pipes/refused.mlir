@@ -1,4 +1,4 @@
-// What `lower-pipes` refuses: roles that are no end, ends that never open, items under a condition, mixed accesses.
+// What `lower-pipes` refuses: roles that are no end, ends that never open, items under a condition.
 // RUN: tkc-opt %s -p 'lower-pipes' --split-input-file --expect-errors
 
 builtin.module {
@@ -31,17 +31,3 @@ builtin.module {
   }
 }
 
-// -----
-
-builtin.module {
-  stage.kernel {sym_name = "k", arg_names = [], contract = {}} do {
-    %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<f32, [128, 64], 1, shared, "128B">)
-    %p = stage.pipe %t {sym_name = "p", kind = "full_empty", depth = 1 : i32, producers = ["one"], consumers = []} : (!stage.buffer<f32, [128, 64], 1, shared, "128B">) -> (!stage.ring) // error: role one stands at an end of pipe p but touches it in different ways in different blocks [TK110]
-    stage.role {sym_name = "one", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32} do {
-      %s = stage.acquire %p : (!stage.ring) -> (i32)
-      stage.commit %p, %s {how = ["tma"], bytes = 32768 : i32} : (!stage.ring, i32)
-      %r = stage.acquire %p : (!stage.ring) -> (i32)
-      stage.commit %p, %r {how = ["generic"], bytes = 0 : i32} : (!stage.ring, i32)
-    }
-  }
-}

@@ -15,7 +15,7 @@ builtin.module attributes {tkc.target = "sm_90a"} {
         ^bb0(%s : !tile.shared<f32, [100, 32], 2, "128B">):
           %r = tile.read %s : (!tile.shared<f32, [100, 32], 2, "128B">) -> (!tile.regs<f32, [100, 32]>)
           %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<100, M>, !tile.block<32, N>) -> (!tile.slice<f32, [100, 32]>)
-          tile.copy %r, %c : (!tile.regs<f32, [100, 32]>, !tile.slice<f32, [100, 32]>) // error: a register tile of 100 rows over 128 threads is not supported yet; rows and threads must divide one another [TK110]
+          tile.copy %r, %c : (!tile.regs<f32, [100, 32]>, !tile.slice<f32, [100, 32]>) // error: a register tile of 100 rows over the 128 threads of a role is not supported yet: each thread has as many rows, so that 32, 64, 96 and multiples of 128 fit [TK110]
           tile.yield ()
         }
         tile.yield ()
@@ -33,14 +33,14 @@ builtin.module attributes {tkc.target = "sm_90a"} {
     %t = tile.shared {sym_name = "t"} : () -> (!tile.shared<f32, [64, 32], 2, "128B">)
     %p = tile.pipe %t {sym_name = "p", producers = ["load"], consumers = ["store"]} : (!tile.shared<f32, [64, 32], 2, "128B">) -> (!tile.pipe_ring)
     %w = tile.schedule %M, %M {sym_name = "work", sizes = [64 : i32, 32 : i32], group = 1 : i32} : (i32, i32) -> (!tile.work)
-    tile.role {sym_name = "store"} do {
+    tile.role {sym_name = "store", warps = 4 : i32} do {
       tile.for_tiles %w : (!tile.work) do {
       ^bb0(%m : !tile.block<64, M>, %n : !tile.block<32, N>):
         tile.get %p : (!tile.pipe_ring) do {
         ^bb0(%s : !tile.shared<f32, [64, 32], 2, "128B">):
           %r = tile.read %s : (!tile.shared<f32, [64, 32], 2, "128B">) -> (!tile.regs<f32, [64, 32]>)
           %c = tile.slice %C, %m, %n : (!tile.tensor<f32, [M, N]>, !tile.block<64, M>, !tile.block<32, N>) -> (!tile.slice<f32, [64, 32]>)
-          tile.copy %r, %c : (!tile.regs<f32, [64, 32]>, !tile.slice<f32, [64, 32]>) // error: a register tile of 64 rows leaves threads of a role of 128 idle; tiles of 128 rows fit [TK110]
+          tile.copy %r, %c : (!tile.regs<f32, [64, 32]>, !tile.slice<f32, [64, 32]>) // error: a register tile of 64 rows leaves threads of a role of 128 idle; `warps 2` fits, or tiles of 128 rows fit [TK110]
           tile.yield ()
         }
         tile.yield ()

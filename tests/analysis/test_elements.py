@@ -7,6 +7,7 @@ from textwrap import indent
 import pytest
 
 from tests.analysis.test_twins import diagnosed
+from tkc.diagnostics import Severity
 
 HEAD = """\
 kernel elements(X: global[f32, M, N], Y: global[f32, M, N], T: global[f32, 128]):
@@ -161,3 +162,60 @@ def test_a_store_by_the_copy_engine_and_a_load_of_another_role() -> None:
         "                arrive done\n", ""
     )
     assert "TK301" in {d.code for d in diagnosed(none, "sm_90a")}
+
+
+# Words between roles --------------------------------------------------------------------------------------------------
+
+FLAGS = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 128))
+    shared v: vector[f32, 128]
+    shared told: vector[i32, 2]
+    role one, warps 4:
+        turn = 0
+        if thread == 0:
+            told[0][0] <- 0
+        for m, n in work:
+            v[0][thread] <- read(X[m, n.index * 128 + thread])
+            sync role
+            turn = turn + 1
+            if thread == 0: told[0][0] <- turn, release, cta
+            seen = 0
+            while seen < turn:
+                seen = read(told[0][1], acquire, cta)
+            sync role
+    role two, warps 4:
+        turn = 0
+        if thread == 0:
+            told[0][1] <- 0
+        for m, n in work:
+            turn = turn + 1
+            seen = 0
+            while seen < turn:
+                seen = read(told[0][0], acquire, cta)
+            Y[m, n.index * 128 + thread] <- read(v[0][127 - thread])
+            sync role
+            if thread == 0: told[0][1] <- turn, release, cta
+"""
+"""Two roles tell one another by words: right, and not followed."""
+
+
+def test_words_between_roles_are_a_warning() -> None:
+    found = diagnosed(FLAGS, "sm_90a")
+    assert {(d.code, d.severity) for d in found} == {("TK325", Severity.WARNING)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("            while seen < turn:\n                seen = read(told[0][0], acquire, cta)\n            Y", "            Y"),
+        ("release, cta", "relaxed, cta"),
+    ],
+)  # fmt: skip
+def test_what_no_word_can_order_is_an_error(old: str, new: str) -> None:
+    assert old in FLAGS
+    found = diagnosed(FLAGS.replace(old, new), "sm_90a")
+    lines = FLAGS.replace(old, new).splitlines()
+    shown = [lines[d.location.line - 1] for d in found if d.code == "TK301" and d.location]
+    assert any("read(v[0]" in line for line in shown)

@@ -6,9 +6,12 @@ Which ones follows from the name of the test and `TKC_SEED`. A test that is name
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -64,3 +67,12 @@ def _without_schedule(item: pytest.Item) -> str:
         f"{name}={getattr(value, 'name', value)}" for name, value in params if name != "schedule"
     ]
     return f"{item.nodeid.partition('[')[0]}[{','.join(rest)}]"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory_goes_back() -> Iterator[None]:
+    """After each file, what launches have left in pieces goes back to the system: the C library keeps it otherwise."""
+    yield
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)

@@ -7,12 +7,15 @@ import re
 import numpy as np
 import pytest
 from emulator.kernels import launch
+from emulator.races.test_clusters import FAR, RANK
 from emulator.races.test_tensor import FILLED, FREE, LD, MMA, SYNC, WLD, commit
 from emulator.races.test_tensor import START as TENSOR
 from emulator.races.twins import HEAD, LOAD, init, wait
 
+WIDE = ".acquire.cluster"
 RANKED = ".reg .b32 rank; mov.u32 rank, %cluster_ctarank; setp.eq.u32 q, rank, 1; setp.eq.u32 p, w, 1; and.pred q, q, p;"
 CLUSTER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+PUBLISH = f"@first fence.mbarrier_init.release.cluster; {CLUSTER}"
 SLOT = ".shared .align 8 .b32 slot[2]; .reg .b32 s; mov.u32 s, slot;"
 ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32"
 ARRIVE = "mbarrier.arrive.shared::cta.b64 _,"
@@ -49,6 +52,39 @@ HANGS: dict[str, tuple[str, int, int, str, tuple[str, ...]]] = {
     ),
     "a barrier of more threads than there are": (
         f"{HEAD} bar.sync 1, 96; ret;", 64, 1, "sm_90a", ("barrier 1 waits for 96 threads, and the CTA has 64",),
+    ),
+    "an arrival at the CTA's own mbarrier instead of the leader's": (
+        f"{HEAD}{RANK}{FAR} {init(f=2)} {PUBLISH} @first mbarrier.arrive.release.cluster.shared::cluster.b64 _, [f];"
+        f" @!q bra E; {wait('f', 0, WIDE)} E: {CLUSTER} ret;",
+        64, 2, "sm_90a",
+        (r"CTA \(0, 0, 0\) mbarrier full at .*1 of 2 arrivals.*; nobody who is left comes to an arrival on it",
+         r"CTA \(1, 0, 0\) mbarrier full at .*has had arrivals, and nobody has waited"),
+    ),
+    "bytes of which the peer's half does not come": (
+        f"{HEAD}{RANK}{FAR} {init()} {PUBLISH} @!first bra E; {LOAD.replace('1024;', '2048;', 1)} @q bra E;"
+        f" cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [far], [at+4096], 1024, [farf]; E:"
+        f" {wait('f', 0, WIDE)} {CLUSTER} ret;",
+        64, 2, "sm_90a", (r"CTA \(1, 0, 0\) mbarrier full .*1024 bytes pending \(2048 bytes were expected",),
+    ),
+    "an arrival that the peer leaves out, and a lane that waits for it": (
+        f"{HEAD}{RANK}{FAR} {init(e=2)} {PUBLISH} mapa.shared::cluster.u32 o, e, peer; setp.eq.u32 p, t, 32;"
+        f" @p {ARRIVE} [e]; and.pred p, p, q; @p mbarrier.arrive.release.cluster.shared::cluster.b64 _, [o];"
+        f" @!first bra E; {wait('e', 0, WIDE)} E: {CLUSTER} ret;",
+        64, 2, "sm_90a",
+        (r"mbarrier empty at .*1 of 2 arrivals", r"not at the cluster barrier: CTA \(0, 0, 0\) lanes 0x1 of warp 0, which waits"),
+    ),
+    "two CTAs that wait for each other": (
+        f"{HEAD}{RANK}{FAR} {init()} {PUBLISH} @!first bra E; {wait('f', 0, WIDE)}\n"
+        f" mbarrier.arrive.release.cluster.shared::cluster.b64 _, [farf]; E: {CLUSTER} ret;",
+        64, 2, "sm_90a", (r"could still arrive: CTA \(0, 0, 0\).*; CTA \(1, 0, 0\).* after its wait, at line",),
+    ),
+    "a pair of which one CTA allocates": (
+        f"{HEAD}{RANK} {SLOT} setp.eq.u32 q, rank, 0; @!q bra E; {ALLOC.replace('::1', '::2')} [s], 64; E: {CLUSTER} ret;",
+        32, 2, "sm_100a", (r"CTA \(0, 0, 0\) has allocated, and CTA \(1, 0, 0\) has not: both CTAs of a pair must come",),
+    ),
+    "a CTA of a cluster that has ended": (
+        f"{HEAD}{RANK}{FAR} {init()} {PUBLISH} @!q bra E; {wait('f', 0, WIDE)} E: ret;",
+        64, 2, "sm_90a", (r"nobody has arrived on it yet; nobody who is left comes to an arrival on it",),
     ),
     "columns that nobody gives back": (
         f"{HEAD}{SLOT} {ALLOC} [s], 512; {ALLOC} [s+4], 128; ret;",

@@ -9,6 +9,7 @@ import pytest
 from emulator.mutation.corpus import corpus, ours, reference
 from emulator.mutation.judge import Verdict, parts, rates, run
 from emulator.mutation.mutants import CHANGES, WHOLE, mutants
+from emulator.mutation.windows import same_products
 
 SLICE = 8
 """Mutants; one takes about a second, with the witness."""
@@ -80,3 +81,32 @@ L1: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p1, [%r1], %r2;
     assert "wgmma.wait_group" in lines[fence + 1]
     for mutant in mutants(text):
         assert mutant.text != text
+
+
+@pytest.mark.parametrize(
+    ("before", "spare"),
+    [
+        (
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f0, f1}, d0, d1, 1, 1, 1, 0, 0;",
+            True,
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {f2, f3}, d0, d1, 1, 1, 1, 0, 0;",
+            False,
+        ),
+        ("wgmma.fence.sync.aligned;", True),
+        ("mov.f32 f0, f9;", False),
+        ("mov.f32 f9, f9;", False),  # the first product of all
+    ],
+)
+def test_a_fence_of_registers_is_spare_between_products_of_one_shape(
+    before: str, spare: bool
+) -> None:
+    text = (
+        "mov.u32 r0, 0;",
+        before,
+        "wgmma.fence.sync.aligned;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {f0, f1}, d0, d1, 1, 1, 1, 0, 0;",
+        "ret;",
+    )
+    assert same_products(text, 3, moved=False) is spare

@@ -78,6 +78,10 @@ class Made:
             )  # fmt: skip
             return f"{name}({text})", function(value)
         (a, u), (b, w) = self.one(depth - 1), self.one(depth - 1)
+        if rng.random() < 0.15 and max(u.ndim, w.ndim):
+            return f"({a} if {a} <= {b} else {b})", np.minimum(
+                u, w
+            )  # where they are near, so is the choice
         match rng.randrange(5):
             case 0:
                 return f"({a} + {b})", u + w
@@ -89,6 +93,12 @@ class Made:
                 return f"max({a}, {b})", np.maximum(u, w)
             case _:
                 return f"min({a}, {b})", np.minimum(u, w)
+
+
+def by_blocks(x: Array, rows: int, reduction: Any) -> Array:
+    """Columns reduced over each block of rows, in every row of it."""
+    parts = [x[first : first + rows] for first in range(0, len(x), rows)]
+    return np.concatenate([np.broadcast_to(reduction(p, axis=0), p.shape) for p in parts])
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -120,6 +130,9 @@ def test_random_epilogues(target: str, turn: int) -> None:
         ("x", np.array(x)),
         ("row_max(read(d))", product.max(axis=1, keepdims=True)),
         (f"row_sum({read('r', r)})", wide(tile).sum(axis=1, keepdims=True)),
+        ("col_max(read(d))", by_blocks(product, bm, np.max)),
+        (f"col_sum({read('r', r)} + 1)", by_blocks(wide(tile) + 1, bm, np.sum)),
+        (f"col_min({read('r', r)})", by_blocks(wide(tile), bm, np.min)),
     ]
     made, wanted = Made(rng, leaves).one(4)
     expression, wanted = f"read(d) + ({made})", product + wanted

@@ -15,6 +15,7 @@ from emulator.races import (
     test_pairs,
     test_shared,
     test_tensor,
+    test_words,
 )
 from emulator.races.twins import Twin, run
 
@@ -26,6 +27,7 @@ MODULES = (
     test_pairs,
     test_shared,
     test_tensor,
+    test_words,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import GEMM, changed, compiled, elementwise, mistakes, only
+from programs import GEMM, SUMS, changed, compiled, elementwise, mistakes, only
 
 LOAD = "            for k in blocks(K, BK):\n                put inputs:\n"
 
@@ -212,3 +212,22 @@ def test_what_a_role_alone_knows(put: str, get: str, told: str, text: str) -> No
     assert said, [s.message for s in mistakes(flags(put, get))]
     assert (said[0].code, said[0].text) == ("TK109", text)
     assert "travels through a pipe" in said[0].message
+
+
+LEAVING = [
+    # which way of a condition leaves the loop; behind which other way; and a second one
+    (["if j.index > n:", "    z = 1", "else: break"], ["if j.index > n: break"], False),
+    (["if j.index > n:", "    z = 1", "elif j.index > 3: break"], ["if j.index > 3: break"], False),
+    (["if j.index > n: break", "z = 1", "if j.index > 2 * n: break"], ["if j.index > n: break"], False),
+    (["if j.index > n: break", "z = 1", "if j.index > 2 * n: break"], ["if j.index > n: break", "total = total + 1", "if j.index > 2 * n: break"], True),
+    (["if j.index > n:", "    z = 1", "elif j.index > 3: break"], ["if j.index > n: total = total + 1", "elif j.index > 3: break"], True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("load", "math", "agree"), LEAVING)
+def test_roles_leave_a_loop_in_the_same_ways(load: list[str], math: list[str], agree: bool) -> None:
+    def then(item: str, lines: list[str]) -> tuple[str, str]:
+        return item, "\n".join([item, *(f"                {line}" for line in lines)])
+
+    text = changed(SUMS, then("put p: x <- X[m, j]", load), then("get p: total = total + row_sum(read(x))", math))  # fmt: skip
+    assert [s.code for s in mistakes(text)] == ([] if agree else ["TK109"])

@@ -124,17 +124,27 @@ def test_R4_allows_as_many_arrivals_as_there_are_warps() -> None:
     assert counts == {"p.full": 1, "p.empty": 4}
 
 
-def test_R4_refuses_gets_that_arrive_differently() -> None:
-    """Read by threads in one get, stored by the copy engine in the other."""
+def test_R4_counts_gets_that_arrive_differently() -> None:
+    """Read by threads in one get, stored by the copy engine in the other: each arrives in both ways."""
     both = changed(
         elementwise("Z[m, n] <- read(y) + f32(read(x))"),
         ("                y <- Y[m, n]\n", "                y <- Y[m, n]\n            put p:\n                x <- X[m, n]\n                y <- Y[m, n]\n"),
     )  # fmt: skip
-    refused(
-        both + "            get p:\n                W[m, n] <- x\n",
-        "TK110",
-        "touches it in different ways",
+    module = after(
+        "lower-pipes", "sm_90a", both + "            get p:\n                W[m, n] <- x\n"
     )
+    counts = {b.sym_name.data: b.count.value.data for b in operations(module, s.BarriersOp)}
+    assert counts == {"p.full": 1, "p.empty": 4 + 1}
+
+
+def test_R4_refuses_roles_by_turns_that_arrive_differently() -> None:
+    """A slot is for one of them at a time, and its phase counts as many arrivals each time."""
+    by_turns = changed(
+        SUMS,
+        ("load -> math", "load -> math, other by turns"),
+        ("    role math", "    role other, warps 8:\n        for m in work:\n            for j in blocks(N, 32):\n                get p: z = 1\n    role math"),
+    )  # fmt: skip
+    refused(by_turns, "TK110", "by different numbers of arrivals")
 
 
 def test_R5_allows_several_consumers() -> None:
@@ -232,13 +242,40 @@ def test_R8_allows_break_and_continue_on_agreed_conditions() -> None:
         ("m.index > n: break\n            total", "lane > n: break\n            total", "TK109", "that the other roles cannot know"),
         ("            if m.index == 2: continue\n            if m.index > n: break\n            total", "            total", "TK109", "disagree"),
         ("            Y[m] <- total\n", "            Y[m] <- total\n            return m\n", "TK101", "a role runs to its end"),
-        ("total = total + row_sum(read(x))", "break", "TK110", "`break` inside a put, a get or an election"),
+        ("get p: total = total + row_sum(read(x))", "elect: break", "TK110", "`break` inside an election"),
+        ("total = total + row_sum(read(x))", "break", "TK109", "disagree"),
         ("            Y[m] <- total\n", "            Y[m] <- total\n        break\n", "TK101", "`break` stands in a loop"),
         ("if m.index == 2: continue", "continue", "TK101", "nothing behind `continue` runs"),
     ],
 )  # fmt: skip
 def test_R8_refuses_other_ways_out(old: str, new: str, code: str, words: str) -> None:
     told(changed(EXITS, (old, new)), code, words)
+
+
+@pytest.mark.parametrize("word", ["break", "continue"])
+def test_R8_allows_leaving_from_inside_a_block(word: str) -> None:
+    """The block ends, and gives its slot back, before the loop or its turn is left."""
+    text = changed(
+        SUMS,
+        ("put p: x <- X[m, j]", f"put p:\n                    x <- X[m, j]\n                    if j.index > n: {word}\n                put p: x <- X[m, j]"),
+        ("get p: total = total + row_sum(read(x))", f"get p:\n                    total = total + row_sum(read(x))\n                    if j.index > n: {word}\n                get p: z = 1"),
+    )  # fmt: skip
+    assert len(operations(compiled(text), t.PutOp)) == len(operations(compiled(text), t.GetOp)) == 2
+    other = changed(
+        text,
+        (f"j.index > n: {word}\n                get", f"j.index >= n: {word}\n                get"),
+    )
+    told(other, "TK109", "j.index > n")
+
+
+def test_R8_refuses_leaving_from_inside_a_turn() -> None:
+    text = changed(
+        SUMS,
+        ("load -> math", "load -> math, other by turns"),
+        ("    role math", "    role other, warps 4:\n        for m in work:\n            for j in blocks(N, 32):\n                get p: z = 1\n    role math"),
+        ("total = total + row_sum(read(x))", "break"),
+    )  # fmt: skip
+    told(text, "TK110", "`break` inside a get of pipe p, which goes by turns")
 
 
 def test_R9_allows_two_items_of_one_pipe() -> None:
@@ -314,14 +351,8 @@ def test_R12_allows_a_target_to_use_less_depth() -> None:
 
 
 def test_R12_refuses_accumulators_that_do_not_fit_once() -> None:
-    text = changed(
-        (EXAMPLES / "gemm_dual.tk").read_text(encoding="utf-8"),
-        ("accum  d0, d1: tile[f32, BM, BN]", "accum  d0, d1: tile[f32, BM, 512]"),
-        ("shared b: tile[bf16, BN, BK] * STAGES", "shared b: tile[bf16, 512, BK] * 1"),
-        ("blocks(N, BN)", "blocks(N, 512)"),
-        ("shared a0, a1: tile[bf16, BM, BK] * STAGES", "shared a0, a1: tile[bf16, BM, BK] * 1"),
-    )
-    refused(text, "TK205", "1024 columns", target="sm_100a")
+    text = (EXAMPLES / "gemm_dual.tk").read_text(encoding="utf-8")
+    refused(text, "TK205", "1024 columns", target="sm_100a", BM=256, BN=256, STAGES=1)
 
 
 def test_R13_allows_two_accumulators_of_one_get() -> None:

@@ -8,7 +8,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +19,12 @@ from oracles.async_model import Finding, judge
 from oracles.generate import generate, trips
 from oracles.roles import For, If, Op, Program, Statement, parse
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from tkc.diagnostics import Diagnostic, listening
 from tkc.ir import context
 from tkc.ir.certificates import label, read
-from tkc.passes.eliminate_fences import EliminateFencesPass
+from tkc.passes.eliminate_fences import TELLING, EliminateFencesPass
 from tkc.passes.fencing.sites import fences_of
 from tkc.passes.fencing.waits import waits_of
 
@@ -75,6 +76,8 @@ def around(rng: random.Random, target: str, side: str) -> list[str]:
     return [f for f in found if rng.random() < 0.6]
 
 
+ORDERS = frozenset({"relaxed", "cluster", "read"})
+"""What says how far an arrival or a wait reaches."""
 HALF = 1000
 """The site of an acquire half that stands before a site, less that one."""
 
@@ -85,9 +88,11 @@ def without(
     spaces: dict[int, str],
     moved: Set[int] = frozenset(),
     acquires: Set[int] = frozenset(),
+    orders: Mapping[int, Set[str]] | None = None,
 ) -> Program:
     """A program less some sites, the others with their numbers; fences in the space that they now have, those that
-    moved behind the role's next barrier, where one thread executes them, and acquire halves before some sites."""
+    moved behind the role's next barrier, where one thread executes them, acquire halves before some sites, and the
+    words of order and scope (`orders`) that arrivals and waits now have."""
 
     def kept(body: list[Statement]) -> list[Statement]:
         found: list[Statement] = []
@@ -106,6 +111,8 @@ def without(
                 s = replace(s, name="fence_release", words=words)
             elif isinstance(s, Op) and s.site in spaces:
                 s = replace(s, words=s.words - {"any", "shared::cluster"} | {spaces[s.site]})
+            if isinstance(s, Op) and orders is not None and s.site in orders:
+                s = replace(s, words=(s.words - ORDERS) | orders[s.site])
             if isinstance(s, For):
                 s.body = kept(s.body)
             if isinstance(s, If):
@@ -132,19 +139,26 @@ def eliminated(module: ModuleOp, model: str, **options: bool) -> list[Diagnostic
 
 class Done(NamedTuple):
     """What the pass has done to a program, by sites: what is gone, what changed into which form, what moved, what an
-    acquire half stands before; `fences`: those that there were; `failed`: what it said of certificates."""
+    acquire half stands before, how arrivals and waits now order; `fences`: those that there were; `failed`: what it said of certificates."""
 
     fences: set[int]
     gone: set[int]
     changed: dict[int, str]
     moved: set[int]
     acquires: set[int]
+    orders: dict[int, set[str]]
     failed: list[Diagnostic]
 
     def after(self, program: Program, *more: int) -> Program:
         """The program as it then is, less some more sites."""
-        left = without(program, self.gone, self.changed, self.moved, self.acquires)
+        left = without(program, self.gone, self.changed, self.moved, self.acquires, self.orders)
         return without(left, set(more), {}) if more else left
+
+
+def order_of(op: Operation) -> set[str]:
+    """The words of order and scope of an arrival or a wait."""
+    words = {p.data for name in ("sem", "scope") if (p := op.properties.get(name)) is not None}  # pyright: ignore
+    return (words | ({"read"} & set(op.properties))) & ORDERS
 
 
 def eliminate(program: Program, target: str, model: str, **options: bool) -> Done:
@@ -153,6 +167,7 @@ def eliminate(program: Program, target: str, model: str, **options: bool) -> Don
     fences = {op: sites[op] for op in fences_of(kernel) if op in sites}  # pyright: ignore
     waits = {op: sites[op] for op in waits_of(kernel) if op in sites}  # pyright: ignore
     spaces = {op: op.properties["space"] for op in fences if "space" in op.properties}
+    told = {op: order_of(op) for op in sites if isinstance(op, TELLING)}
     failed = eliminated(module, model, **options)
     left = set(module.walk())
     changed = {
@@ -169,6 +184,7 @@ def eliminate(program: Program, target: str, model: str, **options: bool) -> Don
         changed,
         {names[x.id] for x in said if x.verdict == "moved"},
         {sites[op.next_op] for op in left if label(op) in added},  # pyright: ignore
+        {sites[op]: order_of(op) for op, was in told.items() if order_of(op) != was},
         failed,
     )
 
@@ -183,7 +199,7 @@ def wrongly(
     if any(d.code == "TK223" for d in said) and judge(program, model, counts):
         said = [d for d in said if d.code != "TK223"]
     failed = [d.message for d in said]
-    if not done.gone and not done.changed and not done.moved:
+    if not (done.gone or done.changed or done.moved or done.orders):
         return 0, set(), failed
     after = done.after(program)
     found = judge(after, model, counts)

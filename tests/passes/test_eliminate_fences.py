@@ -99,6 +99,20 @@ def test_block_scaled_products_need_neither(name: str) -> None:
     assert {x.verdict for x in certificate.sites if x.id.startswith("math.fence")} == {"removed"}
 
 
+def test_a_number_that_is_only_read_hides_nothing() -> None:
+    """Single elements of tensors are not followed; of one that the kernel does not write there is nothing to follow."""
+    plain = (EXAMPLES / "gemm_2cta.tk").read_text()
+    scaled = changed(
+        plain,
+        ("C: global[bf16, M, N])", "C: global[bf16, M, N], alpha: global[f32])"),
+        ("bf16(read(d))", "bf16(read(d) * alpha)"),
+    )
+    for text in (plain, scaled):
+        assert "acquire.cluster" not in re.sub(
+            r"barrier\.cluster\.\S+", "", tkc.compile(text, target="sm_100a").ptx
+        )
+
+
 def test_a_pair_of_ctas_needs_assumptions_by_name() -> None:
     from tkc.analysis.happens_before.rules import RULES
 

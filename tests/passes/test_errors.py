@@ -46,7 +46,8 @@ ACCUM = "accum  d: tile[f32, BM, BN] * 2"
         ("sm_100a", {"BN": 8}, "TK203", "d += a @ b.T", "16 to 256 columns in steps of 16 (nearest: 16, 32, 48)"),
         ("sm_100a", {"BN": 24}, "TK203", "d += a @ b.T", "no bf16 product of 128 rows and 24 columns"),
         ("sm_90a", {"BN": 20, "BM": 64}, "TK207", "", "rows of 20 bf16 are no multiple of 16 bytes"),
-        ("sm_100a", {"BN": 300}, "TK207", "b <- B[n, k]",
+        ("sm_100a", {"BN": 300}, "TK203", "d += a @ b.T", "no bf16 product of 128 rows and 300 columns"),
+        ("sm_90a", {"BN": 300}, "TK207", "b <- B[n, k]",
          "an extent of 300; the tensor copy engine takes boxes of at most 256"),
         ("sm_100a", {"BK": 8}, "TK207", "shared a: tile[bf16, BM, BK] * STAGES",
          "rows of tile a are 16 bytes (8 bf16); an operand of products has rows of a multiple of 32 "
@@ -146,7 +147,7 @@ kernel sums(X: global[f32, M, N], Y: global[f32, M]):
         for m in work:
             for j in blocks(N, 32):
                 put p: x <- X[m, j]
-    role math:
+    role math, warps 4:
         for m in work:
             total = full(0)
             for j in blocks(N, 32):
@@ -155,7 +156,7 @@ kernel sums(X: global[f32, M, N], Y: global[f32, M]):
 """
     found = refused(text, "sm_90a")
     assert found.message == (
-        "a register tile of 64 rows leaves threads of a role of 128 idle; tiles of 128 rows fit"
+        "a register tile of 64 rows leaves threads of a role of 128 idle; `warps 2` fits, or tiles of 128 rows fit"
     )
     assert line(text, found) == "total = full(0)"
 

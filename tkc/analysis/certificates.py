@@ -264,7 +264,9 @@ class Run(Steps):
         for at in self._named(copy, end.site):
             event = self.traces[copy][at]
             if event.of not in known:
-                rows = [r for r in event.rows() if isinstance(r, Touch) and r.operand == operand]
+                rows = [
+                    r for r in event.of.effects if isinstance(r, Touch) and r.operand == operand
+                ]
                 if not rows:
                     raise Broken(f"{end.site} does not touch {operand}")
                 known[event.of] = rows[0], getattr(event.op, operand)
@@ -363,7 +365,7 @@ class Run(Steps):
         copy = Copy(end.role, end.copy, end.cta)
         for at in self._named(copy, end.site):
             event = self.traces[copy][at]
-            for row in event.rows():
+            for row in event.of.effects:
                 if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
                     return row.operand
         raise Broken("a read between of other memory")

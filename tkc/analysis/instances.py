@@ -130,9 +130,6 @@ class Event:
         place = places[operand]
         return self.values[place] if place is not None else None
 
-    def rows(self) -> tuple[Effect, ...]:
-        return self.of.effects
-
 
 def calculate(kind: str, inputs: Sequence[Any]) -> Any:
     """A row of the arithmetic table; of every thread where an input is."""

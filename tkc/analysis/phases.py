@@ -44,7 +44,8 @@ def entry(event: Event) -> int:
 def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]:
     """The CTAs whose memory an event touches by an operand, or of whose barriers it is."""
     at = next(
-        (r.at for r in event.rows() if isinstance(r, Touch) and r.operand == operand and r.at), ""
+        (r.at for r in event.of.effects if isinstance(r, Touch) and r.operand == operand and r.at),
+        "",
     )
     if at:
         rank = event.value(at)
@@ -185,13 +186,13 @@ def _rows(event: Event) -> Rows:
     op = event.op
     waits = [
         value
-        for row in event.rows()
+        for row in event.of.effects
         if isinstance(row, Await) and row.on
         if isinstance((value := getattr(op, row.on)).type, BarriersType)
     ]
     signals = [
         (row, value)
-        for row in event.rows()
+        for row in event.of.effects
         if isinstance(row, Signal) and row.barrier
         if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
     ]

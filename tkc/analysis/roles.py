@@ -20,6 +20,9 @@ from tkc.ir.tile.vectors import ReduceOp
 WARPGROUP = 4
 """Warps of a warpgroup."""
 
+WARP_ROWS = 32
+"""Rows of a register tile that a warp holds, a thread each, where no product says otherwise."""
+
 
 def accumulator_home(target: Target) -> Home | None:
     """Where the target's matrix unit keeps accumulators; None where it has no unit that we use."""
@@ -151,19 +154,16 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
             case _:
                 pass
     groups = 1
-    warps = WARPGROUP if registers_tiles else 1
+    warps = _warps_of_rows(role) if registers_tiles and accumulator is None else 1
+    if registers_tiles and accumulator is not None:
+        warps = WARPGROUP
     if accumulator is not None and home is Home.REGISTER:
         groups = rows_of(accumulator, home).groups
         warps = WARPGROUP * groups
     wanted = role.warps.value.data if role.warps is not None else None
     if wanted is not None and wanted != warps:
         fixed = home is Home.REGISTER and accumulator is not None
-        if (
-            fixed
-            or (registers_tiles and wanted % WARPGROUP)
-            or wanted < 1
-            or (accumulator and registers_tiles)
-        ):
+        if fixed or wanted < 1 or (accumulator and registers_tiles):
             raise TkcError.at(
                 "TK208",
                 f"role {role.sym_name.data} asks for {wanted} warp{'s' * (wanted != 1)}; what it does takes {warps}"
@@ -177,11 +177,23 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
 
 
+def _warps_of_rows(role: RoleOp) -> int:
+    """A warpgroup, or as many warps as its tiles have rows, where these are fewer."""
+    rows = [
+        int(value.type.shape[0])
+        for op in role.walk()
+        for value in op.results
+        if isinstance(value.type, RegsType) and len(value.type.shape) == 2
+    ]
+    most = max(rows, default=0)
+    fits = most % WARP_ROWS == 0 and 0 < most < WARPGROUP * WARP_ROWS
+    return most // WARP_ROWS if fits else WARPGROUP
+
+
 def _why(accumulator: AccumOp | None, home: Home | None, groups: int, warps: int) -> str:
     """Where the number of warps comes from."""
     if accumulator is None:
-        several = f"multiples of {WARPGROUP} fit, as" if warps == WARPGROUP else ""
-        return f": {several} tiles in registers are spread over whole warpgroups" if several else ""
+        return ""
     name = accumulator.sym_name.data
     tile = accumulator.tile.type
     assert isinstance(tile, AccumType)

@@ -129,13 +129,14 @@ class Steps:
         threads = those(known, event)
         if x.done is Done.TCGEN05_WAIT:
             if not any(
-                isinstance(r, Await | Touch) and r.done is Done.TCGEN05_WAIT for r in event.rows()
+                isinstance(r, Await | Touch) and r.done is Done.TCGEN05_WAIT
+                for r in event.of.effects
             ):
                 raise Broken(f"{link.start} waits for no tcgen05.ld or st")
             expect(known, "ld", "st")
             return known.then(at=at + 1, state=COMPLETE, threads=threads)
         group = Done.BULK_GROUP if x.done is Done.BULK_GROUP_READ else x.done
-        if not any(isinstance(r, Await) and r.done is group for r in event.rows()):
+        if not any(isinstance(r, Await) and r.done is group for r in event.of.effects):
             raise Broken(f"{link.start} does not wait for the group")
         expect(known, "group")
         reads_only = "read" in event.op.properties
@@ -240,7 +241,7 @@ class Steps:
 
     def meet(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """Threads meet: lanes, a role, or several roles at a numbered barrier or the cluster's."""
-        among = next((r.among for r in event.rows() if isinstance(r, Meet)), None)
+        among = next((r.among for r in event.of.effects if isinstance(r, Meet)), None)
         if among is None or known.state in PENDING or known.fence == 2:
             raise Broken(f"{link.start} lets nobody know of this")
         if among == "warp":
@@ -293,7 +294,7 @@ class Steps:
             found: list[int] = []
             for at, e in enumerate(self.traces[copy]):
                 if (
-                    any(isinstance(r, Meet) and r.among == among for r in e.rows())
+                    any(isinstance(r, Meet) and r.among == among for r in e.of.effects)
                     and number(e.op, "number") == which
                 ):
                     does = "arrive" if "arrives" in e.op.properties else text(e, "does") or "sync"
@@ -318,7 +319,7 @@ class Steps:
         if known.state in PENDING:
             raise Broken("an arrival tells nothing of what is under way")
         if isinstance(event.op, s.Tcgen05CommitOp | CopiesArriveOp) or any(
-            isinstance(r, Signal) and r.bytes_of for r in event.rows()
+            isinstance(r, Signal) and r.bytes_of for r in event.of.effects
         ):
             raise Broken(f"{link.start} releases only what it tracks")
         relaxed = text(event, "sem") == Sem.RELAXED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.fences import form
-from tkc.ir.isa.memory import Proxy, Space, Touch
+from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import BufferType
 
@@ -23,17 +23,24 @@ def ordered_by(fence: Operation) -> frozenset[Space]:
 
 
 def hidden_spaces(kernel: s.KernelOp) -> frozenset[Space]:
-    """Spaces with accesses that the analysis does not follow: of single elements, and of operations without rows."""
-    found: set[Space] = set()
+    """Spaces with accesses that the analysis does not follow: of single elements, and of operations without rows. Reads
+    of what nothing in the kernel writes are none: no order of its own changes what they find."""
+    touches: list[tuple[SSAValue, Touch]] = []
     for op in kernel.walk():
         rows = effects_of(op)
         if rows is None and not op.regions and not op.has_trait(Pure):
             return EVERYTHING
-        for row in rows or ():
-            if isinstance(row, Touch) and row.space is Space.GENERIC:
-                shared = isinstance(getattr(op, row.operand).type, BufferType)
-                found.add(Space.SHARED if shared else Space.GLOBAL)
-    return frozenset(found)
+        touches += [
+            (getattr(op, r.operand), r)
+            for r in rows or ()
+            if isinstance(r, Touch) and getattr(op, r.operand) is not None
+        ]
+    written = {value for value, row in touches if row.kind is Kind.WRITE}
+    return frozenset(
+        Space.SHARED if isinstance(value.type, BufferType) else Space.GLOBAL
+        for value, row in touches
+        if row.space is Space.GENERIC and value in written
+    )
 
 
 def tensors_cross(kernel: s.KernelOp) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tkc.emulator.agents import COMPLETED, OWN, SCOPES, BarrierClock, Op
-from tkc.emulator.clocks import LATER, ORDER, READ_A, RUN, TENSOR, Clock
+from tkc.emulator.clocks import LATER, ORDER, READ_A, RUN, SHARED, TENSOR, Clock
 from tkc.emulator.events import BRIDGED, GENERIC, RAW
 from tkc.emulator.fences import Fences
 from tkc.emulator.lanes import LANES, SELECT, Vec
@@ -75,6 +75,10 @@ class Completions(Fences):
         bar.current.join_halves(told)
         if not release:
             return
+        if "A25" in self.grants:
+            # Reads alone: a view of writes asks for the order as well.
+            for row in range(SHARED, SHARED + told.components.ctas):
+                bar.current.join_row(row, told.times[row])
         if "A2" in self.grants:
             bar.current.join_completions(told, COMPLETED, ORDER)
             # Tensor memory is no data of the generic proxy.

@@ -129,6 +129,14 @@ class Fences(Ordering):
             times = part.ready.fit()
             times[ORDER, at] = max(int(times[ORDER, at]), int(part.clock.fit()[ORDER, at]))
 
+    def cover_inits(self, w: Warp) -> None:
+        if not self.of(w).inits:
+            return
+        at = self.init_component(w)
+        for part in self.of(w).split(w.mask, w.alive):
+            if part.ready is not None and (times := part.ready.fit())[ORDER, at]:
+                times[ORDER, at] = part.clock.fit()[ORDER, at]
+
     def fence_tensor(self, w: Warp, before: bool) -> None:
         """tcgen05.fence: earlier tensor work may be ordered by what follows, or later work by what came before."""
         mine = self.of(w)

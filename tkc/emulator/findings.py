@@ -70,6 +70,8 @@ class Findings(Words):
         """The assumptions without which a pair is one: those of practice that its accesses call for."""
         if finding.code == "TK312" and (finding.code, finding.ptx_line) not in self.reported:
             return ("A21",)
+        if finding.code == "TK303":
+            return ("A26",)
         found = self.reported.get((finding.code, finding.ptx_line))
         return assumptions_of(*found) if found is not None else ("A1", "A2")
 

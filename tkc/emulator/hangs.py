@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,13 +10,26 @@ from typing import TYPE_CHECKING, Any
 from tkc.emulator.report import Finding
 
 if TYPE_CHECKING:
-    from tkc.emulator.cta import Cta
+    from tkc.emulator.cta import Cluster, Cta
+    from tkc.emulator.instruction import Instruction
     from tkc.emulator.machine import Machine
     from tkc.emulator.mbarrier import MBarrier
     from tkc.emulator.warp import Path, Warp
 
 MOST = 64
 """Agents and notes that are listed."""
+MOST_COMING = 4
+"""Arrivals ahead that are listed for one mbarrier."""
+ARRIVALS = (
+    "mbarrier.arrive",
+    "mbarrier.complete_tx",
+    "cp.async.mbarrier.arrive",
+    "tcgen05.commit",
+    "st.async",
+    "red.async",
+    "clusterlaunchcontrol.try_cancel",
+)
+"""Instructions that arrive on an mbarrier or complete bytes there, beside the bulk copies that name one."""
 
 
 def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
@@ -28,9 +42,11 @@ def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
         for group in warp.parked.values():
             for path, *_ in group:
                 yield path, path.waits
-    for path in cta.tensor.waiting if cta.tensor is not None else ():
-        if path.warp.cta is cta:
-            yield path, path.waits
+    for other in cta.cluster.ctas:
+        # A pair allocates together: who comes first waits at its peer's tensor memory.
+        for path in other.tensor.waiting if other.tensor is not None else ():
+            if path.warp.cta is cta:
+                yield path, path.waits
     for path, _, _ in cta.cluster.waiting:
         if path.warp.cta is cta:
             yield (
@@ -105,7 +121,8 @@ def _mbarriers(machine: Machine, waits: dict[Path, str]) -> Iterator[str]:
                 where = f"{cta.name} mbarrier {_place(machine, cta, offset)}"
                 arrivers = _arrivers(barrier, waits)
                 if id(barrier) in awaited:
-                    yield f"{where}: {barrier}{_lack(barrier)}; {'; '.join(arrivers) or 'nobody has arrived on it yet'}"
+                    said = "; ".join(arrivers) or "nobody has arrived on it yet"
+                    yield f"{where}: {barrier}{_lack(barrier)}; {said}; {_ahead(machine, barrier, waits)}"
                 elif arrivers and not barrier.awaited:
                     lost.append(
                         f"{where} has had arrivals, and nobody has waited for it: {'; '.join(arrivers)}"
@@ -152,6 +169,48 @@ def _arrivers(barrier: MBarrier, waits: dict[Path, str]) -> list[str]:
     ]
 
 
+def _ahead(machine: Machine, barrier: MBarrier, waits: dict[Path, str]) -> str:
+    """The arrivals that threads would come to after their waits: for this mbarrier so far, or for none."""
+    here, elsewhere = set[int](), set[int]()
+    for cluster in machine.live_clusters:
+        for cta in cluster.ctas:
+            for other in cta.barriers.values():
+                lines = other.clock.arrivers.values() if other.clock is not None else ()
+                (here if other is barrier else elsewhere).update(lines)
+    coming: dict[int, list[Path]] = {}
+    for path in waits:
+        for line in _arrivals_after(machine, path.pc):
+            coming.setdefault(line, []).append(path)
+    likely = [n for n in coming if n in here] or [n for n in coming if n not in elsewhere]
+    if not likely:
+        return "nobody who is left comes to an arrival on it"
+    said = [f"{_names(coming[line])} after its wait, at line {line}" for line in sorted(likely)]
+    return f"could still arrive: {'; '.join(said[:MOST_COMING])}"
+
+
+def _arrivals_after(machine: Machine, start: int) -> set[int]:
+    """The lines of the arrivals and completions on ways from a segment on."""
+    segments = machine.program.segments
+    lines: set[int] = set()
+    todo, seen = [start], {start}
+    while todo:
+        segment = segments[todo.pop()]
+        lines |= {ins.line for ins in segment.instructions if _arrives(ins)}
+        if segment.last is not None and _arrives(segment.last):
+            lines.add(segment.last.line)
+        fresh = [n for n in segment.targets if n not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return lines
+
+
+def _arrives(ins: Instruction) -> bool:
+    name = ins.row.name
+    if name.startswith("cp.async.bulk"):
+        return ".mbarrier::complete_tx" in ins.statement.mnemonic
+    return name.startswith(ARRIVALS)
+
+
 def _doing(warp: Warp, waits: dict[Path, str], here: object = None) -> str:
     """What a warp does in a hang."""
     mine = {path: why for path, why in waits.items() if path.warp is warp}
@@ -165,8 +224,8 @@ def _doing(warp: Warp, waits: dict[Path, str], here: object = None) -> str:
 def _meetings(machine: Machine, waits: dict[Path, str]) -> Iterator[str]:
     """For each barrier of threads that somebody waits at: who is not there."""
     for cluster in machine.live_clusters:
-        there = {path.warp for path, _, _ in cluster.waiting}
-        if there:
+        if cluster.waiting:
+            there = _there(path for path, _, _ in cluster.waiting)
             yield from _absent("the cluster barrier", cluster.ctas, there, waits)
         for cta in cluster.ctas:
             for number, barrier in enumerate(cta.named):
@@ -175,24 +234,53 @@ def _meetings(machine: Machine, waits: dict[Path, str]) -> Iterator[str]:
                 name = f"{cta.name} barrier {number}"
                 if (barrier.expected or 0) > machine.threads:
                     yield f"{name} waits for {barrier.expected} threads, and the CTA has {machine.threads}"
-                yield from _absent(name, [cta], {path.warp for path, _ in barrier.waiting}, waits)
-        for path in [p for cta in cluster.ctas if cta.tensor for p in cta.tensor.waiting]:
-            tensor = path.warp.cta.tensor
-            for start, (columns, line) in sorted(tensor.allocations.items()):
-                end = start + columns - 1
-                yield f"{path.warp.cta.name} columns {start} .. {end} are held since line {line}"
+                there = _there(path for path, _ in barrier.waiting)
+                yield from _absent(name, [cta], there, waits)
+        yield from _allocations(cluster, waits)
+
+
+def _allocations(cluster: Cluster, waits: dict[Path, str]) -> Iterator[str]:
+    """For each warp that waits in tcgen05.alloc: what holds the columns, or which CTA of the pair is not there."""
+    for cta in cluster.ctas:
+        for path in cta.tensor.waiting if cta.tensor is not None else ():
+            if path.warp.cta is not cta:
+                doing = "; ".join(f"warp {w.index} {_doing(w, waits)}" for w in cta.warps)
+                yield (
+                    f"{path.warp.cta.name} has allocated, and {cta.name} has not: both CTAs of a pair must come to"
+                    f" tcgen05.alloc.cta_group::2; there {doing}"
+                )
+                continue
+            for start, (columns, line) in sorted(cta.tensor.allocations.items()):
+                yield f"{cta.name} columns {start} .. {start + columns - 1} are held since line {line}"
+
+
+def _there(paths: Iterable[Path]) -> dict[Warp, int]:
+    """The lanes of each warp that are there."""
+    found: dict[Warp, int] = {}
+    for path in paths:
+        found[path.warp] = found.get(path.warp, 0) | path.mask
+    return found
 
 
 def _absent(
-    name: str, ctas: Iterable[Cta], there: set[Warp], waits: dict[Path, str]
+    name: str, ctas: Iterable[Cta], there: dict[Warp, int], waits: dict[Path, str]
 ) -> Iterator[str]:
     groups: dict[tuple[str, str], list[int]] = {}
     for cta in ctas:
         for warp in cta.warps:
+            missing = warp.alive & ~there.get(warp, 0)
             if warp not in there:
                 groups.setdefault((cta.name, _doing(warp, waits)), []).append(warp.index)
+            elif missing:
+                mine = {p: why for p, why in waits.items() if p.mask & missing}
+                groups.setdefault(
+                    (f"{cta.name} lanes {missing:#x} of", _doing(warp, mine)), []
+                ).append(warp.index)
     for (cta_name, doing), numbers in groups.items():
         several = "warps" if len(numbers) > 1 else "warp"
+        if len(numbers) > 1:
+            doing = re.sub(r"^(wait|goe)s", lambda m: {"wait": "wait", "goe": "go"}[m[1]], doing)
+            doing = re.sub(r"^has", "have", doing)
         yield f"not at {name}: {cta_name} {several} {_ranges(numbers)}, which {doing}"
 
 

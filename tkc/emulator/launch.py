@@ -31,12 +31,16 @@ GRID_LIMITS = (2**31 - 1, 65535, 65535)
 """Most threads and CTAs along each axis (CUDA C++ programming guide, technical specifications)."""
 
 
-@lru_cache(maxsize=32)
+KEPT = 8
+"""Texts that stay decoded: each takes some 2 KiB a line of it."""
+
+
+@lru_cache(maxsize=KEPT)
 def _module(text: str, file: str) -> Module:
     return read(text, file)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=KEPT)
 def _program(text: str, entry: str, file: str) -> Program:
     module = _module(text, file)
     return Program(module, module.functions[entry], file)

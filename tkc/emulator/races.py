@@ -234,8 +234,12 @@ def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
     threads = hasattr(old.agent, "cta"), hasattr(new.agent, "cta")
     ranks = [a.cta.rank if hasattr(a, "cta") else a.rank for a in (old.agent, new.agent)]
     found: list[str] = []
+    if first == "tcgen05.alloc" and not threads[1] and ranks[0] != ranks[1]:
+        return ("A24",)
     if ranks[0] != ranks[1]:
         found += ["A1", "A2"]
+        if threads[0] and not threads[1] and old.verb == Kind.READ:
+            found.append("A25")
     if not any(threads):
         if first.startswith("tcgen05") and then.startswith("tcgen05"):
             found.append("A9" if "cp" in then else "A14")

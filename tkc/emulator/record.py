@@ -155,7 +155,7 @@ class Record(Findings):
         ins = origin.ins
         strong, acquires, releases, changes = self.semantics(ins)
         if strong and kind is Kind.READ and self.words:
-            self.see(w, region, offsets, where, acquires)
+            self.see(w, ins, region, offsets, where, acquires)
         joint = kind is Kind.WRITE and ins.row.name == "tensormap.cp_fenceproxy"
         if joint:
             mine.maps += 1
@@ -204,7 +204,7 @@ class Record(Findings):
                 codes = here.astype(np.int64) | event << LANE_BITS
                 cells.touch(view, kind, places, size, codes, here + mine.base)
         if strong and kind is Kind.WRITE:
-            self.tell(w, region, offsets, where, releases, changes)
+            self.tell(w, ins, region, offsets, where, releases, changes)
 
     def tensor_access(
         self,

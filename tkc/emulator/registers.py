@@ -79,8 +79,10 @@ class Flow:
     ) -> list[Instruction]:
         """Goes backward from an instruction; `step` gives what to remember from each one on, and whether to go on.
 
-        What was remembered on the ways that have ended, at the entry too.
+        What was remembered on the ways that have ended; of those that come to the entry the instruction itself, where
+        nothing was.
         """
+        first = self.rows[start[0]][start[1]]
         todo: list[tuple[int, int, Instruction | None]] = [(*start, None)]
         seen: set[tuple[int, bool]] = set()
         ended: list[Instruction] = []
@@ -91,7 +93,9 @@ class Flow:
                 kept, on = step(ins, kept)
                 if not on:
                     break
-            if kept is not None and not (on and self.before[here]):
+            if on and not self.before[here]:
+                ended.append(kept or first)
+            elif kept is not None and not on:
                 ended.append(kept)
             for target in self.before[here] if on else ():
                 if (target, kept is not None) not in seen:
@@ -189,7 +193,10 @@ def _a_registers(product: Instruction) -> set[int]:
 
 
 def _unfenced(flow: Flow, place: tuple[int, int], product: Instruction) -> Iterator[Touch]:
-    """Compilers put moves behind the fence, which the assembler puts right: one since the last wgmma is enough."""
+    """One is needed before the first wgmma, and where registers were touched since the last.
+
+    Compilers put moves behind the fence, which the assembler puts right.
+    """
     mine = set(product.dests) | _a_registers(product)
 
     def step(ins: Instruction, kept: Instruction | None) -> Back:
@@ -205,7 +212,9 @@ def _unfenced(flow: Flow, place: tuple[int, int], product: Instruction) -> Itera
             "TK319",
             user,
             product,
-            "takes registers that another instruction has touched since the last wgmma.fence",
+            "is the first wgmma on a way that has no wgmma.fence"
+            if user is product
+            else "takes registers that another instruction has touched since the last wgmma.fence",
             "wgmma.fence before the first wgmma that uses them",
         )
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 UNIT = 16
 _SHIFT = 4
+MANY, BLOCK = 16, 128
+"""Of how many lanes a dense access divides all pieces of the blocks that it touches."""
 MOST_READERS = 16
 """Reads of one piece that are kept; of more, the oldest is forgotten."""
 
@@ -126,7 +128,8 @@ class Shadow:
     def _apply(
         self, view: View, kind: Kind, offsets: Vec, size: int, codes: Any, own: Vec | None
     ) -> None:
-        offsets = offsets.astype(np.int64)
+        # Offsets are 64 bits wide mostly, and small.
+        offsets = offsets.view(np.int64) if offsets.itemsize == 8 else offsets.astype(np.int64)
         if size % UNIT or np.count_nonzero(offsets & (UNIT - 1)):
             if size < UNIT or not view.is_async:
                 self._fine(view, kind, offsets, size, codes, own)
@@ -153,7 +156,9 @@ class Shadow:
     ) -> None:
         """An access of less than whole pieces: those that it touches are divided."""
         grain = self.grain
-        low = int(np.bitwise_or.reduce(offsets)) | size
+        # Accesses of threads are aligned to their sizes.
+        aligned = size in (1, 2, 4, 8) and not view.is_async
+        low = size if aligned else int(np.bitwise_or.reduce(offsets)) | size
         while low & (grain - 1):
             grain >>= 1
         if self.parts is None:
@@ -167,15 +172,27 @@ class Shadow:
             self.grain = grain
         assert self.divided is not None
         units = offsets >> _SHIFT
-        last = (offsets + (size - 1)) >> _SHIFT
-        touched = units if size <= UNIT and not np.count_nonzero(last != units) else None
+        touched: Vec | None = units
+        if not aligned:
+            last = (offsets + (size - 1)) >> _SHIFT
+            touched = None if size > UNIT or np.count_nonzero(last != units) else units
         if touched is None:
             touched = np.unique(np.concatenate([_expand(units, -(-size // UNIT) + 1, 0, None)[0]]))
             touched = touched[touched < len(self.divided)]
-        fresh = touched[~self.divided[touched]]
-        if len(fresh):
-            self._divide(np.unique(fresh))
+        done = self.divided[touched]
+        if not done.all():
+            self._divide(self._around(touched[~done]))
         self._split(view, kind, offsets, size, codes, own)
+
+    def _around(self, fresh: Vec) -> Vec:
+        """The pieces to divide: of a dense access of many lanes its surroundings, which the next ones touch."""
+        assert self.divided is not None
+        low, high = int(fresh.min()), int(fresh.max()) + 1
+        if len(fresh) < MANY or high - low > BLOCK:
+            return np.unique(fresh)
+        low -= low % BLOCK
+        high += -high % BLOCK
+        return np.flatnonzero(~self.divided[low:high]) + low
 
     def _divide(self, units: Vec) -> None:
         """Whole pieces become parts that hold the same."""

@@ -144,6 +144,9 @@ class TensorAccess:
         lifetime = self.what in LIFETIME or old in LIFETIME
         row = np.maximum(times[ORDER], times[TENSOR]) if lifetime else times[TENSOR]
         earlier: Any = who.agent
+        if old == "alloc" and self.op is not None and earlier.cta is not self.op.warp.cta:
+            # The other CTA of the pair allocates with this one (A24).
+            return "A24" in record.grants or bool(row[component : component + LANES].max() >= time)
         if old in ("ld", "st") or old in LIFETIME:
             if earlier is self.thread:
                 return time != PENDING or (old == "st" and self.what == "st")

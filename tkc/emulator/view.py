@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tkc.emulator.clocks import GLOBAL, LATER, ORDER, SHARED, TENSOR, Clock
+from tkc.emulator.clocks import GLOBAL, LATER, ORDER, RUN, SHARED, TENSOR, Clock
 from tkc.emulator.events import GENERIC, LANE_BITS, RAW, SEVERAL
 from tkc.emulator.lanes import SELECT, Vec
 from tkc.ir.isa.memory import Kind
@@ -74,7 +74,12 @@ class View:
                     # A1: the CTA that owns the memory performs the access, so that its fences count too.
                     fenced = np.maximum(fenced, reach) if record.grants_home else reach
             self.bridged = np.minimum(fenced, order)
-            self.reads = self.bridged if clock.read is None else self._released(clock.read)
+            self.reads = self.bridged
+            if clock.components.ctas > 1 and "A25" in record.grants:
+                # Reads that a fence has covered, and of which an arrival of small scope tells.
+                self.reads = np.minimum(fenced, times[RUN])
+            if clock.read is not None and home is not None:
+                self.reads = self._released(clock.read)
             self.order = np.maximum(order, times[LATER]) if record.grants_later else order
             if in_tensor_core:
                 # tcgen05.fence::after_thread_sync orders the tensor core's reads of shared memory too.
@@ -85,9 +90,7 @@ class View:
 
     def _released(self, read: Vec) -> Vec:
         """What is known of generic reads, some of which one-way fences have released."""
-        if self.home is None:
-            return self.bridged
-        found = self.bridged.copy()
+        found = self.reads.copy()
         np.maximum(found[: len(read)], read, out=found[: len(read)])
         return found
 
@@ -104,7 +107,7 @@ class View:
                     return None
                 found = self._unordered(codes[:1], None, reads)
                 return None if found is None else np.ones(len(codes), bool)
-        return self._unordered(codes, own, reads)
+        return self._unordered(codes, own, reads) if np.count_nonzero(codes) else None
 
     def _unordered(self, codes: Vec, own: Vec | None, reads: bool) -> Vec | None:
         events = self.record.events

@@ -10,6 +10,7 @@ from tkc.emulator.completions import Completions
 from tkc.emulator.lanes import SELECT, Vec
 
 if TYPE_CHECKING:
+    from tkc.emulator.cta import Cta
     from tkc.emulator.instruction import Instruction
     from tkc.emulator.machine import Machine
     from tkc.emulator.spaces import Region
@@ -21,7 +22,8 @@ class Words(Completions):
 
     def __init__(self, machine: Machine, model: str) -> None:
         super().__init__(machine, model)
-        self.words: dict[tuple[int, int], Clock] = {}
+        self.words: dict[tuple[int, int], dict[tuple[int, Cta], Clock]] = {}
+        """By word what was released there, by the scope of it and the CTA that did."""
         self._order: dict[int, tuple[int, bool, bool, bool]] = {}
 
     def semantics(self, ins: Instruction) -> tuple[int, bool, bool, bool]:
@@ -45,18 +47,30 @@ class Words(Completions):
             self._order[id(ins)] = found
         return found
 
-    def see(self, w: Warp, region: Region, offsets: Vec, where: Vec | None, acquires: bool) -> None:
+    def see(
+        self,
+        w: Warp,
+        ins: Instruction,
+        region: Region,
+        offsets: Vec,
+        where: Vec | None,
+        acquires: bool,
+    ) -> None:
         lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]
         masks: dict[int, int] = {}
         for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=False):
             if (id(region), offset) in self.words:
                 masks[offset] = masks.get(offset, 0) | 1 << lane
+        scope = self.semantics(ins)[0]
         for offset, mask in masks.items():
-            self.learn(w, mask, self.words[id(region), offset], acquires)
+            for (told, cta), clock in self.words[id(region), offset].items():
+                if _covers(scope, w.cta, cta) and _covers(told, cta, w.cta):
+                    self.learn(w, mask, clock, acquires)
 
     def tell(
         self,
         w: Warp,
+        ins: Instruction,
         region: Region,
         offsets: Vec,
         where: Vec | None,
@@ -78,7 +92,15 @@ class Words(Completions):
                 continue
             told = Clock(mine.components)
             self.publish(w, mask, told, releases)
-            before = self.words.get(key)
-            if changes and before is not None:
-                told.join(before)
-            self.words[key] = told
+            # What changes a word goes on with what was released there; what writes it anew does not (8.9.2).
+            held = self.words.setdefault(key, {}) if changes else {}
+            self.words[key] = held
+            mark = (self.semantics(ins)[0], w.cta)
+            if mark in held:
+                told.join(held[mark])
+            held[mark] = told
+
+
+def _covers(scope: int, cta: Cta, other: Cta) -> bool:
+    """Whether a scope, seen from one CTA, has the threads of another one in it (8.5)."""
+    return scope >= 3 or cta is other or (scope == 2 and cta.cluster is other.cluster)

@@ -45,6 +45,8 @@ class _Trips:
         self.role = role
         self.failed = False
         self.breaks: list[Any] = []
+        self.ways: list[tuple[Any, str, Span]] = []
+        """The conditions round a statement in its loop as `known` has them, and which way of each it stands in."""
         self.whiles = 0
 
     def found(self) -> tuple[Trip, ...]:
@@ -75,8 +77,11 @@ class _Trips:
                     arms = {"if": s.then, "else": s.otherwise}
                     before = dict(known)
                     on = self._goes_on(s)
+                    asked = self._maybe(s.condition, outer, known)
                     for word, arm in arms.items():
+                        self.ways.append((asked, word, s.condition.span))
                         inner = self._body(arm, outer, known if arm is on else dict(before))
+                        self.ways.pop()
                         at = s.condition.span
                         trips += self._trip((s.condition,), word, inner, outer, before, at)
                     if on is None:
@@ -88,12 +93,20 @@ class _Trips:
         return tuple(trips)
 
     def _breaks(self, s: X.If, outer: tuple[str, ...], known: Known) -> None:
-        """Remembers on what a `break` depends; what holds items reports where the others cannot know that."""
-        if any(map(_is_stop, (*s.then, *s.otherwise))):
-            try:
-                self.breaks.append((self.form(s.condition, outer, known), s.condition.span))
-            except _Impure as impure:
-                self.breaks.append((impure, impure.span))
+        """Remembers on what a `break` depends, in which way of which conditions it stands; what holds items reports
+        where the others cannot know that."""
+        leaves = tuple(any(map(_is_stop, arm)) for arm in (s.then, s.otherwise))
+        if not any(leaves):
+            return
+        ways = tuple((asked, word) for asked, word, _ in self.ways)
+        try:
+            for asked, _, span in self.ways:
+                if asked is None:
+                    raise _Impure(span)
+            form = (*ways, self.form(s.condition, outer, known), leaves)
+            self.breaks.append((form, s.condition.span))
+        except _Impure as impure:
+            self.breaks.append((impure, impure.span))
 
     def _goes_on(self, s: X.If) -> P.Body | None:
         """The way that is gone in every turn but the last, where the other leaves the loop."""
@@ -103,10 +116,10 @@ class _Trips:
         return s.otherwise if leaves[0] else s.then
 
     def _running(self, s: X.If, outer: tuple[str, ...], known: Known) -> list[Trip]:
-        """A loop's body before a `break`: its turns are those that no condition of one has held ahead of."""
-        before, self.breaks = self.breaks, []
+        """A loop's body before a `break`, or what stands behind one, or behind a `continue`: it runs where no condition
+        of one has held ahead of it."""
         inner = self._body(s.then, outer, known)
-        made, self.breaks = self.breaks, before
+        made = list(self.breaks)
         if not inner:
             return []
         for form, span in made:
@@ -147,6 +160,14 @@ class _Trips:
         return [Trip(("while", *key), inner, s.span)] if inner else []
 
     def _loop(
+        self, s: P.Each | P.Blocks | X.Range | X.While, outer: tuple[str, ...], known: Known
+    ) -> list[Trip]:
+        round_, self.breaks, self.ways = (self.breaks, self.ways), [], []
+        found = self._turns(s, outer, known)
+        self.breaks, self.ways = round_
+        return found
+
+    def _turns(
         self, s: P.Each | P.Blocks | X.Range | X.While, outer: tuple[str, ...], known: Known
     ) -> list[Trip]:
         if isinstance(s, X.While):

@@ -22,7 +22,7 @@ def converted(values: Values, dtype: str, x: P.Value, span: Span) -> P.Value:
         return P.Transpose(inner, Regs(inner.type.dtype, of.shape), span)
     if isinstance(of, Scalar):
         if dtype == "f32":
-            return x
+            return x if of.dtype == "f32" else P.Apply("to_f32", (x,), Scalar("f32"), span)
         values.later(f"a scalar in {dtype}", span)
     if of.dtype == "i32" and dtype in CASTS:
         x = Cast(x, Regs("f32", of.shape), span)

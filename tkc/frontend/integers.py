@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import tkc.frontend.conditions as C
 import tkc.frontend.explicit_program as X
@@ -117,21 +117,53 @@ def _fold(sign: str, a: Size, b: Size) -> int | None:
     return value if value <= LIMIT else None
 
 
-def compare(values: Values, e: S.Binary, left: Any, right: Any) -> Condition | P.Value:
+def compare(
+    values: Values, e: S.Binary, left: Any, right: Any
+) -> Condition | Elementwise | P.Value:
     """`i < n`."""
     if isinstance(left, Int) and isinstance(right, Int):
         return Condition(C.compare(e.operator, left.size, right.size), e.span)
     if (is_integer(left) or is_integer(right)) and not (
-        _literal(left, right) or _literal(right, left)
+        _literal(left, right) or _literal(right, left) or _tile(left) or _tile(right)
     ):
         both = (as_integer(values, left, e.left.span), as_integer(values, right, e.right.span))
     else:
         both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
-        if any(x.type != F32 for x in both):
-            values.later("a comparison of register tiles", e.span)
+        if any(isinstance(x.type, P.Regs) for x in both):
+            return Elementwise(e.operator, *both, e.span)
         if all(isinstance(x, P.Constant) for x in both):
             values.later("conditions on anything but integers", e.span)
     return P.Apply(COMPARISONS[e.operator], both, I1, e.span)
+
+
+class Elementwise(NamedTuple):
+    """A comparison of the elements of tiles."""
+
+    sign: str
+    left: P.Value
+    right: P.Value
+    span: Span
+
+    @property
+    def told(self) -> str:
+        return "a comparison of elements, which chooses between two tiles: `x if x > 0 else y`"
+
+
+def _tile(x: Any) -> bool:
+    return isinstance(getattr(x, "type", None), P.Regs)
+
+
+CHOICES = {"<": "if_lt", "<=": "if_le", ">": "if_lt", ">=": "if_le", "==": "if_eq", "!=": "if_eq"}
+
+
+def _choose_elements(values: Values, by: Elementwise, e: S.Choice) -> P.Value:
+    """`x if x > 0 else y`, element by element."""
+    sides = values.both(e.then, e.otherwise)
+    made = [values.as_value(x, s.span) for x, s in zip(sides, (e.then, e.otherwise), strict=True)]
+    if by.sign == "!=":
+        made.reverse()
+    compared = (by.right, by.left) if by.sign in (">", ">=") else (by.left, by.right)
+    return values.apply(CHOICES[by.sign], (*compared, *made), e.span)
 
 
 def _literal(number: Any, other: Any) -> bool:
@@ -175,6 +207,8 @@ def choose(values: Values, e: S.Choice) -> Any:
         return values.evaluate(e.then if known.test else e.otherwise)
     if values.tests(known):
         return values.positions.choose(values, known, e)
+    if isinstance(known, Elementwise):
+        return _choose_elements(values, known, e)
     condition = as_condition(values, known, e.condition.span)
     then, otherwise = values.both(e.then, e.otherwise)
     if isinstance(then, X.ReadPlace) and isinstance(otherwise, Int) and otherwise.size == 0:
@@ -189,6 +223,12 @@ def choose(values: Values, e: S.Choice) -> Any:
         return _either(condition, a, b, e.span)
     if isinstance(a, P.Constant) or isinstance(b, P.Constant):
         return values.positions.choose(values, known, e)
+    if (
+        a.type != I32 and b.type != I32
+    ):  # of tiles, by a number that is the same in all threads of the CTA
+        one, zero = P.Constant(1.0, e.span), P.Constant(0.0, e.span)
+        number = P.Apply("select", (condition, one, zero), F32, e.span)
+        return values.apply("if_lt", (zero, number, a, b), e.span)
     return None
 
 

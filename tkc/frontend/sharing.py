@@ -199,7 +199,9 @@ def hand_overs(
 ) -> dict[str, tuple[str, ...]]:
     """The pipes through which each pipe's items go on, item by item, until the slot is free again.
 
-    `load -> work` and `work -> store` of one tile are such: a slot is free for load when store has released it.
+    `load -> work` and `work -> store` of one tile are such: a slot is free for load when store has released it. What
+    the commit of a product tells of a release ahead of it is not proved, so later roles await it themselves where the
+    tile is an accumulator.
     """
     found: dict[str, tuple[str, ...]] = {}
     for pipe in pipes:
@@ -207,8 +209,9 @@ def hand_overs(
         if len(group) < 2:
             continue
         alike = [p for p in group if _alike(trips, pipe, p)]
-        if any(p is not pipe and pipe.producers[0] in p.consumers for p in alike):
-            continue  # what comes to its producer comes by another pipe
+        later = any(p is not pipe and pipe.producers[0] in p.consumers for p in alike)
+        if later and not any(tile.accumulator for tile in pipe.tiles):
+            continue  # what comes to its producer comes by another pipe, which has waited
         reached: list[Pipe] = [pipe]
         for one in reached:
             reached += [p for p in alike if p.producers[0] in one.consumers and p not in reached]

@@ -47,6 +47,7 @@ from tkc.frontend.scope import (
     plural,
 )
 from tkc.frontend.sizes import LIMIT, SIGNS, NoValue, Size, combine, show
+from tkc.frontend.synonyms import SAID
 from tkc.frontend.syntax import Span
 from tkc.frontend.vectors import VECTOR_FUNCTIONS, spread, vector
 from tkc.ir.tile.types import DTYPES
@@ -59,10 +60,6 @@ _RUNTIME = (
 )  # fmt: skip
 
 _KINDS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
-
-
-_SCALARS = ("add", "sub", "mul", "min", "max")
-"""What a scalar that the launch gives can be combined by."""
 
 
 class Values:
@@ -134,7 +131,7 @@ class Values:
         if isinstance(x, Int):
             if isinstance(x.size, int):
                 return self._number(float(x.size), span)
-            self.later(f"the integer `{show(x.size)}` in floating-point arithmetic", span)
+            return Apply("to_f32", (X.Number(x.size, span),), F32, span)
         if isinstance(x, _RUNTIME):
             return x
         if isinstance(x, Condition):
@@ -267,10 +264,13 @@ class Values:
     def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         """An elementwise operation on values of one shape, where scalars spread."""
         types: dict[Regs, None] = {}
+        operands = tuple(
+            Apply("to_f32", (x,), F32, x.span) if x.type == X.I32 else x for x in operands
+        )
         for x in operands:
             if isinstance(x, P.Transpose):
                 self.later("arithmetic on a transpose: it goes to a copy", x.span)
-            if x.type in (X.I32, X.I1):
+            if x.type == X.I1:
                 self.later(f"{describe(x)} in floating-point arithmetic", x.span)
             if isinstance(x.type, Regs):
                 types[x.type] = None
@@ -300,8 +300,6 @@ class Values:
                 self.fail("TK117", f"{kind} of {shown} has no value", span)
         if kind == "neg":
             return Apply("mul", (*operands, Constant(-1.0, span)), F32, span)
-        if kind not in _SCALARS:
-            self.later(f"{kind} of an f32 scalar", span)
         return Apply(kind, operands, F32, span)
 
     # postfix
@@ -331,7 +329,8 @@ class Values:
                 return found
         elif name == "T":
             self.fail("TK106", f"`.T` is of shared tiles, not of {describe(x)}", e.span)
-        self.fail("TK102", f"{describe(x)} has no `.{name}`", e.name.span)
+        hint = f": {SAID[name]}" if name in SAID and self.in_registers(x) else ""
+        self.fail("TK102", f"{describe(x)} has no `.{name}`{hint}", e.name.span)
 
     def _choice(self, e: S.Choice) -> Any:
         found = N.choose(self, e)
@@ -436,6 +435,8 @@ class Values:
                 self.later(f"`{name}(...)`", e.span)
             if name == "mask":
                 self.fail("TK101", "a mask is a statement: `mask x where j <= m`", e.span)
+            if name in SAID and name not in self.scope.names:
+                self.fail("TK102", f"no function `{name}`: {SAID[name]}", e.function.span)
             near = nearest(name, [*FUNCTIONS, *DTYPES, *self.scope.functions])
             hint = f"; did you mean `{near}`" if near else f"; there are {listed(FUNCTIONS)}"
             self.fail("TK102", f"no function `{name}`{hint}", e.function.span)

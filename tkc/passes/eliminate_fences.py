@@ -9,7 +9,7 @@ Here because: proofs need every synchronisation to be there; elections come afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -18,10 +18,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
-from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.analysis.happens_before.verdicts import Hazard, Verdict
 from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
@@ -33,6 +32,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import By
 from tkc.ir.target import target_of
+from tkc.passes.fencing import record
 from tkc.passes.fencing.changes import Change, Undo, setting
 from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
@@ -62,10 +62,6 @@ class EliminateFencesPass(ModulePass):
                 ptx = NEWEST if self.newest else target_of(op).ptx
                 made.append(Elimination(kernel, as_written, self.model, self.move, ptx).run())
         c.write(op, made)
-
-
-Rested = dict[Operation, set[tuple[Operation, Operation]]]
-"""The pairs whose first proof names a fence or a wait."""
 
 
 @dataclass
@@ -106,7 +102,7 @@ class Elimination:
         gone = proofs.removable(candidates)
         _say_untried(proofs)
         self.before = {f: spelled(f) for f in proofs.events}
-        rested = _rested(proofs)
+        rested = record.rested(proofs)
         proofs = self._without_waits(proofs, gone, rested)
         self.weakened, proofs = self._weaken(proofs, gone)
         if self.move and (ways := self._behind_barriers(proofs, gone)):
@@ -135,7 +131,9 @@ class Elimination:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
 
-    def _without_waits(self, proofs: Proofs, gone: list[Operation], rested: Rested) -> Proofs:
+    def _without_waits(
+        self, proofs: Proofs, gone: list[Operation], rested: record.Rested
+    ) -> Proofs:
         """Takes a program's needless waits out, and gives the proofs of what is left."""
         self.waits = Waits(self.kernel)
         settled = not (proofs.broken or proofs.unproved or proofs.unjudged or proofs.untried)
@@ -144,7 +142,7 @@ class Elimination:
         self.waits.take(proofs, gone, lambda: self._still_proved(proofs, gone))
         for wait, told in self.waits.told.items():
             self.before[wait] = spelled(wait)
-            rested[wait] = {_pair(h) for h in told}
+            rested[wait] = {record.pair_of(h) for h in told}
         return Proofs(self.kernel, self.model) if self.waits.told else proofs
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
@@ -298,17 +296,22 @@ class Elimination:
 
     # Certificates ----------------------------------------------------------------------------------------------------
 
-    def _certified(self, proofs: Proofs, gone: list[Operation], rested: Rested) -> c.Certificate:
+    def _certified(
+        self, proofs: Proofs, gone: list[Operation], rested: record.Rested
+    ) -> c.Certificate:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
         final = list(proofs.finally_without(gone))
-        if lost := _lost(proofs.hazards, [hazard for hazard, _ in final]):
+        if lost := record.lost(proofs.hazards, [hazard for hazard, _ in final]):
             report(
                 _own_fault(
                     gone[0], f"without it {lost} would not be in order, so every fence stays"
                 )
             )
             return self._certified(proofs, [], rested)
-        certificate = self._certificate(proofs, gone, rested, final)
+        changes = record.Changes(
+            self.before, gone, self.waits.told, self.weakened, self.moved, self.halves.wanted
+        )
+        certificate = record.certificate(proofs, final, changes, rested)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         self.followed = {f: following for f, _, following in places}
         for fence in gone:
@@ -324,7 +327,7 @@ class Elimination:
                 self.moved.remove(op)
                 self.weakened.pop(op)()
             proofs = Proofs(self.kernel, self.model)
-            return self._certified(proofs, gone, _rested(proofs))
+            return self._certified(proofs, gone, record.rested(proofs))
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
@@ -359,7 +362,7 @@ class Elimination:
             del self.before[wait]
         self.waits.put_back()
         proofs = Proofs(self.kernel, self.model)
-        return self._certified(proofs, gone, _rested(proofs))
+        return self._certified(proofs, gone, record.rested(proofs))
 
     def _doubtful(self, certificate: c.Certificate) -> dict[Operation, Diagnostic]:
         """The changed operations with a pair that the checker does not accept, and what is to be said of it."""
@@ -391,89 +394,6 @@ class Elimination:
                 block.add_op(fence)
             else:
                 block.insert_op_before(fence, following)
-
-    def _certificate(
-        self,
-        proofs: Proofs,
-        gone: list[Operation],
-        rested: Rested,
-        final: list[tuple[Hazard, Judge]],
-    ) -> c.Certificate:
-        changed = [*gone, *self.waits.told, *self.weakened, *self.halves.wanted]
-        made: list[c.Order] = []
-        guarded: dict[Operation, list[int]] = {op: [] for op in changed}
-        mine: dict[Operation, list[int]] = {op: [] for op in changed}
-        for hazard, judge in final:
-            guards = [
-                op
-                for op in changed
-                if hazard.verdict is Verdict.ORDERED and self._may_guard(proofs, op, hazard, rested)
-            ]
-            if not guards:
-                continue
-            pair = hazard.first, hazard.second
-            model = proofs.models[pair]
-            entries = orders(judge, hazard, proofs.others[pair], model)
-            numbers = range(len(made), len(made) + len(entries))
-            made += entries
-            for op in guards:
-                guarded[op] += numbers
-                if _pair(hazard) in rested.get(op, ()):
-                    mine[op] += numbers
-        sites = [
-            self._site(op, gone, guarded.get(op, []), mine.get(op, []))
-            for op in self.before
-            if op in changed or op in proofs.events
-        ]
-        return c.Certificate(self.kernel.sym_name.data, self.model, tuple(made), tuple(sites))
-
-    def _may_guard(self, proofs: Proofs, op: Operation, hazard: Hazard, rested: Rested) -> bool:
-        """Whether an operation may be what orders a pair: a fence of its kind, a wait that its proof used, or a step of
-        its chain."""
-        if op in proofs.events:
-            return proofs.may_guard(op, hazard)
-        if op in self.waits.told:
-            return _pair(hazard) in rested[op]
-        return any(event.op is op for event in steps_of(hazard))
-
-    def _site(
-        self, op: Operation, gone: list[Operation], orders: list[int], rested: list[int]
-    ) -> c.Site:
-        moved = op in self.moved
-        changed = "moved" if moved else "weakened" if op in self.weakened else "kept"
-        left = "inserted" if op in self.halves.wanted else changed
-        away = op in gone or op in self.waits.told
-        verdict = "removed" if away else left
-        after = "" if away else spelled(op) + " by one thread" * moved
-        place = location_of(op)
-        id = c.label(op)
-        return c.Site(
-            id,
-            op.name,
-            c.origin(id),
-            verdict,
-            self.before[op],
-            after,
-            str(place or ""),
-            tuple(orders),
-            tuple(rested),
-        )
-
-
-def _lost(before: Sequence[Hazard], after: Sequence[Hazard]) -> str:
-    """Two accesses that are in order by the first verdicts and not by the second; there must be none."""
-    for was, now in zip(before, after, strict=True):
-        if was.verdict is Verdict.ORDERED and now.verdict is not Verdict.ORDERED:
-            return " and ".join(c.label(op) for op in _pair(was))
-    return ""
-
-
-def _pair(hazard: Hazard) -> tuple[Operation, Operation]:
-    return hazard.first.event.op, hazard.second.event.op
-
-
-def _rested(proofs: Proofs) -> Rested:
-    return {f: {_pair(h) for h in proofs.resting(f)} for f in proofs.events}
 
 
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:

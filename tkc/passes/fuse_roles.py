@@ -273,6 +273,8 @@ def _buffer_of(value: SSAValue) -> SSAValue:
                 return owner.buffer
             case OpResult() if isinstance(owner, s.ZeroOp | s.MmaOp | s.MmaWaitOp):
                 value = owner.source
+            case OpResult() if isinstance(owner, s.WriteAccumulatorOp):
+                value = owner.accumulator
             case OpResult() if isinstance(owner, s.ForOp):
                 value = owner.inits[value.index]
             case OpResult() if isinstance(owner, s.IfOp):
@@ -296,7 +298,7 @@ def _ready(value: SSAValue, commit: s.CommitOp) -> SSAValue:
         inner: Operation | Block = last.values[value.index].owner
         if isinstance(inner, s.MmaWaitOp) and inner.pending.value.data == 0:
             return value
-    if isinstance(owner, s.MmaWaitOp | s.ZeroOp):
+    if isinstance(owner, s.MmaWaitOp | s.ZeroOp | s.WriteAccumulatorOp):
         return value
     wait = s.MmaWaitOp.create(
         operands=[value],

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, UnitAttr, i
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from tkc.analysis.items import role_of
 from tkc.ir.emit import Emitter, as_hint
 from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import ops as s
@@ -26,7 +27,7 @@ from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
 from tkc.ir.target import target_of
-from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers, role_of
+from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers
 
 
 @dataclass

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
+from tkc.analysis.product_shapes import check_shapes
 from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.analysis.shared_memory import check_slots, shared_buffers
 from tkc.analysis.sharing import joined, pipes_of, shares_place
@@ -65,6 +66,8 @@ def place(p: Placement) -> s.KernelOp:
     roles = [op for op in kernel.body.block.ops if isinstance(op, t.RoleOp)]
     for op in kernel.body.block.ops:
         if op in roles[:1]:
+            if p.home is Home.TENSOR:
+                check_shapes(kernel, p.target)
             check_slots(kernel, shared_buffers(p.top.ops), p.target.shared_per_cta)
         with p.emit.at(op.location):
             if isinstance(op, t.RoleOp):

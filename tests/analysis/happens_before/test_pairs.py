@@ -427,3 +427,26 @@ def test_a_remote_arrival_at_cta_scope_carries_no_generic_data() -> None:
 
 
 __all__ = ["Sem"]
+
+
+# The table of asynchronous chains: its rows that no stage operation says ----------------------------------------------
+
+
+def test_a_store_into_another_cta_needs_a_fence_there() -> None:
+    """Row 6: CTA 1 stores into CTA 0's memory and fences in its own; the product of CTA 0 reads that."""
+    writer = role("a", st(ONE, owner=0), fence(ONE), arrive("m", scope=CLUSTER), warps=1, cta=1)
+    reader = role("b", wait("m", threads=ONE, scope=CLUSTER), mma(), warps=1)
+    fenced = role("b", wait("m", threads=ONE, scope=CLUSTER), fence(ONE), mma(), warps=1)
+    for profile in ("strict", "practice"):
+        assert verdict(program(writer, reader), profile) == "wrong proxy"
+        assert verdict(program(writer, fenced), profile) == "ordered"
+
+
+def test_a_copy_over_what_a_product_has_read() -> None:
+    """Row 12: strictly by the read between, which sees the first copy; else by A5 alone."""
+    first, product = tma("full"), (wait("full", threads=ONE), mma(), commit("empty"))
+    again = (wait("empty", threads=ONE), tma("next"))
+    made = program(role("a", first, *again, warps=1), role("b", *product, warps=1))
+    assert verdict(made, "strict") == verdict(made, "practice") == "ordered"
+    blind = program(role("a", first, *again, warps=1), role("b", mma(), commit("empty"), warps=1))
+    assert verdict(blind, "strict") == "unordered"

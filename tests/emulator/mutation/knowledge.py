@@ -16,12 +16,23 @@ class Known:
 
     `met`: base causality (8.9.5). `ran`: the same with relaxed edges. `tensor`: for tensor memory (9.7.18.6); `before`:
     what a tcgen05.fence::before_thread_sync put in order for a ::after_thread_sync. `seen`: operations whose completion
-    an issuer of another completed operation had seen (A5). `half`: released by a one-way proxy fence; `maps` and
+    an issuer of another completed operation had seen (A5). `half`: released by a one-way proxy fence, `read_half` by one of reads alone; `maps` and
     `map_half`: the same for tensor maps. `fenced`: crossed a proxy fence, by whose memory the fence is for.
     """
 
-    __slots__ = ("before", "fenced", "half", "map_half", "maps", "met", "ran", "seen", "tensor")
-    PLAIN = ("met", "ran", "tensor", "before", "seen", "half", "map_half", "maps")
+    __slots__ = (
+        "before",
+        "fenced",
+        "half",
+        "map_half",
+        "maps",
+        "met",
+        "ran",
+        "read_half",
+        "seen",
+        "tensor",
+    )
+    PLAIN = ("met", "ran", "tensor", "before", "seen", "half", "read_half", "map_half", "maps")
 
     def __init__(self) -> None:
         for name in self.PLAIN:
@@ -62,14 +73,15 @@ class Group:
 
     `own` are its stretches so far, `own_fenced` those before a proxy fence of its own, `own_maps` those before a tensormap
     release of its own, `own_tensor` its loads and stores of tensor memory that it has awaited: what each of its lanes may
-    rely on of itself alone, and others once they have been told. `unacquired` is what relaxed reads saw, `ready` what a
+    rely on of itself alone, and others once they have been told; `reads` those that a one-way fence of its own has
+    acquired, which it tells nobody. `unacquired` is what relaxed reads saw, `ready` what a
     fence.release has put in order for later relaxed writes (8.8).
     """
 
     def __init__(self, bits: Bits, warp: Any, mask: int) -> None:
         self.bits, self.warp, self.mask = bits, warp, mask
         self.known = Known()
-        self.own = self.own_maps = self.own_tensor = 0
+        self.own = self.own_maps = self.own_tensor = self.reads = 0
         self.own_fenced: dict[Any, int] = {}
         self.stretch = 0
         self.unacquired: Known | None = None
@@ -97,7 +109,7 @@ class Group:
     def came(self) -> Known:
         """What a relaxed arrival tells: that it came, what fences released, and the halves of one-way fences."""
         whole, made = self.told(), Known()
-        made.ran, made.half = whole.ran, whole.half
+        made.ran, made.half, made.read_half = whole.ran, whole.half, whole.read_half
         if self.ready is not None:
             made.join(self.ready)
         return made
@@ -111,12 +123,16 @@ class Group:
             self.own_fenced[key] = self.own
         self.stretch = 0
 
-    def fence_half(self, acquires: bool, keys: list[Any]) -> None:
-        """The one-way pair: each thread releases its own accesses; who acquires may use them in the async proxy."""
+    def fence_half(self, acquires: bool, keys: list[Any], reads: bool) -> None:
+        """The one-way pair: each thread releases its own accesses, or with `reads` what it has read; who acquires may
+        go on with them in the async proxy."""
         if acquires:
             self.known.met |= self.known.half
+            self.reads |= self.known.read_half
             for key in keys:
                 self.known.fenced[key] = self.known.fenced.get(key, 0) | self.known.half
+        elif reads:
+            self.known.read_half |= self.own
         else:
             self.known.half |= self.own
         self.stretch = 0
@@ -157,6 +173,7 @@ class Group:
             return
         self.known.ran |= told.ran
         self.known.half |= told.half
+        self.known.read_half |= told.read_half
         if self.unacquired is None:
             self.unacquired = Known()
         self.unacquired.join(told)

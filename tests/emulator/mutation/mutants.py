@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed text: `kind` says how, `line` (from 1) where, `what` is the statement that stood there.
+    """A changed text, made when it is asked for: `kind` says how, `line` (from 1) where, `what` is what stood there.
 
     `before` and `after` are the statements round it that touch memory or synchronise.
     """
@@ -20,11 +21,15 @@ class Mutant:
     kind: str
     line: int
     what: str
-    text: str
+    make: Callable[[], str] = field(repr=False, compare=False)
     before: str = ""
     after: str = ""
     lines: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """Those of the text without the change."""
+
+    @property
+    def text(self) -> str:
+        return self.make()
 
     @property
     def name(self) -> str:
@@ -166,16 +171,22 @@ def mutants(text: str, kinds: tuple[str, ...] = (*CHANGES, *WHOLE)) -> Iterator[
         statement = found[1]
         for kind in kinds:
             if kind in WHOLE:
-                changed = WHOLE[kind](lines, at, statement)
-                if changed is not None:
-                    yield Mutant(
-                        kind, at + 1, statement, "\n".join(changed), *_around(lines, at), original
-                    )
+                if WHOLE[kind](lines, at, statement) is not None:
+                    make = partial(_whole, kind, lines, at, statement)
+                    yield Mutant(kind, at + 1, statement, make, *_around(lines, at), original)
                 continue
             new = CHANGES[kind](line, statement)
             if new is not None and new != line:
-                whole = "\n".join([*lines[:at], new, *lines[at + 1 :]])
-                yield Mutant(kind, at + 1, statement, whole, *_around(lines, at), original)
+                make = partial(_with, lines, at, new)
+                yield Mutant(kind, at + 1, statement, make, *_around(lines, at), original)
+
+
+def _whole(kind: str, lines: list[str], at: int, statement: str) -> str:
+    return "\n".join(WHOLE[kind](lines, at, statement) or lines)
+
+
+def _with(lines: list[str], at: int, new: str) -> str:
+    return "\n".join([*lines[:at], new, *lines[at + 1 :]])
 
 
 def _around(lines: list[str], at: int, count: int = 10) -> tuple[str, str]:

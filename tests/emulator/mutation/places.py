@@ -45,6 +45,13 @@ class Work:
     fenced_by_itself: dict[Any, int] = field(default_factory=dict)
     own_then: int = 0
     own_maps: int = 0
+    first: int = 0
+    """The bit of the reads of a product's first operand."""
+    acquired_reads: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.read | self.write | self.first
 
 
 @dataclass(eq=False, slots=True)
@@ -58,12 +65,16 @@ class Access:
     bits: tuple[tuple[Group, int], ...]
     strong: bool
     mask: int = 0
+    first: bool = False
+    """Whether a product reads its first operand by it."""
     extent: tuple[int, int, int] = (0, 0, 0)
     """In tensor memory: how many lanes, and the columns."""
 
     @property
     def told(self) -> int:
         assert self.work is not None
+        if self.first:
+            return self.work.first
         return self.work.read if self.kind is Kind.READ else self.work.write
 
     def of(self, lane: int) -> list[tuple[Group, int]]:
@@ -176,12 +187,14 @@ class Judge(Record):
         alone = was.work is None and was.warp is work.warp and at == work.lane
         if work.generic:
             return all(bit & known.met or (alone and bit & work.own_then) for _, bit in bits)
+        order = known.ran | known.met if was.kind is Kind.READ else known.met  # A25
         keys = ["global"] if home is None else [("shared", home.number)]
         if home is not None and home is not work.warp.cta:
             keys.append(("reach", work.warp.cta.number))
         return all(
             any(
-                bit & known.fenced.get(key, 0)
+                bit & known.fenced.get(key, 0) & order
+                or (was.kind is Kind.READ and bit & work.acquired_reads)
                 or (alone and bit & work.fenced_by_itself.get(key, 0))
                 for key in keys
             )
@@ -289,6 +302,8 @@ class Judge(Record):
                 # The same accumulator and shape; a write over what an earlier product has read rests on A14.
                 passed = passed and was.extent == now.extent
             return bool(passed and PIPELINED.fullmatch(f"{old} {new}"))
+        if old == "alloc" and now.work is not None and was.warp.cta is not now.work.warp.cta:
+            return True  # A24
         if was.warp is now.warp and (now.work is None or now.work.lane >= 0):
             if old in ("ld", "st"):
                 waits = not was.bits[0][1] & self.unawaited.get((was.warp, old), 0)

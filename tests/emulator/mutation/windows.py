@@ -8,8 +8,10 @@ not compared, and fences, waits and arrivals count as accesses of everything. Ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+
+from emulator.mutation.mutants import EFFECT
 
 ALL = frozenset({"shared", "global", "tensor", "object"})
 Access = tuple[frozenset[str], frozenset[str]]
@@ -131,6 +133,17 @@ class Text:
                 todo += edges[here]
         return seen - {without, at}
 
+    def until(self, at: int, forward: bool, last: Callable[[Statement], bool]) -> set[int]:
+        """The lines on every way from line `at` up to the first statements that are the `last` of theirs."""
+        edges = self.after if forward else self.before
+        todo, seen = list(edges[at]), {at}
+        while todo:
+            here = todo.pop()
+            if here not in seen:
+                seen.add(here)
+                todo += [] if last(self.statements[here]) else edges[here]
+        return seen - {at}
+
     def by_all(self, at: int, wait: int) -> bool:
         """Whether every thread that comes to barrier `at` has gone through a wait since the barrier before."""
         if self.statements[wait].guard:
@@ -209,3 +222,54 @@ def redundant(lines: tuple[str, ...], line: int, over: str = "") -> bool:
         for y in after
         if not text.same_thread(x, y)
     )
+
+
+def same_products(lines: tuple[str, ...], line: int, moved: bool) -> bool:
+    """Whether the wgmma.fence of a line orders no registers (PTX 9.7.17.7.1).
+
+    It is needed before the first wgmma.mma_async, and where registers of one were touched by anything else; not between
+    products whose accumulators have the same shape. So every way back from it must come to such a product, or to another
+    wgmma.fence, before anything that names a register of the products up to the next fence. A fence that is moved still
+    stands before those products, unless it is moved over one.
+    """
+    text = _text(lines)
+    at = line - 1
+    if moved:
+        return not _product(text.statements[_effect_before(text, at)])
+    ahead = text.until(at, True, lambda s: s.mnemonic.startswith("wgmma.fence"))
+    products = [text.statements[n] for n in ahead if _product(text.statements[n])]
+    names = {r for s in products for r in _registers(s)}
+    shapes = {_shape(s) for s in products}
+    behind = text.until(at, False, lambda s: _product(s) or s.mnemonic.startswith("wgmma.fence"))
+    for n in behind:
+        statement = text.statements[n]
+        if _product(statement):
+            shapes.add(_shape(statement))
+        elif not statement.mnemonic.startswith("wgmma") and (
+            names & set(re.findall(r"[%\w]+", statement.operands)) or not text.before[n]
+        ):
+            return False
+    return len(shapes) == 1
+
+
+def _effect_before(text: Text, at: int) -> int:
+    """The statement that one is moved over: the last before it that touches memory or synchronises."""
+    return next((n for n in range(at - 1, 0, -1) if EFFECT.match(text.statements[n].mnemonic)), at)
+
+
+def _product(statement: Statement) -> bool:
+    return statement.mnemonic.startswith("wgmma.mma_async")
+
+
+def _registers(product: Statement) -> set[str]:
+    """The accumulators, and the registers that hold A."""
+    return {
+        r
+        for part in re.findall(r"\{([^}]*)\}", product.operands)
+        for r in re.findall(r"[%\w]+", part)
+    }
+
+
+def _shape(statement: Statement) -> str:
+    found = re.search(r"m\d+n\d+k\d+", statement.mnemonic)
+    return found.group() if found else ""

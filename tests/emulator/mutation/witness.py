@@ -27,7 +27,7 @@ from emulator.mutation.places import (
 )
 
 from tkc.emulator import Report, launch
-from tkc.ir.isa.memory import Kind
+from tkc.ir.isa.memory import Done, Kind
 
 
 class Object:
@@ -55,6 +55,8 @@ class Witness(Judge):
         self.groups = Groups(self.masks)
         self.objects: dict[Any, Object] = {}
         self.works: dict[int, Work] = {}
+        self.heard: dict[tuple[int, int], list[tuple[str, Any, Known]]] = {}
+        """By word the scope, the CTA and the knowledge of each release since it was last written anew."""
         self.copies: dict[Any, list[tuple[int, Work]]] = {}
         self.products: dict[Any, list[tuple[int, Work]]] = {}
         self.tensor_work: dict[tuple[Any, int], list[Work]] = {}
@@ -64,6 +66,9 @@ class Witness(Judge):
         self.kept: list[Any] = []
         """Operations, so that their numbers are not given out again."""
         self.moved_bits = self.work_bits = 0
+        """Of loads and stores of tensor memory, and of operations that no group of stores completes."""
+        self.ahead = self.groups.bits.new()
+        """The bit of the grids ahead."""
         Witness.latest = self
 
     latest: Witness | None = None
@@ -131,6 +136,10 @@ class Witness(Judge):
             else:
                 codes = np.repeat(number | lanes, size)
         self._remote(home, access)
+        if self.dependent and home is None and not region.constant:
+            knows = [work.known] if work is not None else [g.known for g, _ in access.bits]
+            if not all(k.met & self.ahead for k in knows):
+                self.fault("grid", None, origin.ins)
         self._touch(held[1], access, codes, places, home)
         if work is None and kind is Kind.WRITE and access.strong:
             self._release_word(agent, region, offsets, where, origin.ins)
@@ -140,28 +149,29 @@ class Witness(Judge):
     def _entry(self, agent: Any, origin: Any, kind: Kind, work: Work | None) -> Access:
         strong = is_strong(origin.ins)
         if work is not None:
-            return Access(origin.ins, kind, work.warp, work, (), strong)
+            return Access(origin.ins, kind, work.warp, work, (), strong, first=origin.first)
         bits = tuple((g, g.now()) for g in self.lanes(agent, agent.mask))
         return Access(origin.ins, kind, agent, None, bits, strong, agent.mask)
 
     # Words of memory (8.8)
 
     def _release_word(self, w: Any, region: Any, offsets: Any, where: Any, ins: Any) -> None:
-        sem = ins.mod("sem")
+        sem, scope = ins.mod("sem"), scope_of(ins)
         for lane, offset in self._each(w, offsets, where):
             for group in self.groups.of(w, 1 << lane):
-                word = self.object((id(region), offset), region)
                 if not ins.row.name.startswith(("atom", "red")):
-                    word.now = Known()
-                word.now.join(group.told() if sem in ("release", "acq_rel") else group.came())
+                    self.heard[id(region), offset] = []
+                told = group.told() if sem in ("release", "acq_rel") else group.came()
+                self.heard.setdefault((id(region), offset), []).append((scope, w.cta, told))
 
     def _acquire_word(self, w: Any, region: Any, offsets: Any, where: Any, ins: Any) -> None:
         acquires = ins.mod("sem") in ("acquire", "acq_rel") and not ins.row.name.startswith("red")
+        scope = scope_of(ins)
         for lane, offset in self._each(w, offsets, where):
-            word = self.objects.get((id(region), offset))
-            if word is not None:
-                for group in self.groups.of(w, 1 << lane):
-                    group.learn(word.now, acquires)
+            for other, cta, told in self.heard.get((id(region), offset), ()):
+                if scope in reach(w.cta, cta) and other in reach(w.cta, cta):
+                    for group in self.groups.of(w, 1 << lane):
+                        group.learn(told, acquires)
 
     @staticmethod
     def _each(w: Any, offsets: Any, where: Any) -> Iterator[tuple[int, int]]:
@@ -171,6 +181,12 @@ class Witness(Judge):
         yield from zip(lanes.tolist(), np.asarray(offsets).tolist(), strict=False)
 
     # Barriers
+
+    def grids_awaited(self, w: Any) -> None:
+        """griddepcontrol.wait (9.7.15.14): its thread knows that the grids ahead are over, and who hears of it."""
+        super().grids_awaited(w)
+        for group in self.lanes(w, w.mask):
+            group.known.met |= self.ahead
 
     def meet(self, w: Any, mask: int) -> None:
         super().meet(w, mask)
@@ -195,6 +211,9 @@ class Witness(Judge):
     def cluster_arrive(self, w: Any, relaxed: bool) -> None:
         super().cluster_arrive(w, relaxed)
         for group in self.lanes(w, w.mask):
+            if self.ready_inits.get(group):
+                # A26: and what it has initialised since.
+                self.ready_inits[group] |= self._inits_of(group)
             inits = self.ready_inits.get(group, 0)
             told = group.came() if relaxed else group.told()
             told.met |= inits
@@ -238,9 +257,11 @@ class Witness(Judge):
             held.now.ran |= told.ran
             held.now.half |= told.half
             if release:
-                # A2: completions that it has seen, and tensor memory; generic data needs the scope of the cluster.
+                # A2: completions that it has seen but of its groups of stores, and tensor memory; the rest needs its scope.
                 held.now.met |= told.met & self.work_bits
                 held.now.seen |= told.seen
+                for key, bits in told.fenced.items():  # A25: for reads
+                    held.now.fenced[key] = held.now.fenced.get(key, 0) | bits
                 held.now.tensor |= told.tensor
                 held.now.before |= told.before
                 if ins.mod("scope", "cta") in ("cluster", "gpu", "sys"):
@@ -265,13 +286,13 @@ class Witness(Judge):
         super().complete(barrier, ins)
         if self.acting is not None and not self.hearing:
             work = self.works[id(self.acting)]
-            self._work_over(work, barrier, work.read | work.write)
+            self._work_over(work, barrier, work.all)
 
-    def commit(self, barrier: Any, ins: Any) -> None:
-        super().commit(barrier, ins)
+    def commit(self, barrier: Any, ins: Any, reads: bool = False) -> None:
+        super().commit(barrier, ins, reads)
         if not self.hearing:
             work = self.works[id(self.acting)]
-            self._work_over(work, barrier, work.earlier)
+            self._work_over(work, barrier, work.first if reads else work.earlier)
 
     def _work_over(self, work: Work, barrier: Any, bits: int) -> None:
         """complete_tx and the arrival of a commit: their own accesses, and no more (8.9.1.1, 9.7.18.12.1; A4)."""
@@ -317,13 +338,17 @@ class Witness(Judge):
         groups = self.lanes(w, mask)
         if not self.hearing:
             work = self._work(op, groups, -1 if lane is None else lane, name == "cp.async")
+            if done is not Done.BULK_GROUP:
+                self.work_bits |= work.all
             if name == "cp.async":
                 self.copies.setdefault(w, []).append((op.time, work))
             if name.startswith("tcgen05"):
                 before = self.tensor_work.setdefault((w, lane), [])
-                work.earlier = sum_of(x.read | x.write for x in before)
+                work.earlier = sum_of(x.all for x in before)
                 if name != "tcgen05.commit":
                     before.append(work)
+                else:
+                    work.first = sum_of(x.first for x in before)
             if mapped is not None and mapped[0].space == "global":
                 self._reads_map(work, *mapped)
         return op
@@ -333,6 +358,7 @@ class Witness(Judge):
         groups = [g for w in warps for g in self.lanes(w, w.alive)]
         if not self.hearing:
             work = self._work(op, groups, -1, False)
+            self.work_bits |= work.all
             self.products.setdefault(_warpgroup(warps[0]), []).append((number + 1, work))
         return op
 
@@ -356,9 +382,10 @@ class Witness(Judge):
         new = self.groups.bits.new
         work = Work(op.name, op.warp, lane, op.ins, new(), new(), new(), known, alone, generic)
         work.fenced_by_itself, work.own_then, work.own_maps = fenced, then, maps
+        work.first = new()
+        work.acquired_reads = alone.reads if alone is not None else 0
         self.works[id(op)] = work
         self.kept.append(op)
-        self.work_bits |= work.read | work.write
         return work
 
     def _reads_map(self, work: Work, region: Any, offset: int) -> None:
@@ -408,11 +435,11 @@ class Witness(Judge):
         for group in self.lanes(w, w.mask):
             group.fence_proxy(keys.get(space, [*shared, *reach, "global"]))
 
-    def fence_half(self, w: Any, acquires: bool) -> None:
-        super().fence_half(w, acquires)
+    def fence_half(self, w: Any, acquires: bool, reads: bool = False) -> None:
+        super().fence_half(w, acquires, reads)
         keys: list[Any] = [("shared", c.number) for c in w.cta.cluster.ctas]
         for group in self.lanes(w, w.mask):
-            group.fence_half(acquires, [*keys, "global"])
+            group.fence_half(acquires, [*keys, "global"], reads)
 
     def fence_map(self, w: Any, acquires: bool) -> None:
         super().fence_map(w, acquires)
@@ -435,8 +462,10 @@ class Witness(Judge):
     def fence_init(self, w: Any) -> None:
         super().fence_init(w)
         for group in self.lanes(w, w.mask):
-            inits = sum_of(o.init for o in self.objects.values() if o.init_by is group)
-            self.ready_inits[group] = inits
+            self.ready_inits[group] = self._inits_of(group)
+
+    def _inits_of(self, group: Group) -> int:
+        return sum_of(o.init for o in self.objects.values() if o.init_by is group)
 
     def fence_tensor(self, w: Any, before: bool) -> None:
         super().fence_tensor(w, before)
@@ -516,6 +545,19 @@ class Witness(Judge):
             missing = self.visits[id(w.cta)][1] & ~self.exits[id(w.cta)].ran
             if missing & ~self.exits[id(w.cta)].met:
                 self.fault("exit", None, None)
+
+
+def scope_of(ins: Any) -> str:
+    """The scope of a strong access; volatile ones are as wide as can be."""
+    return "sys" if ins.mod("sem") in ("volatile", "mmio") else str(ins.mod("scope", "gpu"))
+
+
+def reach(cta: Any, other: Any) -> tuple[str, ...]:
+    """The scopes that have threads of both CTAs in them (8.5)."""
+    wide = ("gpu", "sys", "gl")
+    if cta is other:
+        return (*wide, "cluster", "cta")
+    return (*wide, "cluster") if cta.cluster is other.cluster else wide
 
 
 def _warpgroup(w: Any) -> Any:

@@ -58,7 +58,48 @@ RING = (
     f" {commit('e')} {commit('m')} N: {wait('m', 0)} {LD} {WLD} {OUT} {SYNC} {FREE}"
 )
 
+READ_THERE = "@q bra M; @!first bra M; ld.shared.u32 %r1, [at]; {fence} mbarrier.arrive.shared::cluster.b64 _, [o]; M:"
+HANDED = (
+    f"mapa.shared::cluster.u32 o, e, 0; {READ_THERE} @!q bra N; @!first bra N; {wait('e', 0)} {EXPECT} {TO_PEER} N:"
+    f" @q bra X; {wait('f', 0, '.acquire.cluster')} X:"
+)
+"""CTA 1 reads and arrives with CTA scope on an mbarrier of CTA 0, which then copies over what was read."""
+LATE_INIT = (
+    f"{HEAD} {RANK} @first mbarrier.init.shared::cta.b64 [f], 1; {{fence}} @first mbarrier.init.shared::cta.b64 [m], 1;"
+    " barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned; mapa.shared::cluster.u32 o, m, peer;"
+    f" @first mbarrier.arrive.release.cluster.shared::cluster.b64 _, [o]; {CLUSTER} ret;"
+)
+"""An mbarrier is initialised behind the fence for others, and used by the other CTA."""
+
 CHAINS = (
+    pair(
+        "CTA 1 reads, fences, arrives with CTA scope, CTA 0 copies over it",
+        HANDED.replace("{fence}", FENCE),
+        "TK301",
+        "",
+    ),
+    pair(
+        "CTA 1 reads, arrives with CTA scope, CTA 0 copies over it",
+        HANDED.replace("{fence}", ""),
+        "TK301",
+        "TK301",
+    ),
+    Twin(
+        "an mbarrier made behind the fence for others",
+        LATE_INIT.replace("{fence}", PUBLISH),
+        "",
+        "",
+        cluster=2,
+        strict="TK303",
+    ),
+    Twin(
+        "an mbarrier made with no fence",
+        LATE_INIT.replace("{fence}", ""),
+        "TK303",
+        "",
+        cluster=2,
+        strict="TK303",
+    ),
     Twin(
         "load, wait, store through the copy engine",
         f"{HEAD}{init()} @!first bra E; {LOAD} {wait('f', 0)} {STORE} {END} E: ret;",

@@ -6,6 +6,7 @@ those of the collected cases; `test_every_row.py` says where each is.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import ml_dtypes
@@ -37,6 +38,8 @@ Array = np.ndarray[Any, Any]
 
 SPILL = ".local .align 16 .b8 spill[16]; .reg .b32 sp; mov.u32 sp, spill;"
 AWAY, BACK = "st.local.f32 [sp], %f0;", "ld.local.f32 %f0, [sp];"
+UNSET = re.sub(r"mov\.f32 %f\d, \S+;", "", GEMM)
+"""The start of a product whose accumulators nobody sets."""
 SKIPPING = f"""
     {HEAD} .reg .b32 k, x; mov.u32 k, 0;
 L:  add.u32 x, t, k; and.b32 x, x, 1; setp.eq.u32 q, x, 0; {{skip}} st.shared.u32 [mine], x;
@@ -110,6 +113,14 @@ TWINS = (
         "st.local",
         bad={"early": AWAY},
         good={"late": AWAY},
+    ),
+    Twin(
+        "WGM-3 the first product has no wgmma.fence, though nothing has touched its registers",
+        f"{UNSET} {{fence}} {TIMES.replace('%d4, %d4, 1,', '%d4, %d4, 0,')} {OVER} {RESULT}",
+        "TK319",
+        "wgmma.mma_async",
+        good={"fence": ARRIVE},
+        block=128,
     ),
     tensor(
         "TMM-7 a second value shares the columns of an accumulator under way",

@@ -13,8 +13,10 @@ from emulator.races.twins import (
     SCHEDULES,
     Twin,
     check_practice,
+    check_silent,
     check_strict,
     init,
+    run,
     wait,
 )
 
@@ -128,3 +130,25 @@ def test_practice(chain: Twin, schedule: str, seed: int) -> None:
 @pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.name)
 def test_strict(chain: Twin, schedule: str, seed: int) -> None:
     check_strict(chain, schedule, seed)
+
+
+ALLOC = START[START.index("setp.eq.u32 q, w, 0; @!q bra MADE;") : START.index("MADE:") + 5]
+MET_BEFORE = START.replace(ALLOC, "").replace(
+    f"{SYNC} ld.shared.b32 tm, [s];",
+    f"mov.u32 %r1, 0; {FILL} {FENCE} {SYNC} {ALLOC} bar.sync 0; ld.shared.b32 tm, [s];",
+)
+"""The CTAs meet before they allocate, and not again."""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_tensor_work_of_a_pair_rests_on_its_joint_allocation(schedule: str, seed: int) -> None:
+    assert MET_BEFORE.index("barrier.cluster") < MET_BEFORE.index("tcgen05.alloc")
+    body = f"{MET_BEFORE} {PRODUCT.replace('{heard}', '')}"
+    twin = Twin(
+        "allocated after the pair has met", body, "", "", block=128, cluster=2, target="sm_100a"
+    )
+    check_silent(twin, {}, schedule, seed)
+    strict = run(twin, {}, schedule, seed, model="strict")
+    assert any(
+        f.code == "TK310" and any("A24" in note for note in f.notes) for f in strict.warnings
+    )

@@ -171,7 +171,7 @@ def test_a_stored_fragment_lies_where_the_layout_says(
         op = s.StoreSharedOp.create(operands=[source, harness.buffer.buffer, slot, column])
         shared.store_shared(k, op)
         memory = stored(harness)
-        base = SHARED_BASE + OFFSET + SLOT * k.slot_stride(type)
+        base = SHARED_BASE + OFFSET + SLOT * k.slot_stride(harness.buffer.buffer)
         per_word = 32 // bits
         wanted: dict[int, int] = {}
         for t in range(128):
@@ -205,7 +205,7 @@ def test_a_loaded_fragment_has_its_row(dtype: str, swizzle: str, dynamic: bool) 
             result_types=[FragmentType.of(dtype, (128, count), FragmentLayout.ROWS)],
         )
         shared.load_shared(k, op)
-        base = SHARED_BASE + OFFSET + SLOT * k.slot_stride(type)
+        base = SHARED_BASE + OFFSET + SLOT * k.slot_stride(harness.buffer.buffer)
         for t, events in harness.threads(lambda t, address, count: [0] * count):
             loads = [e for e in events if e.name.startswith("ld.shared")]
             found = [e.operands[1] + 4 * j for e in loads for j in range(len(e.operands[0]))]

@@ -1,7 +1,7 @@
 """Whether threads of one statement touch different elements, and work units different parts of a tensor.
 
 Units have no order among them but by flags in global memory, which are not followed: where a kernel acquires at the
-scope of the GPU, nothing is said. What cannot be decided is not reported here: the emulator sees it.
+scope of the GPU, that is a warning. What cannot be decided is not reported here: the emulator sees it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ def flags(graph: Graph) -> frozenset[tuple[Role, Role]]:
 
 def _fences(node: Node) -> bool:
     """Whether the role of a node has fences of threads, which make releases and acquires of relaxed accesses."""
-    return any(isinstance(e.act, ThreadFence) for e in node.role.events())
+    return any(
+        isinstance(e.act, ThreadFence) and not isinstance(e.op, ElementOp)
+        for e in node.role.events()
+    )
 
 
 def _word(op: Operation, name: str) -> str:
@@ -97,11 +100,16 @@ def _word(op: Operation, name: str) -> str:
 
 def check_units(graph: Graph) -> Iterator[Finding]:
     """Writes of a tensor that meet an access of another work unit."""
-    if graph.program.alone or any(_acquires(node) for node in graph.nodes):
+    if graph.program.alone:
         return
     for here in places(graph).values():
         if here[0].access.space is Space.GLOBAL and any(p.access.write for p in here):
             yield from _between_units([p for p in here if not p.node.role.copy])
+
+
+def acquires_of_units(graph: Graph) -> bool:
+    """Whether a kernel may learn of what another work unit did, so that units have an order which is not followed."""
+    return any(_acquires(node) for node in graph.nodes)
 
 
 def _acquires(node: Node) -> bool:

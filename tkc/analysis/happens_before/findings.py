@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 from typing import Any
 
 from tkc.analysis.bounds import check_first_reads
 from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.automaton import within
-from tkc.analysis.happens_before.elements import check_elements, check_units, flags
+from tkc.analysis.happens_before.elements import (
+    acquires_of_units,
+    check_elements,
+    check_units,
+    flags,
+)
 from tkc.analysis.happens_before.events import Access, AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
@@ -47,14 +53,20 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         judge = Judge(graph, PROFILES[profile])
         told = flags(graph)
         judged = list(hazards(judge))
+        wrong = [h for h in judged if h.verdict is not Verdict.ORDERED]
+        unknown = [h for h in wrong if _by_flag(h, told)]
         found = [
             twice(h.first, h.second, h.verdict.value)
             if by_pipes(h.first) and by_pipes(h.second)
             else _finding(judge, h)
-            for h in judged
-            if h.verdict is not Verdict.ORDERED and not _by_flag(h, told)
+            for h in wrong
+            if h not in unknown
         ]
-        found += [*check_elements(graph), *check_units(graph)]
+        broken += map(_told, unknown[:1])
+        units = list(check_units(graph))
+        acquired = acquires_of_units(graph)
+        broken += map(_among_units, units[: int(acquired)])
+        found += [*check_elements(graph), *([] if acquired else units)]
         late = [*check_lifetimes(judge), *check_dependent(graph)]
         if not found:
             found = [*check_laps(graph), *check_first_reads(judge, judged)]
@@ -77,9 +89,42 @@ def _unfollowed(graph: Graph) -> Finding:
 
 
 def _by_flag(hazard: Hazard, told: frozenset[tuple[Role, Role]]) -> bool:
-    """Whether a flag, which is not followed, may order the two."""
+    """Whether flags, which are not followed, may order the two: in turns of a loop each way, or the one that is
+    missing."""
     one, other = hazard.first.node.role, hazard.second.node.role
-    return (one, other) in told or (other, one) in told
+    ways = (one, other) in told, (other, one) in told
+    if hazard.clock.parent is None and hazard.clock.high == 1:
+        return any(ways)
+    known = hazard.forward < inf, hazard.back < inf
+    return any(ways) and all(w or k for w, k in zip(ways, known, strict=True))
+
+
+def _told(hazard: Hazard) -> Finding:
+    """What is said of roles that tell one another by a word."""
+    one, other = hazard.first, hazard.second
+    names = " and ".join(dict.fromkeys((one.node.role.name, other.node.role.name)))
+    return Finding(
+        "TK325",
+        f"roles {names} tell one another by a word that is released and acquired, which is not followed: whether it "
+        f"orders {describe(one)} and {describe(other)} is not settled, nor what else they share",
+        "unknown",
+        one.event.op if one.event.op is not None else one.event,
+        other.event.op if other.event.op is not None else other.event,
+        remedy="a `barrier` instead, which is followed; `tkc emulate` finds races by running the kernel",
+        other=describe(one),
+        severity=Severity.WARNING,
+    )
+
+
+def _among_units(finding: Finding) -> Finding:
+    """What is said of work units that may tell one another by words in global memory."""
+    return replace(
+        finding,
+        code="TK325",
+        message=f"{finding.message}, but for words that are acquired at the scope of the GPU, which are not followed",
+        remedy="`tkc emulate` finds races by running the kernel",
+        severity=Severity.WARNING,
+    )
 
 
 def _once(found: Iterable[Finding]) -> list[Finding]:
@@ -121,7 +166,9 @@ def _other_way_round(hazard: Hazard) -> bool:
     """Whether the second access is the one that the first has to come after: it is in an earlier turn, or in the same
     one, and what is known is that it comes after the first of the round before."""
     if hazard.first.access.space is Space.MAP and hazard.verdict is not Verdict.WRONG_PROXY:
-        return hazard.first.access.write and not hazard.second.access.write  # it is edited while in use
+        return (
+            hazard.first.access.write and not hazard.second.access.write
+        )  # it is edited while in use
     if hazard.witness is None:
         return False
     mine, its = hazard.witness

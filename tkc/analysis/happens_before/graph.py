@@ -262,8 +262,15 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         clock = clocks[loop]
         outers.setdefault(clock, set()).add((kernel if outer is None else clocks[outer], key))
         clock.low, clock.high = min(clock.low, loop.low), max(clock.high, loop.high)
+    totals = _totals(found)
+    turned: dict[Clock, set[int | None]] = {}
+    for loop, clock in clocks.items():
+        turned.setdefault(clock, set()).add(totals[loop])
     for clock, parents in outers.items():
-        clock.agreed = len({key for _, key in parents}) == 1
+        counts = turned[clock]
+        clock.agreed = len({key for _, key in parents}) == 1 or (
+            len(counts) == 1 and None not in counts
+        )
         if len(parents) == 1:
             clock.parent = parents.pop()[0]
         elif all(outer is kernel for outer, _ in parents):
@@ -271,6 +278,16 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         else:
             clock.low, clock.high = 0, inf
     return clocks
+
+
+def _totals(found: list[tuple[Loop, Loop | None, Hashable]]) -> dict[Loop, int | None]:
+    """How often each loop turns in the kernel's life, where that is a constant."""
+    totals: dict[Loop, int | None] = {}
+    for loop, outer, _ in found:  # outer ones come first
+        times = 1 if outer is None else totals[outer]
+        constant = loop.low == loop.high and loop.high < inf
+        totals[loop] = int(loop.high) * times if constant and times is not None else None
+    return totals
 
 
 def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:

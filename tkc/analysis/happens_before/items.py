@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tkc.analysis.happens_before.events import Turns
 from tkc.analysis.happens_before.values import Chain, Table
 
 
 def fit(
-    slots: Table, parities: Table | None, depth: int, late: int = 0, turns: Turns | None = None
+    slots: Table,
+    parities: Table | None,
+    depth: int,
+    late: int = 0,
+    turns: Turns | None = None,
+    likely: Sequence[tuple[int, int]] = (),
 ) -> tuple[Chain | None, int, int] | None:
     """Loop, rate and offset of the items that a row of slots (and parities, of a wait) numbers.
 
     The item of turn i is rate · i + offset: its slot is that modulo `depth`, and a wait's parity that of its round. A
     wait is for one of the two rounds that its parity may mean: the round under way or the one before (offset < 0). An
     arrival under a condition may be for an earlier item (`late`, as in `_offsets`), no other. `turns`: those that are
-    asked about.
+    asked about. `likely`: rates and offsets to be tried first, where several fit.
     """
     loop = (
         slots.loop if slots.loop is not None else (parities.loop if parities is not None else None)
@@ -36,14 +43,18 @@ def fit(
     asked = range(first, first + longest * (turns.period if turns is not None else 1))
     if turns is not None:
         asked = [i for i in asked if i % turns.period in turns.rest]
-    for rate in range(1, 9):
-        for offset in _offsets(rate, depth, parities is not None, late):
-            if all(
-                slots.at(i) == (rate * i + offset) % depth
-                and (parities is None or parities.at(i) == (rate * i + offset) // depth % 2)
-                for i in asked
-            ):
-                return loop, rate, offset
+    tried = (
+        (rate, offset)
+        for rate in range(1, 9)
+        for offset in _offsets(rate, depth, parities is not None, late)
+    )
+    for rate, offset in (*likely, *tried):
+        if all(
+            slots.at(i) == (rate * i + offset) % depth
+            and (parities is None or parities.at(i) == (rate * i + offset) // depth % 2)
+            for i in asked
+        ):
+            return loop, rate, offset
     return None
 
 

@@ -1,4 +1,4 @@
-"""A kernel's own tensor maps as state: who edits, publishes, acquires and reads which slot of them; lists."""
+"""A kernel's own tensor maps as state: who edits, publishes, acquires and reads which slot of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before.events import Access, MapFence, Slot
-from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Space
-from tkc.ir.stage.maps import EditedOp, EditMapOp, MapAcquireOp, MapReleaseOp, arrays_of
+from tkc.ir.stage.maps import EditedOp, EditMapOp, MapAcquireOp, MapReleaseOp
 
 if TYPE_CHECKING:
     from tkc.analysis.happens_before.operations import Operations
@@ -40,15 +39,3 @@ def fence(ops: Operations, op: Operation) -> MapFence:
 def _slot(ops: Operations, place: EditedOp | EditMapOp) -> Slot | None:
     one = place.maps.type.depth.data == 1  # pyright: ignore
     return Slot(None, (0,)) if one else ops.slot(ops.values.table(place.slot, place))
-
-
-def written(tensor: SSAValue) -> bool:
-    """Whether anything in the kernel writes a tensor, or an array of a list."""
-    return any(
-        isinstance(row, m.Touch)
-        and row.kind is m.Kind.WRITE
-        and getattr(use.operation, row.operand) is value
-        for value in arrays_of(tensor)
-        for use in value.uses
-        for row in effects_of(use.operation) or ()
-    )

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, outside, warp_of, within
+from tkc.analysis.happens_before.conditions import Places, lane_of, warp_of
 from tkc.analysis.happens_before.events import (
-    CONSTANT,
     Access,
     Act,
     Arrive,
@@ -23,7 +21,6 @@ from tkc.analysis.happens_before.events import (
     Complete,
     Event,
     GridWait,
-    Index,
     Loop,
     Meet,
     ProxyFence,
@@ -38,27 +35,34 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.evolutions import Evolutions
 from tkc.analysis.happens_before.expressions import Expressions
-from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.numbering import Numbering
 from tkc.analysis.happens_before.opened import opened_by
+from tkc.analysis.happens_before.properties import (
+    atomic,
+    backed,
+    kind_of,
+    number,
+    scope_of,
+    sem_of,
+    what,
+    widths,
+    word,
+    written,
+)
+from tkc.analysis.happens_before.storage import placed
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
 from tkc.ir.isa.fences import ONE_WAY
-from tkc.ir.isa.memory import Done, Proxy, Scope, Sem, Space
+from tkc.ir.isa.memory import Done, Proxy, Sem, Space
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.elements import CopiesArriveOp, ElementOp, StoreElementOp
+from tkc.ir.stage.elements import CopiesArriveOp, ElementOp
 from tkc.ir.stage.explicit import TryWaitOp
 from tkc.ir.stage.maps import ArrayOp, EditedOp, argument_of
-from tkc.ir.stage.scalar import ConstOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
 
 WHO = {s.By.ONE: Threads.ONE, s.By.LANE: Threads.LANE, s.By.ALL: Threads.ALL}
-
-
-def _atomic(op: Operation) -> bool:
-    """Whether two such operations on one place are no race."""
-    return bool({"add", "reduce"} & set(op.properties)) or bool(getattr(op, "strong", False))
 
 
 CLUSTER = "cluster"
@@ -66,7 +70,7 @@ CLUSTER = "cluster"
 
 
 @dataclass
-class Operations:
+class Operations(Numbering):
     """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`."""
 
     role: s.RoleOp
@@ -98,7 +102,7 @@ class Operations:
         acts = self._acts(op, rows)
         if not accesses and not acts:
             return []
-        name = _word(op, "id") or op.name.removeprefix("stage.")
+        name = word(op, "id") or op.name.removeprefix("stage.")
         found: list[Event] = []
         if acts and isinstance(acts[0], Complete):  # each copy's bytes complete by themselves
             filled = {r.bytes_of for r in rows if isinstance(r, m.Signal)}
@@ -116,8 +120,8 @@ class Operations:
         index = self._item(key, asked.slot, asked.parity, at)
         if index is None or key not in self.barriers:
             return []
-        wait = Wait(key, index, _sem(asked, Sem.ACQUIRE), _scope(asked))
-        return [Event(_word(asked, "id"), who, (), wait, asked)]
+        wait = Wait(key, index, sem_of(asked, Sem.ACQUIRE), scope_of(asked))
+        return [Event(word(asked, "id"), who, (), wait, asked)]
 
     def _comers(self, op: s.StageOp, who: Who, threads: Threads) -> Who:
         """Of the threads that a condition lets through, those that execute an operation of `threads`: each for itself
@@ -136,7 +140,7 @@ class Operations:
         if value is None:
             return []
         if row.space is Space.MAP:
-            return maps.accesses(self, op, row, value, _kind(op))
+            return maps.accesses(self, op, row, value, kind_of(op))
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -160,48 +164,35 @@ class Operations:
             slot = self.slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, _what(name, row.operand),
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what(name, row.operand),
             part=self._part(op), region=self._region(op), lines=self._lines(op),
-            share=self._share(op), atomic=_atomic(op), operand=row.operand,
+            share=self._share(op), atomic=atomic(op), operand=row.operand,
         )  # fmt: skip
-        return [replace(self._placed(access), owner=owner) for owner in self._owners(op, row)]
-
-    def _placed(self, access: Access) -> Access:
-        """The access with the place of its buffer, where others lie there, too."""
-        buffer = access.buffer
-        assert isinstance(buffer, SSAValue)
-        declared = buffer.owner
-        if not isinstance(declared, s.BufferOp) or declared.pipes is None:
-            return access
-        storage = s.storage(buffer)
-        part = access.part
-        if access.space is not Space.TENSOR and part is not None:
-            part = (buffer, part)  # elsewhere in another tile; lanes of tensor memory are the same
-        return replace(access, storage=storage, ring=buffer.type.depth.data, part=part)  # pyright: ignore
+        return [replace(placed(access), owner=owner) for owner in self._owners(op, row)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
-        return self._placed(Access(
+        return placed(Access(
             Space.SHARED, buffer, row.kind is m.Kind.WRITE, self.slot(self.values.table(slot, op)), done=row.done,
-            what=_kind(op), owner=self.rank, atomic=_atomic(op), operand=row.operand,
-            area=self.formulas.area(op, indices, _widths(op, len(indices))), element=True,
+            what=kind_of(op), owner=self.rank, atomic=atomic(op), operand=row.operand,
+            area=self.formulas.area(op, indices, widths(op, len(indices))), element=True,
         ))  # fmt: skip
 
     def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
         tensor = argument_of(array)
-        if not maps.written(tensor):
+        if not written(tensor):
             return Access(
-                Space.GLOBAL, tensor, False, None, row.proxy, row.done, _kind(op), operand=row.operand
+                Space.GLOBAL, tensor, False, None, row.proxy, row.done, kind_of(op), operand=row.operand
             )  # fmt: skip
         indices = op.indices_of(row.operand) if isinstance(op, ElementOp) else list(op.coordinates)  # pyright: ignore
         if isinstance(array.owner, ArrayOp | EditedOp):
             indices = [array.owner.index, *indices]
         part, distinct = self._box(indices)
         return Access(
-            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, _kind(op),
-            part=part, atomic=_atomic(op), distinct=distinct, operand=row.operand,
-            area=self.formulas.area(op, indices, _widths(op, len(indices))), element=isinstance(op, ElementOp),
+            Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, kind_of(op),
+            part=part, atomic=atomic(op), distinct=distinct, operand=row.operand,
+            area=self.formulas.area(op, indices, widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
 
     def _owners(self, op: Operation, row: m.Touch) -> list[int]:
@@ -332,11 +323,11 @@ class Operations:
         for row in rows:
             match row:
                 case m.Await(on="", done=done) if done is not Done.NOW and not signals:
-                    found.append(AwaitGroup(done, _number(op, "pending"), "read" in op.properties))
+                    found.append(AwaitGroup(done, number(op, "pending"), "read" in op.properties))
                 case m.Await(on=on) if on and isinstance(getattr(op, on).type, BarriersType):
                     key = (getattr(op, on), self.rank)
                     found.append(
-                        Wait(key, self._waited(op, key), _sem(op, Sem.ACQUIRE), _scope(op))
+                        Wait(key, self._waited(op, key), sem_of(op, Sem.ACQUIRE), scope_of(op))
                     )
                 case m.Signal(barrier=name) if (barrier := getattr(op, name)) is not None:
                     if isinstance(barrier.type, BarriersType):
@@ -352,15 +343,15 @@ class Operations:
                 case m.Order(then=Proxy.TENSORMAP):
                     found.append(maps.fence(self, op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
-                    found.append(TensorFence(_word(op, "side").startswith("before")))
+                    found.append(TensorFence(word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):
                     found.append(AwaitGroup(Done.TCGEN05_WAIT))
                 case _:
                     pass
         if self._closes_itself(op, rows):
             found.append(CloseGroup(Done.WGMMA_GROUP))
-        if not found and _word(op, "sem") in list(Sem):
-            found.append(ThreadFence(_sem(op, Sem.ACQ_REL), _scope(op)))
+        if not found and word(op, "sem") in list(Sem):
+            found.append(ThreadFence(sem_of(op, Sem.ACQ_REL), scope_of(op)))
         return found
 
     def _signal(
@@ -380,31 +371,29 @@ class Operations:
         if isinstance(op, CopiesArriveOp):
             key = (barrier, self.rank)
             counted = op.uncounted is None
-            return [
-                Arrive(key, self._arrived(op, key), int(counted), copies=counted or _backed(op))
-            ]
+            return [Arrive(key, self._arrived(op, key), int(counted), copies=counted or backed(op))]
         tracked = any(isinstance(r, m.Await) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return [
             Arrive(
-                (barrier, rank), self._arrived(op, (barrier, rank)), _number(op, "count", row.arrivals),
-                _number(op, "bytes"), tracked, _sem(op, Sem.RELEASE), _scope(op), "reads" in op.properties,
+                (barrier, rank), self._arrived(op, (barrier, rank)), number(op, "count", row.arrivals),
+                number(op, "bytes"), tracked, sem_of(op, Sem.RELEASE), scope_of(op), "reads" in op.properties,
             )
             for rank in self._told(op)
         ]  # fmt: skip
 
     def _told(self, op: Operation) -> list[int | None]:
         """The CTAs on whose barriers an operation arrives; None: one that is not known."""
-        if _word(op, "to") == s.To.ALL:
+        if word(op, "to") == s.To.ALL:
             return list(range(self.cluster))
-        if _word(op, "to") == s.To.PAIR:
+        if word(op, "to") == s.To.PAIR:
             return [self.rank & ~1, self.rank | 1]
         return [*self._masked(op)] or [self._of(op, self.rank)]
 
     def _of(self, op: Operation, own: int) -> int | None:
         """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""
-        if _word(op, "to") == s.To.LEADER:
+        if word(op, "to") == s.To.LEADER:
             return own & ~1
-        if _word(op, "to") == s.To.FIRST:
+        if word(op, "to") == s.To.FIRST:
             return 0
         rank = getattr(op, "rank", None)
         return self.values.constant(rank) if isinstance(rank, SSAValue) else own
@@ -413,12 +402,12 @@ class Operations:
         if "whole" in op.properties and self.role.groups.value.data > 1:
             # All warpgroups run one program, so each place where they meet is a barrier of its own.
             return Meet("cta", (op, self.rank), count=self.role.threads)
-        does = _word(op, "does", "arrive" if "arrives" in op.properties else "sync")
+        does = word(op, "does", "arrive" if "arrives" in op.properties else "sync")
         if among == "cluster":
-            return Meet(among, CLUSTER, relaxed=_word(op, "sem") == Sem.RELAXED, does=does)
+            return Meet(among, CLUSTER, relaxed=word(op, "sem") == Sem.RELAXED, does=does)
         if among == "named":
             return Meet(
-                "cta", (_number(op, "number"), self.rank), count=_number(op, "threads"), does=does
+                "cta", (number(op, "number"), self.rank), count=number(op, "threads"), does=does
             )
         return Meet(among)
 
@@ -426,77 +415,6 @@ class Operations:
         """A product in registers is a group by itself, unless fences and groups stand round it."""
         tracked = any(isinstance(r, m.Touch) and r.done is Done.TCGEN05_COMMIT for r in rows)
         return tracked and self._in_registers(op) and "alone" not in op.properties
-
-    # Items -----------------------------------------------------------------------------------------------------------
-
-    def _entry(self, op: Operation) -> SSAValue | None:
-        """The operand that numbers the barrier."""
-        for name in ("entry", "slot"):
-            found = getattr(op, name, None)
-            if isinstance(found, SSAValue):
-                return found
-        return None
-
-    def _waited(self, op: Operation, key: Hashable) -> Index | None:
-        entry, parity = self._entry(op), getattr(op, "parity", None)
-        return None if entry is None or parity is None else self._item(key, entry, parity, op)
-
-    def _item(
-        self, key: Hashable, entry: SSAValue, parity: SSAValue, at: Operation
-    ) -> Index | None:
-        """The item that a slot and a parity name at an operation."""
-        slots, parities = self.values.table(entry, at), self.values.table(parity, at)
-        if slots is None or parities is None:
-            return None
-        found = fit(slots, parities, self.barriers[key].depth, turns=self._counted(slots, parities))
-        return None if found is None else self._index(*found)
-
-    def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
-        if key not in self.barriers:
-            return None
-        depth = self.barriers[key].depth
-        entry = self._entry(op)
-        slots = None if entry is None else self.values.table(entry, op)
-        if slots is None:
-            return None
-        loop = slots.loop
-        if loop is None and depth == 1:
-            loop = self._turns(key[0], op)
-        if loop is None:
-            return Index(None, slots.period[0]) if outside(op) else None
-        found = fit(
-            Table(loop, slots.period, slots.before), None, depth,
-            0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
-        )  # fmt: skip
-        return None if found is None else self._index(*found)
-
-    def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
-        """What numbers a ring of one: the loop of this role's waits, else that round it, or a counting condition."""
-        for use in barrier.uses:
-            parity = getattr(use.operation, "parity", None)
-            if parity is not None and within(use.operation, self.role):
-                table = self.values.table(parity, use.operation)
-                if table is not None and table.loop is not None:
-                    return table.loop
-        at = op.parent_op()
-        while at is not None and not isinstance(at, s.RoleOp):
-            if not isinstance(at, s.IfOp) or any(o.chain == (at,) for o in self.values.orbits):
-                chains = [c for c in self.loops if at in c]
-                if chains:
-                    return max(chains, key=len)
-            at = at.parent_op()
-        return None
-
-    def _counted(self, *tables: Table | None) -> Turns | None:
-        """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
-        loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
-        return self.turns if self.turns is not None and loops == {self.turns.loop} else None
-
-    def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
-        if loop is None:
-            return Index(None, offset, rate)
-        known = self.loops.get(loop)
-        return None if known is None else Index(known, offset, rate)
 
 
 def restated(event: Event) -> Act | None:
@@ -508,88 +426,14 @@ def restated(event: Event) -> Act | None:
         return replace(act, read="read" in event.op.properties)
     if isinstance(act, Wait | Arrive):
         default = Sem.ACQUIRE if isinstance(act, Wait) else Sem.RELEASE
-        return replace(act, sem=_sem(event.op, default), scope=_scope(event.op))
+        return replace(act, sem=sem_of(event.op, default), scope=scope_of(event.op))
     return act
 
 
 def _proxy_fence(op: Operation) -> ProxyFence:
-    word = _word(op, "space")
-    where = {"global": Space.GLOBAL, "all": None, "": None}.get(word, Space.SHARED)
-    half = ONE_WAY.get(word)
+    said = word(op, "space")
+    where = {"global": Space.GLOBAL, "all": None, "": None}.get(said, Space.SHARED)
+    half = ONE_WAY.get(said)
     if half is None:
-        return ProxyFence(where, word == "shared::cluster")
+        return ProxyFence(where, said == "shared::cluster")
     return ProxyFence(where, False, "release" if half.releases else "acquire", half.reads)
-
-
-_WHAT = {
-    ("read_accumulator", ""): "ld",
-    ("copy_scales", ""): "cp",
-    ("scaled_mma", ""): "mma",
-    ("scaled_mma", "scale_a"): "mma.scale",
-    ("scaled_mma", "scale_b"): "mma.scale",
-}
-"""What a tcgen05 operation, or its access of one operand, is called in the pairs of the manual."""
-
-
-def _backed(arrival: CopiesArriveOp) -> bool:
-    """Whether an arrival that the phase does not count keeps it from completing: once all of its threads have come
-    here, some arrive at the phase as well, next in their program."""
-    threads, after = {s.By.ALL}, arrival.next_op
-    while after is not None and not after.regions and not isinstance(after, s.MbarrierWaitOp):
-        if isinstance(after, s.WarpSyncOp):
-            threads.add(s.By.LANE)
-        elif isinstance(after, s.RoleBarrierOp):
-            threads |= {s.By.LANE, s.By.ONE}
-        elif isinstance(after, s.MbarrierArriveOp) and after.executed_by in threads:
-            if after.rank is None and arrival.operands[:2] == after.operands[:2]:
-                return True
-        after = after.next_op
-    return False
-
-
-def _kind(op: Operation) -> str:
-    """What an access is called; a compare-and-swap and the store of a constant by names of their own."""
-    if isinstance(op, StoreElementOp) and isinstance(op.source.owner, ConstOp):
-        return CONSTANT
-    return "cas" if _word(op, "kind") == "cas" else op.name.removeprefix("stage.")
-
-
-def _widths(op: Operation, axes: int) -> list[int]:
-    """How many elements an operation touches along each axis of a tensor."""
-    box = op.properties.get("box")
-    if isinstance(box, ArrayAttr):
-        sizes = [n.value.data for n in box]  # pyright: ignore
-        return [1] * (axes - len(sizes)) + sizes
-    found = [1] * axes
-    if isinstance(op, ElementOp):
-        found[-1] = op.elements
-    axis = op.properties.get("axis")
-    if isinstance(axis, IntegerAttr):
-        fragment = getattr(op, "source", None) or op.value  # pyright: ignore
-        rows = max(fragment.type.shape)  # pyright: ignore
-        found[axis.value.data] = min(rows, _number(op, "limit", rows))
-    return found
-
-
-def _what(name: str, operand: str) -> str:
-    return _WHAT.get((name, operand)) or _WHAT.get((name, ""), name)
-
-
-def _number(op: Operation, name: str, default: int = 0) -> int:
-    found = op.properties.get(name)
-    return found.value.data if isinstance(found, IntegerAttr) else default
-
-
-def _word(op: Operation, name: str, default: str = "") -> str:
-    found = op.properties.get(name)
-    return found.data if isinstance(found, StringAttr) else default
-
-
-def _sem(op: Operation, default: Sem) -> Sem:
-    word = _word(op, "sem")
-    return Sem(word) if word in list(Sem) else default
-
-
-def _scope(op: Operation) -> Scope:
-    word = _word(op, "scope")
-    return Scope(word) if word in list(Scope) else Scope.CTA

@@ -42,7 +42,7 @@ from tkc.analysis.happens_before.graph import (
     items_of,
 )
 from tkc.analysis.happens_before.labels import Label, as_early, worst
-from tkc.ir.isa.memory import Done, Space
+from tkc.ir.isa.memory import Done, Proxy, Space
 
 
 @cache
@@ -93,14 +93,15 @@ class Reach:
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
         field(default_factory=dict)
     )
-    ways: dict[Node, Ways] = field(init=False)
+    ways: dict[tuple[str, bool], dict[Node, Ways]] = field(init=False)
+    """By what is known: a state's name, and whether all threads know all parts."""
     asked: set[Node] = field(default_factory=set)
     news: int = 0
     """Labels that have come to the nodes that are asked about, since they are."""
 
     def __post_init__(self) -> None:
         origin, access = self.origin, self.source.access
-        kind = (access.space, access.done, self.moment)
+        kind = (access.space, access.proxy, access.done, self.moment)
         self.ways = self.graph.ways.setdefault((kind, self.targets), {})
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
@@ -217,27 +218,33 @@ class Reach:
     def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
         """Along program order."""
         node = label.node
-        ways = self.ways.get(node)
-        for then, steps, choice in ways if ways is not None else self._ways(node):
-            position: Position | None = label.position
-            last = "po"
-            for kind, clock in steps:
-                assert position is not None
-                position = follow(position, kind, clock) or self._at_home(
-                    label, position, kind, clock
-                )
-                last = kind
+        for state, rule in states:
+            kind = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
+            ways = self.ways.get(kind)
+            if ways is None:
+                ways = self.ways[kind] = {}
+            here = ways.get(node)
+            if here is None:
+                here = ways[node] = self._ways(node, *kind)
+            for then, steps, choice in here:
+                position: Position | None = label.position
+                last = "po"
+                for step, clock in steps:
+                    assert position is not None
+                    position = follow(position, step, clock) or self._at_home(
+                        label, position, step, clock
+                    )
+                    last = step
+                    if position is None:
+                        break
                 if position is None:
-                    break
-            if position is None:
-                continue
-            if choice:
-                self._chosen(then, position, label, states)
-                continue
-            for state, rule in states:
-                self._add(then, state, position, rule if rule != "po" else last, label)
+                    continue
+                if choice:
+                    self._chosen(then, position, label, state, rule)
+                else:
+                    self._add(then, state, position, rule if rule != "po" else last, label)
 
-    def _ways(self, node: Node) -> Ways:
+    def _ways(self, node: Node, name: str, full: bool) -> Ways:
         """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
         found: Ways = []
         for after, kind, clock in node.next:
@@ -246,16 +253,15 @@ class Reach:
                 kind != CHOICE
                 and len(after.next) == 1
                 and after.next[0][1] != CHOICE
-                and not self._matters(after)
+                and not self._matters(after, name, full)
             ):
                 after, step, inner = after.next[0]
                 if step != PLAIN:
                     steps.append((step, inner))
             found.append((after, tuple(steps), kind == CHOICE))
-        self.ways[node] = found
         return found
 
-    def _matters(self, node: Node) -> bool:
+    def _matters(self, node: Node, name: str, full: bool) -> bool:
         event = node.event
         if event is None:
             return False
@@ -263,33 +269,35 @@ class Reach:
             if access.place in self.targets:
                 return True
         source = self.source.access
-        known = self.graph.matters.setdefault((source.space, source.done, self.moment), {})
+        key = (source.space, source.proxy, source.done, self.moment, name, full)
+        known = self.graph.matters.setdefault(key, {})
         if event not in known:
-            known[event] = self._acts(event)
+            known[event] = self._acts(event, name, full)
         return known[event]
 
-    def _acts(self, event: Event) -> bool:
-        """Whether what an event does adds to what is known of such an access."""
-        act = event.act
-        if act is None:
-            return False
-        if isinstance(act, Arrive | Meet | Complete):
-            return True
-        if self.moment:
-            return isinstance(act, Wait | AwaitGroup)
-        source = self.source.access
+    def _acts(self, event: Event, name: str, full: bool) -> bool:
+        """Whether what an event does adds to what is known of such an access; `full`: all of it, by all threads."""
+        act, source = event.act, self.source.access
         match act:
+            case None:
+                return False
+            case Arrive():
+                return True
+            case Meet():
+                return not full or act.barrier is not None or source.space is Space.TENSOR
+            case Complete():
+                return self.moment or (name == "raw" and source.proxy is Proxy.ASYNC)
+            case _ if self.moment:
+                return isinstance(act, Wait | AwaitGroup)
             case Wait():
                 return False
             case CloseGroup() | AwaitGroup():
-                return act.done is source.done or (act.done, source.done) == (
-                    Done.BULK_GROUP,
-                    Done.BULK_GROUP_READ,
-                )
+                read = (act.done, source.done) == (Done.BULK_GROUP, Done.BULK_GROUP_READ)
+                return name in PENDING and (read or act.done is source.done)
             case TensorFence():
                 return source.space is Space.TENSOR
             case ProxyFence():
-                return source.space is not Space.TENSOR
+                return source.space is not Space.TENSOR and name in ("gen", "raw", "half")
             case _:
                 return True
 
@@ -305,23 +313,22 @@ class Reach:
         return ((path[path.index(clock) - 1], 0),)
 
     def _chosen(
-        self, node: Node, position: Position, label: Label, states: list[tuple[State, str]]
+        self, node: Node, position: Position, label: Label, state: State, rule: str
     ) -> None:
         """After a choice holds what each branch gives, and what the access's own branch gives."""
-        last, branch = label, label.node.path[-1]
-        for state, rule in states:
-            # what the branch's last event does is a step of its own
-            label = last if rule == "po" else Label(last.node, state, last.position, rule, last)
-            if position[-1][0] is branch:
-                outside = leave(position, branch)
-                if outside is not None:
-                    self._add(node, state, outside, "leave", label)
-                continue
-            store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
-            store.setdefault(label.node, []).append(position)
-            given = [store.get(end, []) for end in self.graph.branches[node]]
-            for latest in worst(given):
-                self._add(node, state, latest, "choice", label)
+        branch = label.node.path[-1]
+        if rule != "po":  # what the branch's last event does is a step of its own
+            label = Label(label.node, state, label.position, rule, label)
+        if position[-1][0] is branch:
+            outside = leave(position, branch)
+            if outside is not None:
+                self._add(node, state, outside, "leave", label)
+            return
+        store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
+        store.setdefault(label.node, []).append(position)
+        given = [store.get(end, []) for end in self.graph.branches[node]]
+        for latest in worst(given):
+            self._add(node, state, latest, "choice", label)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 

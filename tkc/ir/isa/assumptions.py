@@ -67,6 +67,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "CUTLASS epilogues that put D over C in place"),
     Assumption("A21", "the assembler tracks the registers of tcgen05.ld: who reads them waits for them",
                "many kernels read them before tcgen05.wait::ld; a warning where none ever comes"),
+    Assumption("A24", "tensor work of a pair comes after the allocation of the other CTA, which nobody has awaited",
+               "tcgen05.alloc of a pair is done by both CTAs together (9.7.18.7); CUTLASS's kernels of two SMs"),
+    Assumption("A25", "an arrival of .cta scope on another CTA's mbarrier hands on the reads that a proxy fence of its "
+               "thread has covered",
+               "CUTLASS's schedulers: each CTA reads what clusterlaunchcontrol answered, fences and arrives"),
+    Assumption("A26", "fence.mbarrier_init also covers what its thread initialises until the next cluster barrier",
+               "CUTLASS's kernels of two SMs initialise one more mbarrier behind the last fence"),
     Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
                "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),
 )  # fmt: skip

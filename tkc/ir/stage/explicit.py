@@ -62,7 +62,7 @@ class WhileOp(StageOp):
 @irdl_op_definition
 class TryWaitOp(StageOp):
     """Whether the phase of this parity has completed; waits for it a while. Where it has, acquires as
-    `stage.mbarrier_wait`, which analyses take no notice of: no order follows from an answer that they do not know."""
+    `stage.mbarrier_wait`; what follows from that depends on what is made of the answer, so that it has no row."""
 
     name = "stage.mbarrier_try"
     EACH: ClassVar[bool] = True

@@ -280,7 +280,10 @@ class WriteAccumulatorOp(StageOp):
 
 @irdl_op_definition
 class LoadSharedOp(StageOp):
-    """Columns `column` up of a slot, from row `row` on (0), as a fragment."""
+    """Columns `column` up of a slot, from row `row` on (0), as a fragment.
+
+    `limit`: of one value a row those from it on repeat the last one before it, counted from the fragment's first.
+    """
 
     name = "stage.load_shared"
     BY: ClassVar[By | None] = By.ALL
@@ -288,6 +291,7 @@ class LoadSharedOp(StageOp):
     slot = operand_def(i32)
     column = operand_def(i32)
     row = opt_operand_def(i32)
+    limit = opt_prop_def(IntegerAttr)
     value = result_def(FragmentType)
     traits = traits_def(Effects(Touch(READ, "buffer", Space.SHARED)))
 

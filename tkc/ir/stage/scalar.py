@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ def _select(p: Any, a: Any, b: Any) -> Any:
     return a if p else b
 
 
+TO_F32 = "to_f32"
+
 SCALARS: dict[str, Scalar] = {
     "add": Scalar(2, operator.add, contract="add"),
     "sub": Scalar(2, operator.sub, contract="sub"),
@@ -65,8 +68,22 @@ SCALARS: dict[str, Scalar] = {
     "gt": Scalar(2, operator.gt, predicate=True),
     "ge": Scalar(2, operator.ge, predicate=True),
     "select": Scalar(3, _select, contract="select"),
+    TO_F32: Scalar(1, float),
+    "neg": Scalar(1, operator.neg),
+    "abs": Scalar(1, abs),
+    "exp": Scalar(1, math.exp),
+    "exp2": Scalar(1, lambda a: 2.0**a),
+    "log": Scalar(1, math.log),
+    "log2": Scalar(1, math.log2),
+    "sqrt": Scalar(1, math.sqrt),
+    "rsqrt": Scalar(1, lambda a: 1 / math.sqrt(a)),
+    "rcp": Scalar(1, lambda a: 1 / a),
+    "tanh": Scalar(1, math.tanh),
+    "finite": Scalar(1, lambda a: 0.0 if a == -math.inf else a),
+    "guard_div": Scalar(2, lambda a, b: a / b if b else 0.0),
 }
-"""`div`, `cdiv` and `mod` are of non-negative integers (sizes and block numbers), so all roundings agree on them."""
+"""`div`, `cdiv` and `mod` of integers are of non-negative ones (sizes, block numbers), so all roundings agree on them.
+The rows after `select` make f32: of an i32, which rounds to nearest even, or as `tile.map` does of f32."""
 
 
 @irdl_op_definition
@@ -118,7 +135,10 @@ class ArithOp(Operation):
             raise VerifyException(
                 f"{self.kind.data} takes inputs of one scalar type, not {', '.join(map(str, types))}"
             )
-        if row.predicate:
+        if self.kind.data == TO_F32:
+            if (types[0], self.value.type) != (i32, f32):
+                raise VerifyException(f"{TO_F32} of {types[0]} does not give {self.value.type}")
+        elif row.predicate:
             if self.value.type != i1:
                 raise VerifyException(f"{self.kind.data} gives i1, not {self.value.type}")
         elif self.value.type != inputs[0].type:
@@ -134,7 +154,7 @@ def const(value: int, type: IntegerType = i32) -> ConstOp:
 
 def arith(kind: str, *inputs: SSAValue) -> ArithOp:
     """Arithmetic with the result type that the table gives."""
-    type = i1 if SCALARS[kind].predicate else inputs[-1].type
+    type = i1 if SCALARS[kind].predicate else f32 if kind == TO_F32 else inputs[-1].type
     return ArithOp.create(
         operands=inputs, properties={"kind": StringAttr(kind)}, result_types=(type,)
     )

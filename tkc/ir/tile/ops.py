@@ -506,7 +506,8 @@ class CastOp(Operation):
 class MapOp(Operation):
     """An elementwise operation over register tiles and scalars: `tile.map %x, %y {kind = "add"}`.
 
-    Scalars spread, and so does an axis of 1.
+    Scalars spread, and so does an axis of 1. `if_lt`, `if_le` and `if_eq` compare the first two operands, and are the
+    third where that holds, else the fourth, which they are beside a NaN.
     """
 
     name = "tile.map"
@@ -514,6 +515,7 @@ class MapOp(Operation):
         "add": 2, "sub": 2, "mul": 2, "div": 2, "guard_div": 2, "min": 2, "max": 2,
         "neg": 1, "abs": 1, "exp": 1, "exp2": 1, "log": 1, "log2": 1,
         "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "finite": 1,
+        "if_lt": 4, "if_le": 4, "if_eq": 4,
     }  # fmt: skip
     operands_ = var_operand_def()
     kind = prop_def(StringAttr)

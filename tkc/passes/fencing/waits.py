@@ -17,7 +17,7 @@ from tkc.ir import certificates as c
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import ClusterBarrierOp
 
-HARMLESS = frozenset({"TK324"})
+HARMLESS = frozenset({"TK310", "TK313", "TK324"})
 """What may be wrong with a program whose order is understood nevertheless: something is under way at its end."""
 
 WAITS = (s.MbarrierWaitOp, s.BulkWaitOp)

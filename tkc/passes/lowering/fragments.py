@@ -101,6 +101,12 @@ def read_registers(k: Kernel, op: s.ReadAccumulatorOp) -> None:
         _finish(k, op, [wide(k, registers, first // 2, columns // 2)])
 
 
+def singles(k: Kernel, registers: SSAValue) -> list[SSAValue]:
+    """The registers of a tuple one by one; of a single register itself."""
+    count = type_of(registers).count
+    return [k.emit.slice(registers, i) for i in range(count)] if count else [registers]
+
+
 def in_columns(k: Kernel, fragment: Fragment) -> list[SSAValue]:
     """The registers of a fragment of 32-bit values, one by one in the order of columns."""
     found: list[SSAValue] = []
@@ -285,10 +291,19 @@ def elementwise(k: Kernel, op: s.MapOp) -> None:
     k.values[op.value] = Fragment("f32", parts, halves)
 
 
+CHOICES = {"if_lt": ".lt", "if_le": ".le", "if_eq": ".eq"}
+"""Comparisons by which elements are chosen; none of them holds beside a NaN."""
+
+
 def combine(k: Kernel, kind: str, values: Sequence[Any]) -> SSAValue:
     """One operation of `tile.map` on registers, tuples of them, or numbers."""
     if kind in UNARY:
         return UNARY[kind](k, values[0])
+    if kind in CHOICES:
+        a, b, then, otherwise = (float(v) if isinstance(v, int) else v for v in values)
+        if not isinstance(a, SSAValue):
+            a = k.emit("mov", ".f32", a)
+        return k.emit("selp", ".f32", then, otherwise, k.emit("setp", CHOICES[kind], ".f32", a, b))
     if kind == "guard_div":
         whole, by = (float(v) if isinstance(v, int) else v for v in values)
         quotient = k.emit(*BINARY["div"], whole, by)

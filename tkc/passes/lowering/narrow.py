@@ -83,12 +83,12 @@ def unpack(k: Kernel, dtype: str, part: Part) -> Part:
 
 def load_rows(k: Kernel, dtype: str, columns: int, at: Callable[[int], At]) -> Fragment:
     """Whole rows, 16 elements at a time."""
-    parts: list[Part] = []
+    pairs: list[SSAValue] = []
     for byte in range(0, columns, CHUNK):
         words = k.emit("ld.vec", ".shared::cta", ".v4", ".b32", at(byte), results=reg("b32", 4))
         low, high = k.emit("and", ".b32", words, 0xFFFF), k.emit("shr", ".u32", words, 16)
-        parts += [(k.emit.slice(half, i),) for i in range(4) for half in (low, high)]
-    return Fragment(dtype, tuple(parts))
+        pairs += [k.emit.slice(half, i) for i in range(4) for half in (low, high)]
+    return Fragment(dtype, ((k.emit.join(pairs, "b32"),),))
 
 
 def store_rows(k: Kernel, fragment: Fragment, at: Callable[[int], At]) -> None:
@@ -139,7 +139,8 @@ def load_pairs(k: Kernel, dtype: str, columns: int, at: Callable[[int], At]) -> 
         k.emit("cvt", ".u32", ".u16", k.emit("ld", ".shared::cta", ".b16", at(i)))
         for i in range(columns // 4)
     ]
-    return Fragment(dtype, tuple((one,) for one in loaded), halves=True)
+    halves = tuple((k.emit.join(loaded[row::2], "b32"),) for row in range(2))
+    return Fragment(dtype, halves, halves=True)
 
 
 def store_pairs(k: Kernel, fragment: Fragment, at: Callable[[int], At]) -> None:

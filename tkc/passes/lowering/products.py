@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
+from tkc.analysis.product_shapes import no_columns
 from tkc.analysis.tensor_memory import LANES, SHARED_COLUMNS, columns_of
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -124,16 +124,7 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
     )
     row = _widest(rows, m, n, depth, spans, scaling.alone or d_type.shape[0] * group == m)
     if not row.fits(m, n):
-        fitting = [x for x in row.n if row.fits(m, x)]
-        near = ", ".join(str(x) for x in sorted(fitting, key=lambda x: abs(x - n))[:3])
-        steps = {y - x for x, y in pairwise(fitting)}
-        even = f" in steps of {steps.pop()}" if len(steps) == 1 else ""
-        raise TkcError.at(
-            "TK203",
-            f"{k.target.name} has no {a} product of {m} rows and {n} columns; it takes {fitting[0]} to {fitting[-1]} "
-            f"columns{even} (nearest: {near})",
-            place,
-        )
+        raise no_columns(row, m, n, a, k.target, place)
     if depth % row.k:
         raise TkcError.at(
             "TK203",

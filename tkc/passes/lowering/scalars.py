@@ -11,8 +11,8 @@ from xdsl.ir import Block, SSAValue
 from tkc.diagnostics import Bug
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
-from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
-from tkc.passes.lowering.fragments import carried_form
+from tkc.ir.stage.scalar import SCALARS, TO_F32, ArithOp, ConstOp, SizeOp
+from tkc.passes.lowering.fragments import carried_form, combine
 from tkc.passes.lowering.state import Accumulator, Fragment, Kernel, lowers
 from tkc.passes.lowering.synchronisation import rank_in_unit
 
@@ -77,6 +77,13 @@ def compute(k: Kernel, kind: str, inputs: list[Any], type: Any) -> Any:
         if isinstance(p, bool):
             return a if p else b
         return emit("selp", ".f32" if type == f32 else ".b32", a, b, p)
+    if kind == TO_F32:
+        (a,) = inputs
+        return emit("cvt", ".rn", ".f32", ".s32", a) if isinstance(a, SSAValue) else float(a)
+    if len(inputs) == 1 or kind == "guard_div":
+        return combine(
+            k, kind, [v if isinstance(v, SSAValue) else emit("mov", ".f32", v) for v in inputs]
+        )
     a, b = inputs
     if type != f32 and not any(isinstance(v, SSAValue) for v in inputs):
         return SCALARS[kind].of(a, b)

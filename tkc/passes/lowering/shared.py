@@ -21,7 +21,7 @@ from tkc.ir.ptx.registers import reg, type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
 from tkc.passes.lowering import narrow
-from tkc.passes.lowering.fragments import fragment_type, wide
+from tkc.passes.lowering.fragments import fragment_type, singles, wide
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import (
     half_row,
@@ -207,10 +207,10 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
     """One value a row or a column, or a thread's own piece of a vector that is spread over the threads."""
     size, first = DTYPES[type.dtype.data].bits // 8, _first(k, op.row)
     if type.a_row:
-        places = [
-            _linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0)
-            for row in rows_of_thread(k, type)
-        ]
+        rows = rows_of_thread(k, type)
+        if op.limit is not None:
+            rows = [k.emit("min", ".u32", row, op.limit.value.data - 1) for row in rows]
+        places = [_linear(k, op.buffer, op.slot, k.mul(k.add(row, first), size))(0) for row in rows]
         return Fragment(type.dtype.data, (tuple(_load_one(k, size, place) for place in places),))
     if not type.a_column:
         row = k.add(thread_of_rows(k), first)
@@ -345,7 +345,7 @@ def _store_chunks(
         narrow.store_rows(k, fragment, at)
         return
     if DTYPES[type.dtype.data].bits == 16 and all(
-        type_of(p).count % 4 == 0 for (p,) in fragment.parts
+        type_of(p).count and type_of(p).count % 4 == 0 for (p,) in fragment.parts
     ):
         values: list[Any] = [
             k.emit.slice(pairs, first, 4)
@@ -355,10 +355,10 @@ def _store_chunks(
         kind = ".b32"
     else:
         each = [
-            k.emit.slice(half, i)
+            register
             for part in fragment.parts
-            for i in range(type_of(part[0]).count)
-            for half in part
+            for neighbours in zip(*(singles(k, half) for half in part), strict=True)
+            for register in neighbours
         ]
         values = [each[first : first + 4] for first in range(0, len(each), 4)]
         kind = ".b32" if DTYPES[type.dtype.data].bits == 16 else ".f32"
@@ -376,7 +376,7 @@ def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: A
     inside = k.emit("and", ".b32", lane, 16)
     at = Addresses(k, op.buffer, op.slot, op.column).base(row, inside)
     byte = 0
-    if fragment.halves:
+    if fragment.halves or not all(type_of(pairs).count for (pairs,) in fragment.parts):
         registers = in_order(k, fragment)
         for first in range(0, len(registers), 4):
             some = registers[first : first + 4]
@@ -417,8 +417,8 @@ def _store_pairs(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, start: Any)
     step = 2 if fragment.halves else 1
     for number in range(0, len(fragment.parts), step):
         parts = fragment.parts[number : number + step]
-        for first in range(type_of(parts[0][0]).count):
+        for first in range(type_of(parts[0][0]).count or 1):
             for even, odd in parts:
-                values = [k.emit.slice(even, first), k.emit.slice(odd, first)]
+                values = [singles(k, even)[first], singles(k, odd)[first]]
                 k.emit("st.vec", ".shared::cta", ".v2", ".f32", at(index), values)
                 index += 1

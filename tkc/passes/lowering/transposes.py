@@ -13,6 +13,7 @@ from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import type_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import FragmentLayout, FragmentType
+from tkc.passes.lowering.fragments import singles
 from tkc.passes.lowering.state import Fragment, Kernel
 from tkc.passes.lowering.threads import half_row, lane_column, lane_row, matrix_row, thread_of_rows
 
@@ -83,19 +84,18 @@ def _store_row(k: Kernel, op: s.StoreSharedOp, fragment: Fragment, row: Any) -> 
     turned = Turned(k, op, row)
     column = 0
     for part in fragment.parts:
-        for i in range(type_of(part[0]).count):
-            for value in _elements(k, part, i):
+        for registers in zip(*(singles(k, x) for x in part), strict=True):
+            for value in _elements(k, registers):
                 _store(k, turned.at(column), value)
                 column += 1
 
 
-def _elements(k: Kernel, part: tuple[SSAValue, ...], i: int) -> list[SSAValue]:
-    """The two neighbouring elements at place `i` of a part."""
-    if len(part) == 2:
-        return [k.emit.slice(half, i) for half in part]
-    pair = k.emit.slice(part[0], i)
-    upper = k.emit("shr", ".u32", pair, 16)
-    return [k.emit("cvt", ".u16", ".u32", x) for x in (pair, upper)]
+def _elements(k: Kernel, registers: tuple[SSAValue, ...]) -> list[SSAValue]:
+    """Two neighbouring elements, in a register each or both in one."""
+    if len(registers) == 2:
+        return list(registers)
+    upper = k.emit("shr", ".u32", registers[0], 16)
+    return [k.emit("cvt", ".u16", ".u32", x) for x in (registers[0], upper)]
 
 
 def _store(k: Kernel, place: At, value: SSAValue) -> None:
@@ -117,16 +117,12 @@ def _store_matrices(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
 def in_order(k: Kernel, fragment: Fragment) -> list[SSAValue]:
     """Registers of 16-bit pairs of a fragment in the wgmma layout: each eight columns' upper rows, then its lower."""
     if not fragment.halves:
-        return [
-            k.emit.slice(pairs, i)
-            for (pairs,) in fragment.parts
-            for i in range(type_of(pairs).count)
-        ]
+        return [register for (pairs,) in fragment.parts for register in singles(k, pairs)]
     return [
-        k.emit.slice(half[0], i)
+        register
         for upper, lower in zip(fragment.parts[::2], fragment.parts[1::2], strict=True)
-        for i in range(type_of(upper[0]).count)
-        for half in (upper, lower)
+        for both in zip(singles(k, upper[0]), singles(k, lower[0]), strict=True)
+        for register in both
     ]
 
 
@@ -139,9 +135,9 @@ def _store_elements(k: Kernel, op: s.StoreSharedOp, fragment: Fragment) -> None:
     index, step = 0, 2 if fragment.halves else 1
     for number in range(0, len(fragment.parts), step):
         parts = fragment.parts[number : number + step]
-        for i in range(type_of(parts[0][0]).count):
+        for i in range(type_of(parts[0][0]).count or 1):
             for part in parts:
                 for odd, half in enumerate(part):
                     place = turned[index % 2][odd].at(8 * (index // 2))
-                    _store(k, place, k.emit.slice(half, i))
+                    _store(k, place, singles(k, half)[i])
                 index += 1

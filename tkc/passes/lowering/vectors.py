@@ -20,6 +20,7 @@ from tkc.passes.lowering.fragments import (
     fragment_type,
     halved,
     in_columns,
+    singles,
     split,
 )
 from tkc.passes.lowering.narrow import refuse_vector
@@ -106,11 +107,11 @@ def part(k: Kernel, op: v.PartOp) -> None:
     parts: Parts = []
     at = 0
     for index in range(0, len(source.parts), step):
-        here = type_of(source.parts[index][0]).count
+        here = type_of(source.parts[index][0]).count or 1
         low, high = max(first, at), min(first + count, at + here)
         if low < high:
             parts += [
-                tuple(k.emit.slice(x, low - at, high - low) for x in one)
+                tuple(k.emit.slice(x, low - at, high - low) if type_of(x).count else x for x in one)
                 for one in source.parts[index : index + step]
             ]
         at += here
@@ -166,10 +167,9 @@ def _masked(k: Kernel, kind: str, parts: Parts, valid: Any, step: int) -> list[S
     found: list[SSAValue] = []
     column = 0
     for part in parts:
-        for i in range(type_of(part[0]).count):
-            for odd, x in enumerate(part):
+        for neighbours in zip(*(singles(k, x) for x in part), strict=True):
+            for odd, value in enumerate(neighbours):
                 inside = k.emit("setp", ".gt", ".s32", valid, column + odd)
-                value = k.emit.slice(x, i)
                 found.append(k.emit("selp", ".f32", value, NEUTRAL[kind], inside))
             column += step
     return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
+from tkc.analysis.items import role_of
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.emit import Emitter
 from tkc.ir.locations import location_of
@@ -100,15 +101,6 @@ def kinds_of(op: s.CommitOp | s.ReleaseOp) -> set[str]:
     return {ARRIVALS[h] for h in how_of(op)}
 
 
-def role_of(op: Operation) -> s.RoleOp:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, s.RoleOp):
-        parent = parent.parent_op()
-    if parent is None:
-        raise Bug("lower-pipes", f"{op.name} stands outside every role")
-    return parent
-
-
 def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
     """The ring's two barrier arrays, with the arrivals that its ends make, of `ctas` CTAs where they all do."""
     signalling = {None: 1, To.PAIR: min(PAIR, ctas), To.ALL: ctas}
@@ -142,6 +134,15 @@ def make_barriers(ring: Ring, roles: list[s.RoleOp], ctas: int = 1) -> None:
         block.insert_op_before(op, ring.pipe)
 
 
+def _alike(signals: list[s.CommitOp | s.ReleaseOp]) -> None:
+    """Every block of a role signals in the same ways, since a phase counts as many arrivals of each item: a block that
+    does not touch its slot, or touches it otherwise, signals as the others do, too."""
+    if len({frozenset(kinds_of(o)) for o in signals}) > 1:
+        every = dict.fromkeys(h for o in signals for h in how_of(o))
+        for op in signals:
+            op.properties["how"] = ArrayAttr([StringAttr(h) for h in every])
+
+
 def _arrivals_of(
     ring: Ring,
     roles: list[s.RoleOp],
@@ -157,6 +158,8 @@ def _arrivals_of(
     for op in signals:
         if isinstance(op, kind):
             role = role_of(op)
+            if role is None:
+                raise Bug("lower-pipes", f"{op.name} stands outside every role")
             if role.sym_name.data not in names:
                 raise TkcError.at(
                     "TK107",
@@ -169,18 +172,13 @@ def _arrivals_of(
     for name in names:
         role = next((r for r in roles if r.sym_name.data == name), None)
         mine = found.get(role, []) if role is not None else []
-        hows = {frozenset(kinds_of(o)) for o in mine}
-        if role is None or len(hows) != 1:
+        if role is None or not mine:
             raise TkcError.at(
-                "TK107" if not hows else "TK110",
-                f"role {name} stands at an end of pipe {ring.name} but "
-                + (
-                    "never opens it"
-                    if not hows
-                    else "touches it in different ways in different blocks"
-                ),
+                "TK107",
+                f"role {name} stands at an end of pipe {ring.name} but never opens it",
                 location_of(ring.pipe),
             )
+        _alike(mine)
         warps, groups = role.warps.value.data, role.groups.value.data
         acting = ctas if role.leads is None else -(-ctas // PAIR)
         counts.append(arrivals(how_of(mine[0]), warps, groups, acting))

@@ -31,7 +31,7 @@ from tkc.passes.placement.fragments import (
     rows_over_threads,
     slices,
 )
-from tkc.passes.placement.places import coordinates, extent_of, first_row
+from tkc.passes.placement.places import coordinates, extent_of, first_row, limit_of
 from tkc.passes.placement.state import Placement, Slot, integer
 
 SLICE = 64
@@ -60,7 +60,7 @@ def reduce(p: Placement, op: tv.ReduceOp) -> None:
 
     slices(p, op.source, rows, width, columns, one)
     _meet(p, "partial")
-    result = _scratch(p, "columns", (_room(p, width),), own=True)
+    result = _scratch(p, "columns", (_spread(p, width).each * p.role.plan.groups,), own=True)
     _reduce_partials(p, op.kind.data, partial, padded, result)
     _meet(p, "columns")
     p.role.columns[op.value] = result
@@ -83,7 +83,8 @@ def _reduce_partials(
     """Each thread reduces columns of its own over the warps; beyond the last column it repeats that one."""
     threads = 32 * p.role.plan.warps
     assert isinstance(result.type, BufferType)
-    for first in range(0, result.type.elements, threads):
+    width = result.type.elements
+    for first in range(0, width, threads):
         column = p.emit.arith("add", _identity(p, "thread"), p.emit.const(first))
         inside = column
         if first + threads > padded:
@@ -94,7 +95,11 @@ def _reduce_partials(
             number = p.emit.value(LoadElementOp.create(operands=[partial, *at], result_types=[f32]))
             total = number if total is None else p.emit.arith(kind, total, number)
         assert total is not None
-        p.emit.add(StoreElementOp.create(operands=[total, result, p.emit.const(0), column]))
+        store = StoreElementOp.create(operands=[total, result, p.emit.const(0), column])
+        if first + threads <= width:
+            p.emit.add(store)
+        else:
+            _where(p, p.emit.arith("lt", column, p.emit.const(width)), store)
 
 
 def _fold(p: Placement, source: SSAValue, kind: StringAttr | None) -> list[SSAValue]:
@@ -194,20 +199,6 @@ def _spread(p: Placement, count: int) -> Rows:
     return Rows(unit, groups, -(-share // unit), FragmentLayout.ROWS, share)
 
 
-def _room(p: Placement, count: int) -> int:
-    """Elements that a vector takes where each thread reads one, though the last ones be past its end."""
-    rows = _spread(p, count)
-    threads = 32 * p.role.plan.warps
-    needed = rows.each * (rows.groups - 1) + rows.unit * rows.blocks
-    return -(-needed // threads) * threads
-
-
-def _limit(rows: Rows, block: int) -> dict[str, Attribute]:
-    """How many elements of a block the share has, where that is less than all."""
-    left = rows.each - rows.unit * block
-    return {"limit": integer(left)} if left < rows.unit else {}
-
-
 def _each(p: Placement, vector: SSAValue, rows: Rows, block: int) -> SSAValue:
     """A piece of a vector as one value for each thread."""
     type = vector.type
@@ -242,7 +233,7 @@ def store_elements(p: Placement, op: t.CopyOp, vector: SSAValue) -> None:
         p.emit.add(
             v.StoreGlobalOp.create(
                 operands=[value, p.values[slice.tensor], extent, *starts],
-                properties={"axis": integer(axis), **_limit(rows, block), **added(op)},
+                properties={"axis": integer(axis), **limit_of(rows, block), **added(op)},
             )
         )
 
@@ -259,7 +250,7 @@ def fill_elements(p: Placement, vector: SSAValue, slot: Slot) -> None:
         value = _each(p, vector, rows, block)
         row = first_row(p, rows, block)
         operands = [value, slot.buffer, slot.slot, p.emit.const(0), *([row] if row else [])]
-        p.emit.add(s.StoreSharedOp.create(operands=operands, properties=_limit(rows, block)))
+        p.emit.add(s.StoreSharedOp.create(operands=operands, properties=limit_of(rows, block)))
 
 
 def _count(vector: SSAValue) -> int:
@@ -279,7 +270,7 @@ def spill(p: Placement, value: SSAValue, whole: SSAValue) -> None:
             "not supported yet: hand it on as f32 and convert it there",
             location_of(value.owner) if isinstance(value.owner, Operation) else None,
         )
-    buffer = _scratch(p, "handed", (_room(p, type.shape[1]),), own=True)
+    buffer = _scratch(p, "handed", (type.shape[1],), own=True)
     numbers = _fold(p, whole, None)
     _meet(p, "free")
     first = p.emit.arith("eq", _identity(p, "warp"), p.emit.const(0))

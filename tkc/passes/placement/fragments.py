@@ -24,7 +24,7 @@ from tkc.ir.tile.explicit import ReadColumnsOp
 from tkc.ir.tile.loops import ForSpanOp
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType
-from tkc.passes.placement.places import first_row, load
+from tkc.passes.placement.places import first_row, limit_of, load
 from tkc.passes.placement.state import Placement, integer
 
 
@@ -63,15 +63,16 @@ def rows_over_threads(p: Placement, rows: int, op: Operation) -> Rows:
     if rows % unit or threads % unit:
         raise TkcError.at(
             "TK110",
-            f"a register tile of {rows} rows over {threads} threads is not supported yet; "
-            "rows and threads must divide one another",
+            f"a register tile of {rows} rows over the {threads} threads of a role is not supported yet: each thread "
+            f"has as many rows, so that {'32, 64, 96 and ' if threads == 128 else ''}multiples of {threads} fit",
             location_of(op),
         )
     if unit < threads:
         raise TkcError.at(
             "TK110",
             f"a register tile of {rows} rows leaves threads of a role of {threads} idle; "
-            f"tiles of {threads} rows fit",
+            + (f"`warps {rows // 32}` fits, or " if rows % 32 == 0 and accumulator is None else "")
+            + f"tiles of {threads} rows fit",
             location_of(op),
         )
     return Rows(unit, 1, rows // unit, FragmentLayout.ROWS)
@@ -380,6 +381,7 @@ def _column(p: Placement, buffer: SSAValue, type: FragmentType, piece: Piece) ->
     return p.emit.value(
         s.LoadSharedOp.create(
             operands=[buffer, p.emit.const(0), column, *([row] if row else [])],
+            properties={} if type.a_column else limit_of(piece.rows, piece.block),
             result_types=[type],
         )
     )
@@ -393,6 +395,9 @@ def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece:
         if isinstance(op.tile.type, AccumType):
             slot.touch(How.TENSOR)
             if isinstance(op, t.ReadOp):
+                from tkc.passes.placement.keeping import check_holds
+
+                check_holds(p, key, op)
                 nonzero = _nonzero(p, op)
             else:
                 nonzero = [p.values[v] for v in op.nonzero]
@@ -411,6 +416,7 @@ def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece:
         return p.emit.value(
             s.LoadSharedOp.create(
                 operands=[slot.buffer, slot.slot, column, *([row] if row else [])],
+                properties={} if type.a_column else limit_of(piece.rows, piece.block),
                 result_types=[type],
             )
         )

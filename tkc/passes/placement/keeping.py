@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.roles import slot_owner
 from tkc.analysis.sharing import block_of, place_of, role_round, shares_place, tiles_in
 from tkc.diagnostics import TkcError
-from tkc.ir.isa.targets import NAMED_BARRIERS
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import Home
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType, SharedType, SliceType
-from tkc.passes.placement.state import Placement, integer
+from tkc.passes.placement.state import Placement
 
 Product = t.MmaOp | ScaledMmaOp
 
@@ -25,6 +24,7 @@ Product = t.MmaOp | ScaledMmaOp
 def keep(p: Placement, op: t.KeepOp) -> None:
     """A slot is handed on when all that the role does to what lies there is done."""
     slot = p.role.slots[op.tile]
+    check_holds(p, op.tile, op)
     role = role_round(op)
     assert role is not None
     place = place_of(op.tile)
@@ -51,6 +51,36 @@ def _how(p: Placement, op: Operation, place: SSAValue) -> list[How]:
 
 def _at(end: SSAValue, place: SSAValue) -> bool:
     return isinstance(end.type, SharedType | AccumType) and place_of(end) is place
+
+
+# Registers -----------------------------------------------------------------------------------------------------------
+
+
+def handed_on(p: Placement, tile: SSAValue, taken: SSAValue | None) -> SSAValue | None:
+    """What an accumulator in registers holds where a put begins: what the get round it has, or the one before left."""
+    if taken is not None:
+        return p.role.accumulators.get(taken)
+    value, block = p.role.left.get(tile, (None, None))
+    return value if block is p.emit.block else None
+
+
+def check_holds(p: Placement, slot: SSAValue, op: Operation) -> None:
+    """TK213 where an accumulator in registers is to hold what an earlier block left: registers flow, and have no slots
+    to come back to."""
+    value, block = p.role.accumulators.get(slot), block_of(slot)
+    if p.home is not Home.REGISTER or not isinstance(block, t.PutOp) or value is None:
+        return
+    if (
+        isinstance(value.owner, s.OpenOp)
+        and not p.role.slots[slot].flows
+        and shares_place(slot_owner(slot))
+    ):
+        raise TkcError.at(
+            "TK213",
+            "what this put finds in its slot was left by another role or turn, and the accumulator lives in registers "
+            f"on {p.target.name}, which are handed on directly: by a put in the get that took them, or right behind it",
+            location_of(op),
+        )
 
 
 # Values --------------------------------------------------------------------------------------------------------------
@@ -251,15 +281,7 @@ def meet_before(p: Placement, op: t.PutOp) -> None:
     joined = p.home is Home.REGISTER and plan.accumulator is not None
     if not joined and not _reads_elsewhere(role, mine):
         return
-    if plan.groups == 1:
-        p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place")}))
-        return
-    properties = {
-        "number": integer(_number(p)),
-        "threads": integer(32 * plan.warps),
-        "id": p.id("place"),
-    }
-    p.emit.add(NamedBarrierOp.create(properties=properties))
+    p.emit.add(s.RoleBarrierOp.create(properties={"id": p.id("place"), "whole": UnitAttr()}))
 
 
 def _reads_elsewhere(role: t.RoleOp, mine: set[SSAValue]) -> bool:
@@ -267,20 +289,3 @@ def _reads_elsewhere(role: t.RoleOp, mine: set[SSAValue]) -> bool:
     places = {place_of(tile) for tile in mine}
     read = (slot_owner(op.tile) for op in role.walk() if isinstance(op, t.ReadOp))
     return any(tile not in mine and place_of(tile) in places for tile in read)
-
-
-def _number(p: Placement) -> int:
-    """A barrier of the CTA for the role at hand: the last one that the program leaves."""
-    if p.role.name not in p.meetings:
-        taken = {op.number.value.data for op in p.kernel.walk() if isinstance(op, NamedBarrierOp)}
-        taken |= set(p.meetings.values())
-        free = [n for n in range(1, NAMED_BARRIERS) if n not in taken]
-        if not free:
-            raise TkcError.at(
-                "TK209",
-                f"role {p.role.name} takes a named barrier for its warpgroups; the program takes all "
-                f"{NAMED_BARRIERS - 1} of a CTA",
-                location_of(p.kernel),
-            )
-        p.meetings[p.role.name] = free[-1]
-    return p.meetings[p.role.name]

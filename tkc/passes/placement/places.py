@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tkc.analysis.roles import Rows
 from tkc.ir.stage import ops as s
@@ -35,6 +35,12 @@ def first_row(p: Placement, rows: Rows, block: int) -> SSAValue | None:
         known = p.emit.const(rows.unit * block)
         row = known if row is None else p.emit.arith("add", row, known)
     return row
+
+
+def limit_of(rows: Rows, block: int) -> dict[str, Attribute]:
+    """How many rows of a block there are, where the last block of a warpgroup's share is cut short."""
+    left = rows.each - rows.unit * block
+    return {"limit": integer(left)} if left < rows.unit else {}
 
 
 def extent_of(p: Placement, slice: t.SliceOp, axis: int) -> SSAValue:

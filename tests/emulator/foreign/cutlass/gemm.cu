@@ -43,6 +43,8 @@ using Chosen = Config<S90, Tensor_, cutlass::float_e4m3_t, Row, Column, cutlass:
 using Chosen = Config<S90, Tensor_, cutlass::tfloat32_t, Row, Column, float, Shape<_128, _64, _32>, Shape<_1, _1, _1>, ks::KernelTmaWarpSpecialized, ep::NoSmemWarpSpecialized>;
 #elif CONFIG == 4
 using Chosen = Config<S90, Tensor_, cutlass::half_t, Row, Row, float, Shape<_128, _64, _64>, Shape<_1, _1, _1>, ks::KernelCpAsyncWarpSpecialized, ep::NoSmemWarpSpecialized>;
+#elif CONFIG == 5
+using Chosen = Config<S90, Tensor_, cutlass::bfloat16_t, Row, Column, float, Shape<_128, _128, _64>, Shape<_1, _1, _1>, ks::KernelTmaWarpSpecializedCooperative, ep::TmaWarpSpecializedCooperative>;
 #elif CONFIG == 10
 using Chosen = Config<S100, Tensor_, cutlass::bfloat16_t, Row, Column, cutlass::bfloat16_t, Shape<_128, _128, _64>, Shape<_1, _1, _1>, ks::KernelTmaWarpSpecialized1SmSm100, ep::TmaWarpSpecialized1Sm>;
 #elif CONFIG == 11
@@ -55,6 +57,14 @@ using Chosen = Config<S100, Block_, cutlass::mx_float8_t<cutlass::float_e4m3_t>,
 using Chosen = Config<S100, Tensor_, cutlass::half_t, Column, Row, cutlass::half_t, Shape<_64, _128, _64>, Shape<_2, _2, _1>, ks::KernelTmaWarpSpecialized1SmSm100, ep::TmaWarpSpecialized1Sm>;
 #elif CONFIG == 15
 using Chosen = Config<S100, Tensor_, int8_t, Row, Column, int32_t, Shape<_128, _64, _128>, Shape<_1, _1, _1>, ks::KernelTmaWarpSpecialized1SmSm100, ep::TmaWarpSpecialized1Sm>;
+#elif CONFIG == 16
+using Chosen = Config<S100, Tensor_, cutlass::bfloat16_t, Row, Column, float, Shape<_128, _128, _64>, Shape<_1, _1, _1>, ks::KernelTmaWarpSpecialized1SmSm100, ep::TmaWarpSpecialized1Sm>;
+#endif
+
+#if CONFIG == 5 || CONFIG == 16
+using Scheduler = cutlass::gemm::StreamKScheduler;
+#else
+using Scheduler = void;
 #endif
 
 using Element = typename Plain<Chosen::E>::Type;
@@ -64,7 +74,7 @@ using Epilogue = typename ep::collective::CollectiveBuilder<Chosen::Arch, Chosen
                                                             Chosen::Out, Row, OutAlign, Chosen::Epilogue>::CollectiveOp;
 using Main = typename ks::collective::CollectiveBuilder<Chosen::Arch, Chosen::Class, Chosen::E, Chosen::A, Align, Chosen::E, Chosen::B, Align, Acc, Chosen::Tile, Chosen::Cluster,
                                                         ks::collective::StageCountAutoCarveout<int(sizeof(typename Epilogue::SharedStorage))>, Chosen::Schedule>::CollectiveOp;
-using Kernel = ks::kernel::GemmUniversal<Shape<int, int, int, int>, Main, Epilogue>;
+using Kernel = ks::kernel::GemmUniversal<Shape<int, int, int, int>, Main, Epilogue, Scheduler>;
 using Gemm = ks::device::GemmUniversalAdapter<Kernel>;
 
 template <class T> T *marker(int number) { return reinterpret_cast<T *>(0x0ABC000000000000ull + (static_cast<unsigned long long>(number) << 40)); }
@@ -95,6 +105,7 @@ int main(int count, char **words) {
   a.epilogue.thread.beta = Acc(1);
   a.hw_info.sm_count = 8;
   a.hw_info.max_active_clusters = 8;
+  if constexpr (!std::is_void_v<Scheduler>) a.scheduler.decomposition_mode = std::decay_t<decltype(a.scheduler.decomposition_mode)>::StreamK;
   if (Gemm::can_implement(a) != cutlass::Status::kSuccess) return printf("refused\n"), 1;
   size_t workspace = Gemm::get_workspace_size(a);
   auto params = Kernel::to_underlying_arguments(a, workspace ? marker<void>(7) : nullptr);

@@ -1,0 +1,116 @@
+"""Which item of a barrier a wait or an arrival of a role is about, as a function of how often a loop has turned."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from xdsl.ir import Operation, SSAValue
+
+from tkc.analysis.happens_before import turns
+from tkc.analysis.happens_before.conditions import Places, outside, within
+from tkc.analysis.happens_before.events import Barrier, Index, Loop, Turns
+from tkc.analysis.happens_before.items import fit
+from tkc.analysis.happens_before.values import Chain, Table, Values
+from tkc.ir.stage import ops as s
+
+
+class Numbering:
+    """The items of one role; `turns` are those of a loop that are looked at, where these are some only."""
+
+    role: s.RoleOp
+    barriers: dict[Hashable, Barrier]
+    values: Values
+    places: Places
+    loops: dict[Chain, Loop]
+    turns: Turns | None
+
+    def _entry(self, op: Operation) -> SSAValue | None:
+        """The operand that numbers the barrier."""
+        for name in ("entry", "slot"):
+            found = getattr(op, name, None)
+            if isinstance(found, SSAValue):
+                return found
+        return None
+
+    def _waited(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
+        entry, parity = self._entry(op), getattr(op, "parity", None)
+        return None if entry is None or parity is None else self._item(key, entry, parity, op)
+
+    def _item(
+        self, key: tuple[SSAValue, int | None], entry: SSAValue, parity: SSAValue, at: Operation
+    ) -> Index | None:
+        """The item that a slot and a parity name at an operation."""
+        slots, parities = self.values.table(entry, at), self.values.table(parity, at)
+        if slots is None or parities is None:
+            return None
+        depth = self.barriers[key].depth
+        turn = turns.of_wait(at, key[0], self.role, self.loops) if self.turns is None else None
+        if turn is not None:
+            slots, parities = turn.table(slots), turn.table(parities)
+            likely = [(turn.count, turn.number), (turn.count, turn.number - depth)]
+            found = fit(slots, parities, depth, likely=likely)
+        else:
+            if slots.loop is None and parities.loop is None and not outside(at):
+                slots = replace(slots, loop=self._turns(key[0], at))
+            found = fit(slots, parities, depth, turns=self._counted(slots, parities))
+        return None if found is None else self._index(*found)
+
+    def _arrived(self, op: Operation, key: tuple[SSAValue, int | None]) -> Index | None:
+        if key not in self.barriers:
+            return None
+        depth = self.barriers[key].depth
+        entry = self._entry(op)
+        slots = None if entry is None else self.values.table(entry, op)
+        if slots is None:
+            return None
+        turn = turns.of_arrival(op, key[0], self.role, self.loops) if self.turns is None else None
+        if turn is not None:
+            found = fit(turn.table(slots), None, depth, likely=[(turn.count, turn.number)])
+            return None if found is None else self._index(*found)
+        loop = slots.loop
+        if loop is None and not outside(op):
+            loop = self._turns(key[0], op)
+        if loop is None:
+            return Index(None, slots.period[0]) if outside(op) else None
+        found = fit(
+            Table(loop, slots.period, slots.before), None, depth,
+            0 if self.turns is not None else self.places.late(op, loop), self._counted(slots, None),
+        )  # fmt: skip
+        return None if found is None else self._index(*found)
+
+    def _turns(self, barrier: SSAValue, op: Operation) -> Chain | None:
+        """The loop that numbers items whose slots do not tell: that of this role's waits for the barrier, or for
+        another beside the operation; else the one round it."""
+        for use in barrier.uses:
+            if within(use.operation, self.role) and (found := self._loop_of(use.operation)):
+                return found
+        at: Operation | None = op
+        while at is not None and not isinstance(at, s.RoleOp):
+            block = at.parent_block()
+            for beside in block.ops if block is not None else ():
+                if found := self._loop_of(beside):
+                    return found
+            at = at.parent_op()
+            if at is not None and not isinstance(at, s.IfOp | s.RoleOp):
+                chains = [c for c in self.loops if at in c]
+                if chains:
+                    return max(chains, key=len)
+        return None
+
+    def _loop_of(self, wait: Operation) -> Chain | None:
+        """The loop whose turns a wait counts items by."""
+        parity = getattr(wait, "parity", None)
+        table = None if parity is None else self.values.table(parity, wait)
+        return None if table is None else table.loop
+
+    def _counted(self, *tables: Table | None) -> Turns | None:
+        """The turns of the loop of tables in which the operation at hand runs, where these are some only."""
+        loops = {self.loops.get(t.loop) for t in tables if t is not None and t.loop is not None}
+        return self.turns if self.turns is not None and loops == {self.turns.loop} else None
+
+    def _index(self, loop: Chain | None, rate: int, offset: int) -> Index | None:
+        if loop is None:
+            return Index(None, offset, rate)
+        known = self.loops.get(loop)
+        return None if known is None else Index(known, offset, rate)

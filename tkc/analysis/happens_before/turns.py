@@ -1,0 +1,82 @@
+"""Several items of one barrier in each turn of a loop: how many there are, and which of them an operation is for.
+
+A slot and a parity say an item modulo two rounds of the ring, so that they alone do not tell three items a turn from
+one. Counted are the waits of a role on a barrier that stand side by side in a loop, each of them once in every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from tkc.analysis.happens_before.conditions import within
+from tkc.analysis.happens_before.values import Chain, Table
+from tkc.ir.stage import ops as s
+
+PARTNERS = {"full": "empty", "empty": "full"}
+"""The barriers of a ring: who waits for the one arrives at the other."""
+
+
+class Turn(NamedTuple):
+    """Items `number` of `count` in each turn of a loop."""
+
+    loop: Chain
+    count: int
+    number: int
+
+    def table(self, of: Table) -> Table:
+        """A value by the turns of the loop, of which it need not know where it is always the same."""
+        return of if of.loop is not None else replace(of, loop=self.loop)
+
+
+def of_wait(
+    op: Operation, barrier: SSAValue, role: s.RoleOp, loops: Iterable[Chain]
+) -> Turn | None:
+    """Which of a turn's items a wait is for; None where there is one a turn, or the waits do not stand side by side."""
+    block, loop = op.parent_block(), op.parent_op()
+    if block is None or not isinstance(loop, s.ForOp):
+        return None
+    waits = _waits(barrier, role)
+    if len(waits) < 2 or op not in waits or any(w.parent_block() is not block for w in waits):
+        return None
+    chain = max((c for c in loops if loop in c), key=len, default=None)
+    places = [o for o in block.ops if o in waits]
+    return None if chain is None else Turn(chain, len(places), places.index(op))
+
+
+def _waits(barrier: SSAValue, role: s.RoleOp) -> set[Operation]:
+    users = (use.operation for use in barrier.uses)
+    return {op for op in users if isinstance(op, s.MbarrierWaitOp) and within(op, role)}
+
+
+def of_arrival(
+    op: Operation, barrier: SSAValue, role: s.RoleOp, loops: Iterable[Chain]
+) -> Turn | None:
+    """Which of a turn's items an arrival is for: that of the wait for the same slot, or the last one before it."""
+    partner = _partner(barrier)
+    block = op.parent_block()
+    if partner is None or block is None:
+        return None
+    waits = _waits(partner, role)
+    slot = getattr(op, "slot", None)
+    before = [o for o in block.ops if o in waits and o.is_before_in_block(op)]
+    same = [o for o in before if o.slot is slot]  # type: ignore[attr-defined]
+    found = before if len(same) == len(before) else same
+    return of_wait(found[-1], partner, role, loops) if found else None
+
+
+def _partner(barrier: SSAValue) -> SSAValue | None:
+    """The other barriers of a pipe's ring."""
+    declared = barrier.owner
+    if not isinstance(declared, s.BarriersOp):
+        return None
+    name, _, side = declared.sym_name.data.rpartition(".")
+    block = declared.parent_block()
+    if not name or side not in PARTNERS or block is None:
+        return None
+    wanted = f"{name}.{PARTNERS[side]}"
+    others = (o for o in block.ops if isinstance(o, s.BarriersOp))
+    return next((o.barriers for o in others if o.sym_name.data == wanted), None)
