@@ -2,10 +2,10 @@
 
 Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
 to the async proxy of CTA `n`; `half` released by the unidirectional fence, `acquired` by its other half, for what the
-threads that executed it issue; `bulk`, `wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared
-memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after`
-needs after_thread_sync; `met` beyond bar.sync without a fence before it;
-`pipe…` still under way, handed to another thread.
+threads that executed it issue; `edited` published to the tensormap proxy, `mapped` acquired for CTA `n`; `bulk`,
+`wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory:
+`issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after` needs after_thread_sync; `met`
+beyond bar.sync without a fence before it; `pipe…` still under way, handed to another thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.events import (
     AwaitGroup,
     CloseGroup,
     Event,
+    MapFence,
     ProxyFence,
     Some,
     TensorFence,
@@ -44,6 +45,11 @@ class State(NamedTuple):
     fence: int
     part: int
     who: Who
+
+
+def of(state: State, who: Who) -> State:
+    """The same, known by some threads."""
+    return state if state.who is who else State(state.name, state.n, state.fence, state.part, who)
 
 
 GROUPS = {
@@ -151,6 +157,9 @@ def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
     if access.proxy is Proxy.GENERIC:
         yield "gen", rule
         return
+    if access.proxy is Proxy.TENSORMAP:
+        yield "gen", "map-read"
+        return
     match access.done:  # first what needs no other fence
         case Done.TCGEN05_COMMIT:
             if "A6" in source.assumed:
@@ -178,6 +187,8 @@ def step(
         yield from _await_group(state, act, who, source)
     elif isinstance(act, ProxyFence):
         yield from _proxy_fence(state, act, who, source, cta)
+    elif isinstance(act, MapFence):
+        yield from _map_fence(state, act, who, source, cta)
     elif isinstance(act, TensorFence):
         yield from _tensor_fence(state, act, who, source)
     elif isinstance(act, ThreadFence):
@@ -216,7 +227,9 @@ def _proxy_fence(
     state: State, act: ProxyFence, who: Who, source: Source, cta: int
 ) -> Iterator[tuple[State, str]]:
     access = source.access
-    if access.space is Space.TENSOR or (act.space is not None and act.space is not access.space):
+    if access.space in (Space.TENSOR, Space.MAP):
+        return
+    if act.space is not None and act.space is not access.space:
         return
     if act.half == "release":
         mine = state.part == Part.OWN and within(source.threads, who)
@@ -229,8 +242,9 @@ def _proxy_fence(
             yield state._replace(name="acquired", n=cta, fence=0, who=who), "half-acquire"
         return
     others = state.part != Part.OWN
-    if others and "A11" not in source.assumed:
-        return
+    if state.fence == 2 or (others and "A11" not in source.assumed):
+        return  # nothing has been acquired yet
+    state = state._replace(fence=0)  # what a fence of threads before this one releases, it does not
     rule = "proxy-fence-others" if others else "proxy-fence"
     if state.name == "raw" and cta == source.home:
         yield state._replace(name="gen", who=who), rule
@@ -239,14 +253,32 @@ def _proxy_fence(
         yield state._replace(name="async", n=cta, who=who), rule
 
 
+def _map_fence(
+    state: State, act: MapFence, who: Threads, source: Source, cta: int
+) -> Iterator[tuple[State, str]]:
+    """A release of edits that its thread knows of; an acquire of that map, which holds for the CTA."""
+    access = source.access
+    if access.space is not Space.MAP or access.proxy is not Proxy.GENERIC:
+        return
+    if act.half == "release":
+        others = state.part != Part.OWN
+        if state.name == "gen" and not (others and "A11" not in source.assumed):
+            yield state._replace(name="edited", who=who), "map-release"
+    elif state.name == "edited" and state.fence != 2:
+        if act.buffer is access.buffer and act.slot is not None and act.slot == access.slot:
+            yield state._replace(name="mapped", n=cta, who=who), "map-acquire"
+
+
 def _tensor_fence(
     state: State, act: TensorFence, who: Who, source: Source
 ) -> Iterator[tuple[State, str]]:
     if source.access.space is not Space.TENSOR:
         return
     if act.before:
+        # of loads and stores a thread's own, not those that a meeting of its lanes has told it of
+        own = source.access.done is not Done.TCGEN05_WAIT or state.part == Part.OWN
         known = {"done": "before", "issued": "pipe-before"}
-        if state.name in known:
+        if state.name in known and own:
             yield state._replace(name=known[state.name], who=who), "tcgen05-before"
     else:
         known = {"after": "done", "pipe-after": "pipe"}
@@ -359,16 +391,17 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
             and source.access.done is Done.TCGEN05_WAIT
             and "A20" in source.assumed
         ):
-            yield State("done", state.n, state.fence, Part.FULL, ALL), "meet-awaited"
+            yield State("done", state.n, 0, Part.FULL, ALL), "meet-awaited"
             return
         over = _tensor_over(name, True, source)
         name = over if over is not None else "met"
-    yield State(name, state.n, state.fence, Part.FULL, ALL), "meet"
+    yield State(name, state.n, 0, Part.FULL, ALL), "meet"
 
 
 def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
-    """The lanes of each warp meet; `only`: there is one warp."""
-    if state.name in PENDING:
+    """The lanes of each warp meet; `only`: there is one warp. Fences of threads are of those before what they know
+    now, and of those who have waited themselves."""
+    if state.name in PENDING or state.fence == 2:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
     if not plain and "A13" not in source.assumed:
@@ -388,7 +421,7 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
         elif source.threads in (LANE, ALL):
             part, who = Part.WARP, ALL
     if (part, who) != (state.part, state.who):
-        yield State(state.name, state.n, state.fence, part, who), rule
+        yield State(state.name, state.n, 0, part, who), rule
 
 
 # The end -------------------------------------------------------------------------------------------------------------
@@ -404,6 +437,8 @@ def accepts(state: State, source: Source, access: Access, event: Event, cta: int
         return None
     if access.proxy is Proxy.GENERIC:
         return "generic" if state.name == "gen" else None
+    if access.proxy is Proxy.TENSORMAP:
+        return "mapped" if state.name == "mapped" and state.n == cta else None
     home = home_of(access, cta, source.assumed)
     if state.name in ("async", "acquired") and state.n == home:
         return "bridged"
