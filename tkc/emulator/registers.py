@@ -195,7 +195,7 @@ def _a_registers(product: Instruction) -> set[int]:
 def _unfenced(flow: Flow, place: tuple[int, int], product: Instruction) -> Iterator[Touch]:
     """One is needed before the first wgmma, and where registers were touched since the last.
 
-    Compilers put moves behind the fence, which the assembler puts right.
+    A wait for groups orders no registers. Compilers put moves behind the fence, which the assembler puts right.
     """
     mine = set(product.dests) | _a_registers(product)
 
@@ -203,7 +203,7 @@ def _unfenced(flow: Flow, place: tuple[int, int], product: Instruction) -> Itera
         name = ins.row.name
         if name == "wgmma.fence":
             return None, False
-        if name.startswith("wgmma.mma_async") or name == "wgmma.wait_group":
+        if name.startswith("wgmma.mma_async"):
             return kept, False
         return kept or (ins if mine & {*ins.sources, *ins.dests} else None), True
 

@@ -514,6 +514,10 @@ class Witness(Judge):
         if self.hearing:
             return
         bits = tuple((g, g.now()) for g in groups)
+        for group, bit in bits:
+            group.own_tensor |= (
+                bit  # an arrival tells of it as of other accesses of tensor memory (A2)
+            )
         access = Access(origin.ins, Kind.WRITE, w, None, bits, False, w.mask)
         for one in pair or [memory]:
             rows = np.arange(128)[:, None] * one.columns

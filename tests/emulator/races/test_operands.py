@@ -122,6 +122,13 @@ TWINS = (
         good={"fence": ARRIVE},
         block=128,
     ),
+    gemm(
+        "WGM-3 a wait for no group stands between setting accumulators and the first product",
+        f"{OVER} {{fence}} {TIMES} {OVER} {RESULT}",
+        "TK319",
+        "wgmma.mma_async",
+        good={"fence": ARRIVE},
+    ),
     tensor(
         "TMM-7 a second value shares the columns of an accumulator under way",
         f"{TENSOR} @!q bra N; {MMA} {commit('f')} N: add.u32 row, row, {{column}};"
