@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tkc.diagnostics import TkcError, nearest
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tkc.backend.assemble import Assembly
     from tkc.backend.bind import Bound
     from tkc.backend.launch import Launcher
+    from tkc.backend.tensormap import BoundMap
     from tkc.job import Compiled
 
 EMULATED_SMS = 132
@@ -198,14 +199,15 @@ class Kernel:
         """
         from tkc.backend.arrays import view
         from tkc.backend.bind import bind, gather, number
-        from tkc.emulator import Poisoned
 
         values, sizes = gather(self.contract, arrays, symbols)
         arguments = self.contract["arguments"]
-        plain = [v.array if isinstance(v, Poisoned) else v for v in values]
+        plain = [_plain(v) for v in values]
         views = [
             number(a["dtype"], v, a["name"])
             if a.get("scalar")
+            else _list_on_device(v, a["name"])
+            if a.get("list")
             else _on_device(view(v, a["name"]), v)
             for a, v in zip(arguments, plain, strict=True)
         ]
@@ -215,7 +217,10 @@ class Kernel:
         if bound.action != "launch":
             given = {a["name"]: v for a, v in zip(arguments, plain, strict=True)}
             for name in self.contract["outputs"] if bound.action == "zero" else ():
-                given[name][...] = 0
+                for array in (
+                    given[name] if isinstance(given[name], list | tuple) else [given[name]]
+                ):
+                    array[...] = 0
             return None
         return {
             "entry": self.name,
@@ -239,6 +244,24 @@ class Kernel:
         return {"cluster": tuple(size), **larger}
 
 
+def _plain(value: Any) -> Any:
+    """An array without `Poisoned` round it, or a list of such."""
+    from tkc.emulator import Poisoned
+
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[Any]", value)
+        return [_plain(v) for v in given]
+    return value.array if isinstance(value, Poisoned) else value
+
+
+def _list_on_device(value: Any, name: str) -> Any:
+    """The views of a list's arrays, as if a device had allocated each."""
+    from tkc.backend.lists import Views, views
+
+    seen = views(value, name)
+    return Views(tuple(_on_device(v, a) for v, a in zip(seen.arrays, value, strict=True)))
+
+
 def _on_device(seen: View, array: Any) -> View:
     """A view as if a device had allocated the memory that the array is a part of: a host aligns memory less."""
     whole = array
@@ -252,9 +275,9 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
     """The kernel's parameters as `tkc.emulate` takes them: TensorMaps over the arrays, arrays for pointers, numbers."""
     import numpy as np
 
-    from tkc.backend.bind import PointerValue, ScalarValue
+    from tkc.backend.bind import PointerValue, ScalarValue, ScratchValue, TensorMapsValue
+    from tkc.emulator import Poisoned, TensorMaps
 
-    tensor_map = _public().TensorMap
     args: list[Any] = []
     for value in bound.values:
         if isinstance(value, ScalarValue):
@@ -268,24 +291,39 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
             array = given[value.argument]
             # of a NumPy scalar the emulator would make a number, not memory
             args.append(np.asarray(array) if isinstance(array, np.generic) else array)
+        elif isinstance(value, ScratchValue):
+            args.append(Poisoned(np.empty(value.bytes, np.uint8)))
+        elif isinstance(value, TensorMapsValue):
+            arrays = zip(value.maps, _each(given[value.argument]), strict=True)
+            args.append(TensorMaps([_map(value.spec, one, array, 0) for one, array in arrays]))
         else:
-            tiled = value.map.tiled
-            args.append(
-                tensor_map(
-                    given[value.argument],
-                    dtype=value.spec.get("type", value.spec["dtype"]),
-                    sizes=tiled.sizes,
-                    strides=tiled.strides,
-                    box=tiled.box,
-                    element_strides=tiled.element_strides,
-                    interleave=tiled.interleave,
-                    swizzle=tiled.swizzle,
-                    l2_promotion=value.map.l2_promotion,
-                    fill=tiled.fill,
-                    offset=value.offset,
-                )
-            )
+            args.append(_map(value.spec, value.map, given[value.argument], value.offset))
     return args
+
+
+def _each(value: Any) -> Any:
+    """The arrays of a list: an array that stands for one is taken apart, poisoned or not."""
+    from tkc.emulator import Poisoned
+
+    return [Poisoned(v) for v in value.array] if isinstance(value, Poisoned) else value
+
+
+def _map(spec: Mapping[str, Any], bound: BoundMap, array: Any, offset: int) -> Any:
+    """A tensor map over an array, as the emulator takes it."""
+    tiled = bound.tiled
+    return _public().TensorMap(
+        array,
+        dtype=spec.get("type", spec["dtype"]),
+        sizes=tiled.sizes,
+        strides=tiled.strides,
+        box=tiled.box,
+        element_strides=tiled.element_strides,
+        interleave=tiled.interleave,
+        swizzle=tiled.swizzle,
+        l2_promotion=bound.l2_promotion,
+        fill=tiled.fill,
+        offset=offset,
+    )
 
 
 def _public() -> Any:

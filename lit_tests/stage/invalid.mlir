@@ -34,3 +34,23 @@ builtin.module {
   stage.copy_scales %u, %zero, %v, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [256, 4], 4, tensor, "scale_atoms">, i32) // error: does not fit
   stage.copy_scales %u, %zero, %w, %zero : (!stage.buffer<ue8m0, [128, 4], 4, shared, "scale_atoms">, i32, !stage.buffer<ue8m0, [128, 4], 4, tensor, "none">, i32) // error: does not fit
 }
+
+// -----
+
+builtin.module {
+  stage.kernel {sym_name = "k", arg_names = ["A"], contract = {}} do {
+  ^bb0(%A: !tile.tensor<bf16, [G, K], list>):
+    %zero = stage.const {constant = 0 : i32} : () -> (i32)
+    %maps = stage.maps %A {sym_name = "m"} : (!tile.tensor<bf16, [G, K], list>) -> (!stage.tensor_maps<2>)
+    stage.edit_map %maps, %zero, %zero, %zero {axes = [], id = "e"} : (!stage.tensor_maps<2>, i32, i32, i32) // error: 1 extents for 0 axes
+  }
+}
+
+// -----
+
+builtin.module {
+  stage.kernel {sym_name = "k", arg_names = ["A"], contract = {}} do {
+  ^bb0(%A: !tile.tensor<bf16, [G, K], list>):
+    %maps = stage.maps %A {sym_name = "m"} : (!tile.tensor<bf16, [G, K], list>) -> (!stage.tensor_maps<0>) // error: at least one tensor map, not 0
+  }
+}

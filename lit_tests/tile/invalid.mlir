@@ -110,3 +110,21 @@ builtin.module {
     %w = tile.schedule %n {sym_name = "work", sizes = [128 : i32], group = 1 : i32, outermost = 1 : i32} : (i32) -> (!tile.work) // error: no such axis outermost
   }
 }
+
+// -----
+
+builtin.module {
+  tile.kernel {sym_name = "k", arg_names = ["A"], params = {}, launch = {}} do {
+  ^bb0(%A: !tile.tensor<bf16, [M, K]>):
+    tile.edited_maps %A {depth = 2 : i32} : (!tile.tensor<bf16, [M, K]>) // error: which is no list, are not edited
+  }
+}
+
+// -----
+
+builtin.module {
+  tile.kernel {sym_name = "k", arg_names = ["A"], params = {}, launch = {}} do {
+  ^bb0(%A: !tile.tensor<bf16, [G, K], list>):
+    tile.edited_maps %A {depth = 0 : i32} : (!tile.tensor<bf16, [G, K], list>) // error: 0 tensor maps
+  }
+}

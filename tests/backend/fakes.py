@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tkc.backend.arrays import ITEM_BYTES, packed
-from tkc.backend.cuda import DriverError
+from tkc.backend.cuda import DriverError, Sent
 from tkc.backend.tensormap import BoundMap
 
 TYPESTR = {
@@ -225,6 +225,17 @@ class FakeDriver:
 
     def scratch(self, context: int) -> int:
         return 0x5000
+
+    def allocate(self, size: int) -> int:
+        self._do("allocate", size)
+        return 0x900000 + 0x10000 * self.count("allocate")
+
+    def free(self, address: int) -> None:
+        self._do("free", address)
+
+    def send(self, address: int, data: bytes, stream: int) -> Sent:
+        self._do("send", address, data, stream)
+        return Sent(data)
 
     def wait(self, stream: int, earlier: int) -> None:
         self._do("wait", stream, earlier)

@@ -155,3 +155,26 @@ def test_the_parts_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {(c.operands, c.launch, c.sizes, c.schedule) for c in ALL}
     every = product(OPERANDS, LAUNCHES, SIZES, SCHEDULES)
     assert seen == set(every)
+
+
+def test_one_tile_of_a_meets_two_of_b() -> None:
+    """Two accumulators the other way round: side by side."""
+    text = changed(
+        (EXAMPLES / "gemm_bf16_clc.tk").read_text(encoding="utf-8"),
+        ("blocks(M, HALVES * BM), blocks(N, BN)", "blocks(M, BM), blocks(N, HALVES * BN)"),
+        ("a[HALVES]: tile", "a: tile"),
+        ("b: tile", "b[HALVES]: tile"),
+        ("a[i] <- A[m.part(i, HALVES), k]", "b[i] <- B[n.part(i, HALVES), k], evict_last"),
+        ("b <- B[n, k], evict_last", "a <- A[m, k]"),
+        ("a[i] @ b.T", "a @ b[i].T"),
+        ("C[m.part(i, HALVES), n]", "C[m, n.part(i, HALVES)]"),
+    )
+    params = {"HALVES": 2, "BN": 128, "STAGES": 2}
+    kernel = tkc.compile(text, target="sm_100a", params=params)
+    a, b = (RNG.standard_normal((rows, 200)).astype(BF16) for rows in (530, 392))
+    c = np.full((530, 392), np.nan, BF16)
+    seed = int(RNG.integers(1 << 30))
+    report = kernel.emulate(a, b, c, sm_count=4, schedule="random", seed=seed)
+    assert not report.findings, f"seed {seed}: {report.findings[0]}"
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)

@@ -94,6 +94,21 @@ def grouped(kernel: tkc.Kernel) -> None:
     print("gemm_grouped: 20 launches with other counts")
 
 
+def grouped_list(kernel: tkc.Kernel) -> None:
+    """Arrays of their own, with rows beyond the counts; `check_grouped.py` has many more."""
+    for counts in ([300], [0, 130, 7, 0, 128, 1], [0, 0]):
+        a, b = [uniform(x + 3, 200) for x in counts], [uniform(264, 200) for _ in counts]
+        c = [poison(x + 3, 264) for x in counts]
+        kernel.launch(torch.tensor(counts, dtype=torch.int32, device="cuda"), a, b, c)
+        torch.cuda.synchronize()
+        for g, count in enumerate(counts):
+            exact = a[g][:count].double() @ b[g].double().T
+            error = torch.linalg.norm(c[g][:count].double() - exact)
+            assert error <= 4e-3 * torch.linalg.norm(exact), (counts, g)
+            assert c[g][count:].isnan().all(), (counts, g)
+    print("gemm_grouped_list: 3 sets of groups")
+
+
 def int8(kernel: tkc.Kernel) -> None:
     for m, n, k in ((300, 264, 208), (1000, 1024, 4096)):
         a, b = (torch.randint(-128, 128, (x, k), dtype=torch.int8, device="cuda") for x in (m, n))
@@ -165,6 +180,7 @@ CHECKS = {
     "gemm_dual": dual,
     "gemm_e4m3": e4m3,
     "gemm_grouped": grouped,
+    "gemm_grouped_list": grouped_list,
     "gemm_int8": int8,
     "gemm_splitk": splitk,
     "row_softmax": softmax,

@@ -107,7 +107,7 @@ def launch(kernel: tkc.Kernel, seed: int, *arrays: Array) -> None:
         ("sm_90a", 128, 64, 136, 72),  # two warpgroups share the rows
         ("sm_90a", 64, 24, 70, 40),
         ("sm_100a", 64, 32, 70, 40),  # upper lanes hold nothing
-        ("sm_100a", 256, 96, 260, 40),
+        ("sm_100a", 256, 80, 260, 40),
     ],
 )
 def test_over_the_rows_of_an_accumulator(
@@ -136,8 +136,8 @@ def test_over_the_rows_of_an_accumulator(
 @pytest.mark.parametrize(
     ("target", "bm", "bn", "warps", "m", "n"),
     [
-        ("sm_90a", 256, 40, 8, 260, 72),
-        ("sm_100a", 128, 96, 4, 130, 104),
+        ("sm_90a", 256, 24, 8, 260, 32),
+        ("sm_100a", 128, 40, 4, 130, 48),
     ],
 )
 def test_a_loop_carries_one_value_a_column(

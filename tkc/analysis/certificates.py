@@ -13,12 +13,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Event, Instruction, Opened
+from tkc.analysis.instances import Copy, Edited, Event, Instruction, Opened
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
     GENERIC,
     JOINED,
+    MAPPED,
     PIPE,
     PIPED,
     TENSOR_WORK,
@@ -281,6 +282,8 @@ class Run(Steps):
                 raise Broken(f"{end.site} does not touch memory of CTA {owner}")
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
             buffer = value.buffer if isinstance(value, Opened) else named
+            if touch.space is Space.MAP and isinstance(value, Edited):
+                buffer = value.maps
             access = Access(copy, at, event, operand, touch, done, home, buffer)
             access.start = _start(access)
             found.append(access)
@@ -445,6 +448,9 @@ class Run(Steps):
             case "bridged":
                 ours = known.cta == y.home
                 return state in (JOINED, ACQUIRED) and proxy is Proxy.ASYNC and ours
+            case "mapped":
+                ours = known.cta == y.copy.cta
+                return state == MAPPED and proxy is Proxy.TENSORMAP and ours
             case "one-proxy" | "one-proxy-home":
                 both = proxy is x.touch.proxy is Proxy.ASYNC and x.home == y.home
                 within = rule == "one-proxy-home" or x.copy.cta == y.copy.cta

@@ -24,6 +24,7 @@ from tkc.ir.isa.memory import Await, Close, Done, Meet, Proxy, Signal
 from tkc.ir.isa.memory import Order as Ordering
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.maps import ArrayOp, MapAcquireOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +145,8 @@ def kind_of(op: Operation) -> str:
             case Signal(bytes_of=None):
                 return "arrive"
             case Ordering(first=Proxy.GENERIC, then=Proxy.ASYNC) if isinstance(op, s.ProxyFenceOp):
+                return "proxy-fence"
+            case Ordering(then=Proxy.TENSORMAP):
                 return "proxy-fence"
             case _:
                 pass
@@ -283,6 +286,9 @@ class Reasons:
 
     def witness(self, op: Operation) -> Witness | None:
         """The nearest accesses that nothing orders without an operation; None where the analysis knows of none."""
+        if isinstance(op, MapAcquireOp) and isinstance(op.array.owner, ArrayOp):
+            why = "copies may see what lay there before the launch put its tensor maps there"
+            return Witness("", "", None, "", why)
         if self.proofs is None:
             return None
         away = frozenset(self.events.get(op, ()))

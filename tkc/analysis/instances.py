@@ -20,6 +20,7 @@ from tkc.ir.isa.memory import Effect
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
+from tkc.ir.stage.maps import EditedOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import AccumulatorType
@@ -44,6 +45,13 @@ class Opened(NamedTuple):
     """An accumulator: the slot of a buffer."""
 
     buffer: SSAValue
+    slot: Any
+
+
+class Edited(NamedTuple):
+    """An array of a list, as the slot of its tensor map."""
+
+    maps: SSAValue
     slot: Any
 
 
@@ -144,7 +152,7 @@ def element(indices: Sequence[Any]) -> int | None:
     """A made-up number, none, few or many, for an argument or an element of a tensor that nobody writes."""
     if not all(isinstance(i, int) for i in indices):
         return None
-    return (0, 300, 1, 130, 65)[sum(indices) % 5]
+    return (130, 0, 300, 1, 65)[sum(indices) % 5]
 
 
 @cache
@@ -204,6 +212,8 @@ class Code:
                 more = op.scope.data == By.ONE
             case s.OpenOp():
                 more = op.buffer, self.number(op.slot)
+            case EditedOp():
+                more = op.maps, self.number(op.slot)
             case s.ForOp():
                 bounds = self._all((op.lower, op.upper, op.step))
                 more = bounds, self._all(op.inits), self._body(op.body.block), op.stolen is not None
@@ -322,6 +332,10 @@ class Machine:
         buffer, slot = one.more
         self.values[one.outputs[0]] = Opened(buffer, self.values[slot])
 
+    def edited(self, one: Instruction) -> None:
+        maps, slot = one.more
+        self.values[one.outputs[0]] = Edited(maps, self.values[slot])
+
     def loop(self, one: Instruction) -> None:
         bounds, inits, body, stolen = one.more
         numbers = [self.values[v] for v in bounds]
@@ -388,6 +402,6 @@ class Machine:
 WAYS: Mapping[type[Operation], Callable[[Machine, Instruction], None]] = {
     ConstOp: Machine.const, SizeOp: Machine.size, ArithOp: Machine.arith, s.UnitOp: Machine.unit,
     s.GroupOp: Machine.group, s.ElectedOp: Machine.elected, IdentityOp: Machine.identity, s.OpenOp: Machine.open,
-    s.ForOp: Machine.loop, s.IfOp: Machine.branch,
+    s.ForOp: Machine.loop, s.IfOp: Machine.branch, EditedOp: Machine.edited,
 }  # fmt: skip
 """What an operation does to values, by its class: asking each class in turn takes longer than the work."""

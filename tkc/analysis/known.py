@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.instances import Copy, Event, Opened
+from tkc.analysis.instances import Copy, Edited, Event, Opened
 from tkc.ir.isa.memory import Done, Kind, Space, Touch
 from tkc.ir.stage.structure import storage
 from tkc.ir.stage.types import FragmentLayout, Home
@@ -25,8 +25,10 @@ UNDER_WAY = {
 }  # fmt: skip
 GENERIC, COMPLETE, JOINED = "generic", "complete", "joined"
 HALF, ACQUIRED = "half", "acquired"
+EDITED, MAPPED = "edited", "mapped"
 """Known to the generic proxy; complete, as its own proxy knows; joined to the async proxy of CTA `cta`; released to
-it by the first half of a one-way pair; and by the second, for what the thread that executes it issues."""
+it by the first half of a one-way pair; and by the second, for what the thread that executes it issues. Of a tensor map:
+published to its proxy, and acquired for CTA `cta`."""
 BEFORE, AFTER, MET = "before", "after", "met"
 PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
 PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED})
@@ -81,6 +83,8 @@ def slot_of(access: Access) -> Any:
     value = event.value(access.operand)
     if isinstance(value, Opened):
         return 0 if depth(access.buffer) == 1 else value.slot
+    if isinstance(value, Edited) and access.touch.space is Space.MAP:
+        return value.slot
     if access.touch.space is Space.GLOBAL:
         coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
         numbers = zip(event.op.operands, event.values, strict=True)

@@ -15,7 +15,7 @@ from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
 from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
 from tkc.ir.tile.ops import CopyOp, ForTilesOp, KernelOp, ScheduleOp, SliceOp
-from tkc.ir.tile.types import ScaleAttr, TensorType
+from tkc.ir.tile.types import ScaleAttr, TensorType, counts_of
 from tkc.ir.tile.vectors import LoadOp
 
 MOST_ITEMS = 2**31 - 2**16
@@ -52,16 +52,18 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
             continue
         reads, writes = accesses(arg)
         access = "readwrite" if reads and writes else "write" if writes else "read"
-        dims = list(arg.type.shape)
-        major: dict[str, Any] = {}
+        dims: list[Any] = list(arg.type.shape)
+        more: dict[str, Any] = {"list": True} if arg.type.is_list else {}
         if kernel.majors is not None and name in kernel.majors.data:
-            major["major"] = from_attribute(kernel.majors.data[name])
-            dims.insert(major["major"], dims.pop())
+            more["major"] = from_attribute(kernel.majors.data[name])
+            dims.insert(more["major"], dims.pop())
         for axis, dim in enumerate(dims):
-            if isinstance(dim, str):
+            if counts_of(dim) is not None:
+                dims[axis] = None
+            elif isinstance(dim, str):
                 symbols.setdefault(dim, []).append({"argument": name, "dimension": axis})
         arguments.append(
-            {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access, **major}
+            {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access, **more}
         )
         if isinstance(arg.type.scale, ScaleAttr):
             arguments.append(scales_argument(name, dims, arg.type.scale))
@@ -73,12 +75,16 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
     for schedule in [o for o in kernel.body.block.ops if isinstance(o, ScheduleOp)]:
         if not any(isinstance(u.operation, ForTilesOp) for u in schedule.work.uses):
             continue
-        extents = [expression(e) for e in schedule.extents]
+        # How many items a chain has, only the device knows: as many as blocks of arrays that fit its memory.
+        chained = any(isinstance(e.type, TensorType) for e in schedule.extents)
+        extents = [expression(e) for e in schedule.extents if not isinstance(e.type, TensorType)]
         empty += [
             e["sym"]
             for e in extents
             if isinstance(e, dict) and "sym" in e and e["sym"] not in empty
         ]
+        if chained:
+            continue
         counts: list[Any] = [
             {"op": "ceildiv", "of": [e, n.value.data]}
             for e, n in zip(extents, schedule.sizes, strict=True)

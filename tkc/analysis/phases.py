@@ -266,10 +266,11 @@ def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     )
     turns = (1, deepest + 2, 2, 0)
     names = list(sizes)
-    for shift in range(len(turns)):
-        chosen = {
-            name: sizes[name] * (turns[(i + shift) % 4] - 1) + 1 for i, name in enumerate(names)
-        }
+    blocks = [[turns[(i + shift) % 4] for i in range(len(names))] for shift in range(len(turns))]
+    if all(0 in row for row in blocks):  # of four sizes one always is none
+        blocks.append([2] * len(names))
+    for row in blocks:
+        chosen = {name: sizes[name] * (n - 1) + 1 for name, n in zip(names, row, strict=True)}
         chosen = {name: max(0, n) for name, n in chosen.items()}
         traces = Machine(chosen, code).kernel()
         Phases(kernel, traces, rows).settle()

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from tkc.analysis.instances import Copy, Event, Instruction, Word
+from tkc.analysis.instances import Copy, Edited, Event, Instruction, Word
 from tkc.analysis.known import (
     ACQUIRED,
     AFTER,
     BEFORE,
     COMPLETE,
+    EDITED,
     GENERIC,
     HALF,
     JOINED,
+    MAPPED,
     MET,
     PENDING,
     PIPE,
@@ -53,6 +55,7 @@ from tkc.ir.isa.memory import (
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import CopiesArriveOp
 from tkc.ir.stage.explicit import FenceOp
+from tkc.ir.stage.maps import MapAcquireOp, MapReleaseOp
 
 Seen = dict[Word, tuple[list[int], list[int]]]
 """Of each mbarrier the phases that waits have seen complete, and where in their trace; both in order."""
@@ -142,7 +145,7 @@ class Steps:
         if known.copy != x.copy or self.closed(x, group, at) <= number(event.op, "pending"):
             return None
         rule, state = link.rule, COMPLETE
-        if x.touch.proxy is Proxy.GENERIC:
+        if x.touch.proxy is Proxy.GENERIC or _of_map(link, x):
             state = GENERIC
         elif rule == "implicit-fence-read":
             state = GENERIC
@@ -194,6 +197,24 @@ class Steps:
         expect(known, HALF)
         cta = known.copy.cta
         return known.then(at=at + 1, state=ACQUIRED, cta=cta, threads=threads, fence=0)
+
+    def map_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
+        """The release of an edit that its threads know of; the acquire of that map for what its CTA copies."""
+        op, x = event.op, known.source
+        if x.touch.space is not Space.MAP or x.touch.kind is not Kind.WRITE or known.fence == 2:
+            raise Broken(f"{link.start} is about edits of tensor maps")
+        threads = those(known, event)
+        if link.rule == "map-release":
+            expect(known, GENERIC)
+            if not isinstance(op, MapReleaseOp):
+                raise Broken(f"{link.start} is no {link.rule}")
+            return known.then(at=at + 1, state=EDITED, threads=threads)
+        expect(known, EDITED)
+        if not isinstance(op, MapAcquireOp):
+            raise Broken(f"{link.start} is no {link.rule}")
+        if event.value("array") != Edited(x.buffer, x.slot):  # of another map, in this turn
+            return None
+        return known.then(at=at + 1, state=MAPPED, cta=known.copy.cta, threads=threads)
 
     def tensor_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         op = event.op
@@ -343,7 +364,8 @@ class Steps:
                 for w, p, owner in event.completions
                 if owner == x.home or "A1" not in self.assumed or x.source_of_copy
             ]
-            state = GENERIC if link.rule == "implicit-fence" else COMPLETE
+            implied = link.rule == "implicit-fence" or _of_map(link, x)
+            state = GENERIC if implied else COMPLETE
         return self._completed(link, known, words, state)
 
     def commit(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
@@ -367,7 +389,7 @@ class Steps:
         return self._completed(link, known, event.arrivals, state)
 
     def implicit_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
-        """The proxy fence that completion of a copy or of a group holds."""
+        """The proxy fence that completion of a copy or of a group holds; that it has read its tensor map."""
         if known.source.done is Done.MBARRIER_TX:
             return self.bytes(link, known, event, at)
         return self.await_group(link, known, event, at)
@@ -426,6 +448,15 @@ def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:
     return {label(op): kind(op) for op in kernel.walk() if label(op)}
 
 
+def _of_map(link: Link, x: Access) -> bool:
+    """Whether a step is about what completion of a copy says of the tensor map that it has read."""
+    if link.rule != "map-read":
+        return False
+    if x.touch.space is not Space.MAP or x.touch.proxy is not Proxy.TENSORMAP:
+        raise Broken(f"{link.start} reads no tensor map")
+    return True
+
+
 def closes(of: Instruction, group: Done) -> bool:
     """Whether an operation closes a group of its threads; a product of wgmma that is not alone is one of its own."""
     if any(isinstance(r, Close) and r.done is group for r in of.effects):
@@ -447,6 +478,9 @@ STEPS: Mapping[str, Step] = {
     "proxy-fence-others": Steps.proxy_fence,
     "half-release": Steps.one_way_fence,
     "half-acquire": Steps.one_way_fence,
+    "map-release": Steps.map_fence,
+    "map-acquire": Steps.map_fence,
+    "map-read": Steps.implicit_fence,
     "tcgen05-before": Steps.tensor_fence,
     "tcgen05-after": Steps.tensor_fence,
     "thread-fence": Steps.thread_fence,

@@ -389,6 +389,11 @@ def stream_handle(stream: Any, arrays: Sequence[Any] = ()) -> int:
 
 def _current_stream(arrays: Sequence[Any]) -> int:
     for array in arrays:
+        if isinstance(array, list | tuple):
+            handle = _current_stream(cast("Sequence[Any]", array))
+            if handle:
+                return handle
+            continue
         library = library_of(array)
         if library is not None:
             return library.stream(array)

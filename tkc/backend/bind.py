@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tkc.backend import expressions
+from tkc.backend import expressions, lists
 from tkc.backend.arrays import ACCEPTS, ITEM_BYTES, View, packed
 from tkc.backend.contract import places
 from tkc.backend.expressions import Scope, evaluate
@@ -32,6 +32,22 @@ class TensorMapValue:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorMapsValue:
+    """The address of the maps of a list's arrays, one after another in global memory."""
+
+    argument: str
+    maps: tuple[BoundMap, ...]
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchValue:
+    """The address of so many bytes of global memory for this launch alone, whose contents are nobody's matter."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class PointerValue:
     """An address parameter; `address` = base of `argument` + `offset` bytes."""
 
@@ -49,7 +65,7 @@ class ScalarValue:
     data: bytes
 
 
-Value = TensorMapValue | PointerValue | ScalarValue
+Value = TensorMapValue | TensorMapsValue | ScratchValue | PointerValue | ScalarValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,7 @@ def gather(
     names = [a["name"] for a in arguments]
     signature = f"{kernel['entry']}({', '.join(names)})"
     pairs = {a["scales"]["of"]: a["name"] for a in arguments if "scales" in a}
+    listed = {a["name"] for a in arguments if a.get("list")}
     left, values = list(names), dict[str, Any]()
     for count, value in enumerate(given):
         if not left:
@@ -80,7 +97,9 @@ def gather(
                 f"{signature} takes {len(names)} arguments, found {len(names) + len(given) - count}"
             )
             raise TkcError.at("TK401", told)
-        for name, part in _parts(left[0], value, pairs):
+        for name, part in (
+            _parts(left[0], value, pairs) if left[0] not in listed else [(left[0], value)]
+        ):
             values[name] = part
             left.remove(name)
     symbols: dict[str, int] = {}
@@ -128,7 +147,7 @@ def _parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, A
 
 def bind(
     kernel: Mapping[str, Any],
-    views: Sequence[View | int | float],
+    views: Sequence[View | lists.Views | int | float],
     given: Mapping[str, int] | None = None,
     device: Callable[[str], int] | None = None,
     spare: int = 0,
@@ -143,12 +162,18 @@ def bind(
     arguments = kernel["arguments"]
     found = Collector()
     arrays: dict[str, View] = {}
+    listed: dict[str, lists.Views] = {}
     sizes: dict[str, tuple[int, ...]] = {}
     scalars: dict[str, int | float] = {}
     for argument, value in zip(arguments, views, strict=True):
         name = argument["name"]
         if argument.get("scalar"):
             scalars[name] = number(argument["dtype"], value, name)
+        elif argument.get("list"):
+            if not isinstance(value, lists.Views):
+                found.error("TK404", f"{name}: expected a list of arrays, found {value!r}")
+            elif (alike := lists.sizes(argument, value, found)) is not None:
+                listed[name], sizes[name] = value, alike
         elif not isinstance(value, View):
             found.error("TK404", f"{name}: expected an array, found {value!r}")
         elif "scales" in argument and len(value.shape) > len(argument["dims"]):
@@ -189,6 +214,9 @@ def bind(
     for argument in arguments:
         if argument["name"] in arrays:
             _check_layout(kernel, argument, arrays[argument["name"]], found)
+        elif argument["name"] in listed:
+            for i, one in enumerate(listed[argument["name"]].arrays):
+                _check_layout(kernel, argument, one, found, i)
     for rule in kernel["requires"]:
         if not evaluate(rule["test"], scope, "requires"):
             found.error("TK414", fill(rule["message"], scope.symbols))
@@ -196,11 +224,17 @@ def bind(
     if action != "launch":
         return Bound(action, symbols, (), (0, 0, 0))
     bases = {name: v.address if 0 not in v.shape else spare for name, v in arrays.items()}
-    values = tuple(
-        _value(arg, bases, scalars, scope, f"parameter {arg.get('name', i)}")
-        for i, arg in enumerate(kernel["args"])
-    )
-    return Bound(action, symbols, values, _grid(kernel, scope))
+    grid = _grid(kernel, scope)
+    values: list[Value] = []
+    for i, arg in enumerate(kernel["args"]):
+        path = f"parameter {arg.get('name', i)}"
+        if arg["kind"] == "scratch":
+            values.append(ScratchValue(arg["bytes"] * grid[0] * grid[1] * grid[2]))
+        elif arg["kind"] == "tensormaps":
+            values.append(_maps(arg, listed[arg["argument"]], scope, spare, path))
+        else:
+            values.append(_value(arg, bases, scalars, scope, path))
+    return Bound(action, symbols, tuple(values), grid)
 
 
 def fill(message: str, symbols: Mapping[str, int]) -> str:
@@ -262,6 +296,8 @@ def _check_sizes(
     for argument in kernel["arguments"]:
         last = len(argument.get("dims", ())) - 1
         for axis, dim in enumerate(argument.get("dims", ())):
+            if dim is None:
+                continue
             size = sizes[argument["name"]][axis]
             expected = scope.symbol(dim) if isinstance(dim, str) else evaluate(dim, scope, "dims")
             listed = isinstance(dim, str) and any(
@@ -322,23 +358,29 @@ def _strides(view: View, major: int) -> tuple[int, ...]:
 
 
 def _check_layout(
-    kernel: Mapping[str, Any], argument: Mapping[str, Any], view: View, found: Collector
+    kernel: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    view: View,
+    found: Collector,
+    index: int | None = None,
 ) -> None:
-    """Strides and alignment of one array against what the contract says of it."""
+    """Strides and alignment of one array, or of one of a list, against what the contract says of it."""
     if 0 in view.shape:
         return
+    argument = whole if index is None else lists.element(whole, index)
     name, size, major = argument["name"], ITEM_BYTES[view.dtype], _major(argument)
-    pointed = any(a["kind"] == "pointer" and a["argument"] == name for a in kernel["args"])
+    mine = [a for a in kernel["args"] if a.get("argument") == whole["name"]]
+    pointed = any(a["kind"] == "pointer" for a in mine)
     layout = argument.get("contiguous", "all" if pointed else "major")
     seen = f"strides {_tuple(view.strides)} bytes for shape {_tuple(view.shape)}"
-    maps = [a for a in kernel["args"] if a["kind"] == "tensormap" and a["argument"] == name]
+    maps = [a for a in mine if a["kind"] in ("tensormap", "tensormaps")]
     step = max((alignment(a) for a in maps), default=1)
     copied = {
-        axis
+        axis if index is None else axis - 1
         for a in maps
         for e in a["strides"]
         for array, axis in expressions.strides(e)
-        if array == name
+        if array == whole["name"]
     }
     before = len(found.diagnostics)
     for axis, (count, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
@@ -426,6 +468,23 @@ def _value(
     strides = [evaluate(e, scope, path) for e in arg["strides"]]
     bound = bind_map(arg, bases[name] + offset, sizes, strides)
     return TensorMapValue(name, offset, bound, arg)
+
+
+def _maps(
+    arg: Mapping[str, Any], given: lists.Views, scope: Scope, spare: int, path: str
+) -> TensorMapsValue:
+    """A map for each array of a list: an extent that only the device knows is that of the array given."""
+    maps: list[BoundMap] = []
+    for array in given.arrays:
+        own = scope._replace(strides={arg["argument"]: (0, *_strides(array, len(array.shape) - 1))})
+        sizes = [
+            extent if e is None else evaluate(e, own, path)
+            for e, extent in zip(arg["sizes"], reversed(array.shape), strict=True)
+        ]
+        strides = [evaluate(e, own, path) for e in arg["strides"]]
+        base = spare if 0 in array.shape else array.address
+        maps.append(bind_map(arg, base, sizes, strides))
+    return TensorMapsValue(arg["argument"], tuple(maps), arg)
 
 
 def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:

@@ -42,6 +42,8 @@ def _places(value: Any, path: str) -> None:
 
 
 def _dim(value: Any, path: str) -> None:
+    if value is None:
+        return
     if isinstance(value, str):
         text(value, path)
     elif isinstance(value, int):
@@ -67,6 +69,7 @@ _ARRAY = record(
         "contiguous": one_of("major", "all", "none"),
         "align": integer(1),
         "scalar": boolean,
+        "list": boolean,
         "scales": record({"of": text, "block": integer(1)}),
     },
 )
@@ -77,27 +80,28 @@ def _argument(value: Any, path: str) -> None:
     (_SCALAR if is_object(value) and value.get("scalar") is True else _ARRAY)(value, path)
 
 
+_MAP: Mapping[str, Check] = {
+    "kind": text,
+    "argument": text,
+    "dtype": _dtype,
+    "sizes": list_of(expressions.check, 1, 5),
+    "strides": list_of(expressions.check, 0, 4),
+    "box": list_of(integer(1), 1, 5),
+}
+_MAP_MORE: Mapping[str, Check] = {
+    "element_strides": list_of(integer(1), 1, 5),
+    "interleave": one_of(*INTERLEAVES),
+    "swizzle": one_of(*MAP_SWIZZLES),
+    "l2_promotion": one_of(*L2_PROMOTIONS),
+    "fill": one_of(*FILLS),
+    "type": one_of(*MAP_TYPES),
+    "name": text,
+}
+
 _ARGS: Mapping[str, Check] = {
-    "tensormap": record(
-        {
-            "kind": text,
-            "argument": text,
-            "dtype": _dtype,
-            "sizes": list_of(expressions.check, 1, 5),
-            "strides": list_of(expressions.check, 0, 4),
-            "box": list_of(integer(1), 1, 5),
-        },
-        {
-            "element_strides": list_of(integer(1), 1, 5),
-            "interleave": one_of(*INTERLEAVES),
-            "swizzle": one_of(*MAP_SWIZZLES),
-            "l2_promotion": one_of(*L2_PROMOTIONS),
-            "fill": one_of(*FILLS),
-            "type": one_of(*MAP_TYPES),
-            "offset": expressions.check,
-            "name": text,
-        },
-    ),
+    "tensormap": record(_MAP, {**_MAP_MORE, "offset": expressions.check}),
+    "tensormaps": record({**_MAP, "sizes": list_of(nullable(expressions.check), 1, 5)}, _MAP_MORE),
+    "scratch": record({"kind": text, "bytes": integer(1)}, {"name": text}),
     "pointer": record(
         {"kind": text, "argument": text, "dtype": _dtype},
         {"offset": expressions.check, "name": text, "align": integer(1)},
@@ -253,7 +257,9 @@ def _check_arg(arg: Mapping[str, Any], arguments: Mapping[str, Any], path: str) 
             raise TkcError.at("TK411", f"{path}.argument: no argument {arg['argument']}")
         if bool(argument.get("scalar")) != (arg["kind"] == "scalar"):
             raise TkcError.at("TK411", f"{path}: {arg['argument']} is no fit for a {arg['kind']}")
-    if arg["kind"] == "tensormap":
+    if arg["kind"] in ("tensormap", "tensormaps"):
+        if bool(arguments[arg["argument"]].get("list")) != (arg["kind"] == "tensormaps"):
+            raise TkcError.at("TK411", f"{path}: {arg['argument']} is no fit for a {arg['kind']}")
         rank = len(arg["sizes"])
         for key, count in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
             if key in arg and len(arg[key]) != count:
@@ -287,13 +293,15 @@ def _check_expressions(kernel: Mapping[str, Any], arguments: Mapping[str, Any], 
 def _expressions(kernel: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     for i, argument in enumerate(kernel["arguments"]):
         for j, dim in enumerate(argument.get("dims", ())):
-            yield f"arguments[{i}].dims[{j}]", {"sym": dim} if isinstance(dim, str) else dim
+            if dim is not None:
+                yield f"arguments[{i}].dims[{j}]", {"sym": dim} if isinstance(dim, str) else dim
     for i, arg in enumerate(kernel["args"]):
         for key in ("value", "offset"):
             if key in arg:
                 yield f"args[{i}].{key}", arg[key]
         for key in ("sizes", "strides"):
-            yield from ((f"args[{i}].{key}[{j}]", e) for j, e in enumerate(arg.get(key, ())))
+            given = enumerate(arg.get(key, ()))
+            yield from ((f"args[{i}].{key}[{j}]", e) for j, e in given if e is not None)
     yield from ((f"grid[{i}]", e) for i, e in enumerate(kernel["grid"]))
     yield from ((f"requires[{i}].test", r["test"]) for i, r in enumerate(kernel["requires"]))
 

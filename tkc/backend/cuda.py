@@ -12,12 +12,18 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tkc.backend.tensormap import BoundMap
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.layouts import SWIZZLES
 from tkc.ir.isa.tensormap import FILLS, INTERLEAVES, L2_PROMOTIONS, MAP_ALIGN, MAP_BYTES
+
+
+class Sent(NamedTuple):
+    """Bytes on their way to the device, which must stay where they are."""
+
+    source: Any
 
 
 class DriverError(Exception):
@@ -331,6 +337,25 @@ class Driver:
             self._check("cuMemAlloc", self.lib.cuMemAlloc_v2(byref(value), c_size_t(256)))
             self._scratch[context] = value.value
         return self._scratch[context]
+
+    def allocate(self, size: int) -> int:
+        """The address of memory in the current context, at a multiple of 256 bytes."""
+        value = ctypes.c_uint64()
+        self._check("cuMemAlloc", self.lib.cuMemAlloc_v2(byref(value), c_size_t(max(1, size))))
+        return value.value
+
+    def free(self, address: int) -> None:
+        """Gives memory back once all work that may use it is done; after a failed kernel there is nothing to give."""
+        self.lib.cuMemFree_v2(ctypes.c_uint64(address))
+
+    def send(self, address: int, data: bytes, stream: int) -> Sent:
+        """Copies bytes to the device in the stream's order; they are kept as long as what this gives."""
+        sent = Sent(buffer(data))
+        status = self.lib.cuMemcpyHtoDAsync_v2(
+            ctypes.c_uint64(address), sent.source, c_size_t(len(data)), c_void_p(stream)
+        )
+        self._check("cuMemcpyHtoDAsync", status)
+        return sent
 
     def wait(self, stream: int, earlier: int) -> None:
         """Lets `stream` go on only after the work that `earlier` holds now."""

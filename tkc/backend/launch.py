@@ -11,12 +11,25 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tkc.backend import cuda, ptxas_log
+from tkc.backend import cuda, lists, ptxas_log
 from tkc.backend.arrays import CUDA, ITEM_BYTES, View, mark, stream_handle, view
-from tkc.backend.bind import Bound, PointerValue, ScalarValue, bind, clusters_for, gather, number
+from tkc.backend.bind import (
+    Bound,
+    PointerValue,
+    ScalarValue,
+    ScratchValue,
+    TensorMapsValue,
+    TensorMapValue,
+    bind,
+    clusters_for,
+    gather,
+    number,
+)
 from tkc.backend.cuda import Driver, DriverError
+from tkc.backend.tensormap import BoundMap
 from tkc.diagnostics import Diagnostic, Note, TkcError
 from tkc.ir.isa.targets import TARGETS, runs_on
+from tkc.ir.isa.tensormap import MAP_BYTES
 
 PLAN_LIMIT = 256
 """Plans kept for each kernel; the oldest goes first."""
@@ -38,7 +51,8 @@ class _Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """One launch, ready to go. `config` is None where nothing is launched; `zero` are arrays to fill instead."""
+    """One launch, ready to go. `config` is None where nothing is launched; `zero` are arrays to fill instead. `memory`
+    is what it has allocated, in its context."""
 
     loaded: _Loaded
     config: Any
@@ -46,6 +60,7 @@ class _Plan:
     keep: tuple[Any, ...]
     wait: tuple[int, ...]
     zero: tuple[View, ...]
+    memory: tuple[int, ...] = ()
 
 
 class Launcher:
@@ -66,6 +81,7 @@ class Launcher:
         self._arguments = [
             (a["name"], a["dtype"] if a.get("scalar") else None) for a in kernel["arguments"]
         ]
+        self._listed = {a["name"] for a in kernel["arguments"] if a.get("list")}
         self._loaded: dict[int, _Loaded] = {}
         self._plans: dict[Any, _Plan] = {}
 
@@ -88,7 +104,7 @@ class Launcher:
         handle = stream_handle(stream, given)
         marks = tuple(
             [
-                mark(value, name, handle) if dtype is None else number(dtype, value, name)
+                self._mark(value, name, handle) if dtype is None else number(dtype, value, name)
                 for value, (name, dtype) in zip(given, self._arguments, strict=True)
             ]
         )
@@ -97,18 +113,32 @@ class Launcher:
         plan = self._plans.get(key)
         if plan is None:
             views = [
-                view(value, name, handle) if dtype is None else m
+                self._view(value, name, handle) if dtype is None else m
                 for value, m, (name, dtype) in zip(given, marks, self._arguments, strict=True)
             ]
             plan = self._plan(current, handle, views, symbols)
             if len(self._plans) >= PLAN_LIMIT:
-                self._plans.pop(next(iter(self._plans)), None)
+                self._forget(next(iter(self._plans)))
             self._plans[key] = plan
         if plan.loaded.context == current:
             self._run(plan, handle)
         else:
             with driver.context(plan.loaded.context):
                 self._run(plan, handle)
+
+    def _mark(self, value: Any, name: str, handle: int) -> Any:
+        return (lists.marks if name in self._listed else mark)(value, name, handle)
+
+    def _view(self, value: Any, name: str, handle: int) -> View | lists.Views:
+        return (lists.views if name in self._listed else view)(value, name, handle)
+
+    def _forget(self, key: Any) -> None:
+        """Drops a plan; what it has allocated goes once its launches are done, as the driver waits for them."""
+        plan = self._plans.pop(key, None)
+        if plan is not None and plan.memory:
+            with self.driver.context(plan.loaded.context):
+                for address in plan.memory:
+                    self.driver.free(address)
 
     def _run(self, plan: _Plan, handle: int) -> None:
         try:
@@ -136,8 +166,9 @@ class Launcher:
         driver = self.driver
         arrays = {
             name: v
-            for v, (name, dtype) in zip(views, self._arguments, strict=True)
+            for given, (argument, dtype) in zip(views, self._arguments, strict=True)
             if dtype is None
+            for name, v in lists.named(argument, given)
         }
         device = self._device(arrays, current)
         self._check_target(device)
@@ -180,27 +211,47 @@ class Launcher:
         if bound.action != "launch":
             zero = tuple(arrays[n] for n in kernel["outputs"]) if bound.action == "zero" else ()
             return _Plan(_Loaded(context, device, None), None, None, (), wait, zero)
-        keep = self._values(bound)
-        config = self._config(bound.grid, handle)
-        return _Plan(self._load(context, device), config, cuda.params(keep), keep, wait, ())
+        loaded, config = self._load(context, device), self._config(bound.grid, handle)
+        memory: list[int] = []
+        try:
+            keep = self._values(bound, memory, handle)
+        except BaseException:
+            for address in memory:
+                driver.free(address)
+            raise
+        params = cuda.params([b for b in keep if not isinstance(b, cuda.Sent)])
+        return _Plan(loaded, config, params, keep, wait, (), tuple(memory))
 
-    def _values(self, bound: Bound) -> tuple[Any, ...]:
-        """The parameters as buffers."""
+    def _values(self, bound: Bound, memory: list[int], handle: int) -> tuple[Any, ...]:
+        """The parameters as buffers. What is put in global memory for them is noted in `memory`; its bytes are sent in
+        the stream's order, and kept."""
         buffers: list[Any] = []
         for value in bound.values:
-            if isinstance(value, ScalarValue):
+            if isinstance(value, TensorMapsValue | ScratchValue):
+                size = (
+                    value.bytes if isinstance(value, ScratchValue) else MAP_BYTES * len(value.maps)
+                )
+                memory.append(self.driver.allocate(size))
+                buffers.append(cuda.address(memory[-1]))
+                if isinstance(value, TensorMapsValue):
+                    encoded = b"".join(bytes(self._encode(value, one)) for one in value.maps)
+                    buffers.append(self.driver.send(memory[-1], encoded, handle))
+            elif isinstance(value, ScalarValue):
                 buffers.append(cuda.buffer(value.data))
             elif isinstance(value, PointerValue):
                 buffers.append(cuda.address(value.address))
             else:
-                try:
-                    buffers.append(self.driver.encode(value.map))
-                except DriverError as error:
-                    raise TkcError.at(
-                        "TK207",
-                        f"the driver refuses the tensor map of {value.argument}: {error.name}; {value.map}",
-                    ) from None
+                buffers.append(self._encode(value, value.map))
         return tuple(buffers)
+
+    def _encode(self, value: TensorMapValue | TensorMapsValue, one: BoundMap) -> Any:
+        try:
+            return self.driver.encode(one)
+        except DriverError as error:
+            raise TkcError.at(
+                "TK207",
+                f"the driver refuses the tensor map of {value.argument}: {error.name}; {one}",
+            ) from None
 
     def _config(self, grid: Sequence[int], handle: int) -> Any:
         kernel = self.kernel

@@ -37,8 +37,11 @@ pair; delete the line to launch an edited text. The form of a KERNEL, all keys i
 
 ARGUMENT, an array:
     {"name": "A", "dtype": "bf16", "dims": ["M", "K"], "access": "read" | "write" | "readwrite",
-     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?, "scales": {…}?}
+     "major": 1?, "contiguous": "major" | "all" | "none"?, "align": 16?, "list": true?, "scales": {…}?}
     dims: outermost first; a symbol, an integer, or an EXPR (checked, not solved). Sub-byte dtypes count elements.
+    list: the user passes as many arrays as the first of `dims` says, in a Python list, or one array whose first axis
+    numbers them; the other dims are those of each, which all agree in. One that is null is each array's own: the device
+    knows how much of it counts.
     major: the axis that must have element stride 1; the last when absent.
     contiguous: "major" (that axis only), "all" (row-major without gaps), "none" (any strides). When absent: "all" if a
     pointer reads it (a kernel that takes the strides too says "major"), else "major".
@@ -58,6 +61,11 @@ ARG, one of
         l2_promotion: none 64B 128B 256B; fill: zero nan; type: the driver's name, when it is not the dtype's own.
         Absent: element_strides all 1, "none", "none", "none", "zero".
         A 128-byte parameter, `.param .align 64 .b8 x[128]`.
+    {"kind": "tensormaps", … as a tensormap without `offset`, of an argument that is a list}
+        The address of one map for each array, one after another in global memory that the launch provides, sent in the
+        stream's order. A size that is null is the array's own. In `strides` axis 0 is the list.
+    {"kind": "scratch", "bytes": 512, "name": "map_space"?}
+        The address of so many bytes for each CTA of the grid, for as long as it runs; their contents are undefined.
     {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "align": 16?, "name": "x"?} a global address
     {"kind": "scalar", "dtype": "i32", "value": EXPR, "name": "m"?}                         an integer made of sizes
     {"kind": "scalar", "dtype": "f32", "argument": "alpha", "name": "alpha"?}               a scalar passed on

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from tkc.emulator.launch import emulate
-from tkc.emulator.parameters import Poisoned, Struct
+from tkc.emulator.parameters import Poisoned, Struct, TensorMaps
 from tkc.emulator.report import Finding, Report
 from tkc.emulator.tensormap import TensorMap
 
-__all__ = ["Finding", "Poisoned", "Report", "Struct", "TensorMap", "emulate"]
+__all__ = ["Finding", "Poisoned", "Report", "Struct", "TensorMap", "TensorMaps", "emulate"]

@@ -13,14 +13,14 @@ import numpy as np
 
 from tkc.emulator.lanes import LANES, Vec
 
-RUN, ORDER, TENSOR, BEFORE, LATER, GLOBAL, HALF, MAP_HALF, MAP, SHARED = range(10)
+RUN, ORDER, TENSOR, BEFORE, LATER, GLOBAL, HALF, MAP_HALF, SHARED = range(9)
 """The rows.
 
 RUN: it had to run before me, whatever memory says. ORDER: base causality (PTX 8.9.5). TENSOR: the same for tensor
-memory, which a barrier alone does not order. BEFORE: before a tcgen05.fence::before_thread_sync on the way. LATER: only
-async accesses may rely on it (A5). GLOBAL: a proxy fence for global memory lay on the way. HALF: the release half of a
-one-way proxy fence. MAP_HALF, MAP: halves of the tensormap fence. From SHARED on, a row for each CTA: a proxy fence of
-that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
+memory, which a barrier alone does not order. BEFORE: before a tcgen05.fence::before_thread_sync on the way. LATER:
+only async accesses may rely on it (A5). GLOBAL: a proxy fence for global memory lay on the way. HALF: the release
+half of a one-way proxy fence. MAP_HALF: the release half of the tensormap fence. From SHARED on, a row for each CTA:
+a proxy fence of that CTA for its own shared memory; and in a cluster as many again, for that of the whole cluster.
 """
 
 READ_A = 2
@@ -68,11 +68,12 @@ class Components:
 class Clock:
     """Rows of times (rows, components), and `far`: those of other clusters by number.
 
-    `reads`: times of threads whose reads the release half of a one-way fence of reads has released; `read`: the same of
-    what this thread has acquired, which it tells nobody. None where there is none.
+    `maps`: the times that a CTA has acquired of a tensor map, by its rank and the map's address. `reads`: times of
+    threads whose reads the release half of a one-way fence of reads has released; `read`: the same of what this thread
+    has acquired, which it tells nobody. None where there is none.
     """
 
-    __slots__ = ("components", "far", "read", "reads", "times")
+    __slots__ = ("components", "far", "maps", "read", "reads", "times")
 
     def __init__(self, components: Components, times: Vec | None = None) -> None:
         self.components = components
@@ -80,6 +81,7 @@ class Clock:
             np.zeros((components.rows, components.size), np.int32) if times is None else times
         )
         self.far: dict[int, Vec] | None = None
+        self.maps: dict[tuple[int, int], Vec] | None = None
         self.reads: Vec | None = None
         self.read: Vec | None = None
 
@@ -93,6 +95,7 @@ class Clock:
     def copy(self) -> Clock:
         made = Clock(self.components, self.times.copy())
         made.far = dict(self.far) if self.far else None
+        made.maps = dict(self.maps) if self.maps else None
         made.reads, made.read = self.reads, self.read
         return made
 
@@ -125,6 +128,8 @@ class Clock:
                 self.fit()
                 other.fit()
             np.maximum(self.times, other.times, out=self.times)
+            for place, times in (other.maps or {}).items():
+                self.acquire(place, times)
             self.join_reads(other)
         if other.far:
             for number, times in other.far.items():
@@ -133,6 +138,21 @@ class Clock:
                 else:
                     mine = self.fit()
                     np.maximum(mine[:, : times.shape[1]], times, out=mine[:, : times.shape[1]])
+
+    def acquire(self, place: tuple[int, int], times: Vec) -> None:
+        """A CTA may rely, for its copies through a tensor map, on what came before these times."""
+        if self.maps is None:
+            self.maps = {}
+        mine = self.maps.get(place)
+        self.maps[place] = times if mine is None else _later(mine, times)
+
+    def acquired(self, place: tuple[int, int]) -> Vec:
+        """What has been acquired of a tensor map, as wide as the components are now."""
+        times = None if self.maps is None else self.maps.get(place)
+        width = self.components.size
+        return (
+            np.zeros(width, np.int32) if times is None else np.pad(times, (0, width - len(times)))
+        )
 
     def _join_far(self, number: int, times: Vec) -> None:
         if self.far is None:
@@ -161,6 +181,12 @@ class Clock:
         mine, theirs = self.fit(), other.fit()
         for row in rows:
             mine[row, at] = np.maximum(mine[row, at], theirs[source, at])
+
+
+def _later(a: Vec, b: Vec) -> Vec:
+    """The later of two rows of times, of which one may be shorter."""
+    width = max(len(a), len(b))
+    return np.maximum(*(np.pad(t, (0, width - len(t))) for t in (a, b)))
 
 
 def _latest(mine: Vec | None, theirs: Vec) -> Vec:

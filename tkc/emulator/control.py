@@ -119,8 +119,7 @@ _FENCES: dict[str, Fence] = {
     "fence.proxy.async::generic": lambda r, w, i: r.fence_half(
         w, i.mod("sem") == "acquire", i.mod("restrict").endswith("::read")
     ),
-    "fence.proxy.tensormap.acquire": lambda r, w, i: r.fence_map(w, True),
-    "fence.proxy.tensormap.release": lambda r, w, i: r.fence_map(w, False),
+    "fence.proxy.tensormap.release": lambda r, w, i: r.fence_map(w),
     "fence.mbarrier_init": lambda r, w, i: r.fence_init(w),
     "fence": _thread_fence,
     "fence.restricted": _thread_fence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,6 @@ from tkc.emulator.clocks import (
     BEFORE,
     GLOBAL,
     HALF,
-    MAP,
     MAP_HALF,
     ORDER,
     READ_A,
@@ -87,19 +87,23 @@ class Fences(Ordering):
         mine, at = self.of(w), self.map_component(w)
         for part in mine.split(w.mask, w.alive):
             part.clock.fit()[list(COMPLETED), at] = mine.maps
-        self.fence_map(w, False)
+        self.fence_map(w)
 
-    def fence_map(self, w: Warp, acquires: bool) -> None:
-        """fence.proxy.tensormap: a release, then an acquire that has come to know of it."""
+    def fence_map(self, w: Warp, maps: Mapping[int, int] | None = None) -> None:
+        """fence.proxy.tensormap: a release, or an acquire, of the map that each lane names, by one that has come to
+        know of the release. It is the CTA's, whose other threads may be told of it."""
         mine = self.of(w)
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
             known = times[ORDER].copy()
             known[mine.lanes(part.mask & w.mask)] = mine.time
-            if acquires:
-                np.maximum(times[MAP], np.minimum(times[MAP_HALF], known), out=times[MAP])
-            else:
+            if maps is None:
                 np.maximum(times[MAP_HALF], known, out=times[MAP_HALF])
+                continue
+            released = np.minimum(times[MAP_HALF], known)
+            named = {maps[lane] for lane in SELECT[part.mask & w.mask].tolist()}
+            for address in named:
+                part.clock.acquire((w.cta.rank, address), released)
         mine.time += 1
 
     def fence(self, w: Warp, acquires: bool, releases: bool) -> None:

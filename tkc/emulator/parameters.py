@@ -5,7 +5,7 @@ Arrays are changed in place. Memory that arrays share is one region, so that ali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,13 @@ class Poisoned:
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
+
+
+@dataclass(frozen=True)
+class TensorMaps:
+    """A pointer to tensor maps that lie one after another in global memory, each aligned to its size."""
+
+    maps: Sequence[TensorMap]
 
 
 @dataclass(frozen=True)
@@ -130,9 +137,16 @@ def array_of(argument: Any) -> tuple[np.ndarray[Any, Any] | None, bool]:
     return None, False
 
 
+def _parts(argument: Any) -> Iterable[Any]:
+    """The values in an argument that is made of several."""
+    if isinstance(argument, TensorMaps):
+        return argument.maps
+    return argument.fields.values() if isinstance(argument, Struct) else (argument,)
+
+
 def arrays_in(argument: Any) -> Iterator[tuple[np.ndarray[Any, Any], bool]]:
-    """The arrays behind an argument, of a structure those behind its fields."""
-    for value in argument.fields.values() if isinstance(argument, Struct) else (argument,):
+    """The arrays behind an argument, of a structure those behind its fields, of tensor maps those of each."""
+    for value in _parts(argument):
         array, poisoned = array_of(value)
         if array is not None:
             yield array, poisoned
@@ -141,8 +155,7 @@ def arrays_in(argument: Any) -> Iterator[tuple[np.ndarray[Any, Any], bool]]:
 def check_maps(args: Sequence[Any], target: Target) -> None:
     """Refuses tensor maps that the target's GPU cannot have (TK202)."""
     for argument in args:
-        values = argument.fields.values() if isinstance(argument, Struct) else (argument,)
-        for value in values:
+        for value in _parts(argument):
             if isinstance(value, TensorMap):
                 tiled = value.tiled
                 needs = tiled.type.needs | SWIZZLES[tiled.swizzle].needs
@@ -162,6 +175,9 @@ def _fixed(argument: Any, name: str, buffers: Buffers) -> bytes | None:
     """The bytes of a value that has a width of its own; None for a plain Python number."""
     if isinstance(argument, TensorMap):
         return _map(argument, name, buffers)
+    if isinstance(argument, TensorMaps):
+        raw = b"".join(_map(m, f"{name}[{i}]", buffers) for i, m in enumerate(argument.maps))
+        return buffers.hold(name, raw).to_bytes(8, "little")
     array, _ = array_of(argument)
     if array is not None or argument is None:
         return (buffers.address(array) if array is not None else 0).to_bytes(8, "little")

@@ -108,7 +108,8 @@ class Record(Findings):
         """A copy reads its tensor map, through a proxy of its own."""
         event = self._event(op, op.ins, Kind.READ, op.kind)
         self.map_reads.add(event)
-        view = View(self, op.clock, event, True, None, op.rank, 0, op.events, through_map=True)
+        at = region.base + offset
+        view = View(self, op.clock, event, True, None, op.rank, 0, op.events, through_map=at)
         view.place = region
         self._cells(region).touch(
             view, Kind.READ, np.array([offset]), MAP_BYTES, event << LANE_BITS, None
@@ -228,6 +229,9 @@ class Record(Findings):
         made = parts[0].clock.copy()
         for part in parts[1:]:
             np.minimum(made.fit(), part.clock.fit(), out=made.times)
+            theirs = part.clock.maps or {}
+            shared = (made.maps or {}).keys() & theirs.keys()
+            made.maps = {p: np.minimum(made.acquired(p), part.clock.acquired(p)) for p in shared}
         return made
 
 

@@ -1,4 +1,4 @@
-"""Edits of tensor maps in memory: tensormap.replace and its publication (PTX 9.7.9.28)."""
+"""Edits of tensor maps in memory: tensormap.replace, its publication and its acquisition (PTX 9.7.9.28, 9.7.15.4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkc.emulator.report import Stop
 from tkc.emulator.spaces import SHARED_WINDOW, Origin
 from tkc.emulator.tensormap import edit
 from tkc.ir.isa.memory import Proxy
-from tkc.ir.isa.tensormap import MAP_BYTES
+from tkc.ir.isa.tensormap import MAP_ALIGN, MAP_BYTES
 
 
 def _place(w: Any, address: int, space: str, i: Instruction) -> tuple[Any, int]:
@@ -69,6 +69,20 @@ def _publish(i: Instruction) -> Semantic:
     return Collective(run)
 
 
+def _acquire(i: Instruction) -> Step:
+    """Nothing that values could show; the record hears which map each lane acquires."""
+    address = scalar_reader(i, "map")
+
+    def run(w: Any) -> None:
+        maps = {lane: address(w, lane) for lane in w.lanes()}
+        for at in maps.values():
+            aligned(at, MAP_ALIGN, "the address of the tensor map", i, w)
+        if w.machine.record is not None:
+            w.machine.record.fence_map(w, maps)
+
+    return run
+
+
 def _query(i: Instruction) -> Step:
     p = i.dst("p", 1)
     i.address("map")
@@ -87,5 +101,6 @@ SEMANTICS: dict[str, Builder] = {
         _replace,
     ),
     "tensormap.cp_fenceproxy": _publish,
+    "fence.proxy.tensormap.acquire": _acquire,
     "tensormap.query": _query,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tkc.emulator.clocks import GLOBAL, LATER, MAP, ORDER, RUN, SHARED, TENSOR, Clock
+from tkc.emulator.clocks import GLOBAL, LATER, ORDER, RUN, SHARED, TENSOR, Clock
 from tkc.emulator.events import GENERIC, LANE_BITS, RAW, SEVERAL
 from tkc.emulator.lanes import SELECT, Vec
 from tkc.ir.isa.memory import Kind
@@ -48,7 +48,7 @@ class View:
         performer: int,
         strong: int = 0,
         ignored: list[int] | None = None,
-        through_map: bool = False,
+        through_map: int | None = None,
         in_tensor_core: bool = False,
     ) -> None:
         self.record = record
@@ -63,8 +63,8 @@ class View:
         times = clock.fit()
         order = times[ORDER]
         if is_async:
-            if through_map:
-                fenced = times[MAP]
+            if through_map is not None:
+                fenced = clock.acquired((performer, through_map))
             elif home is None:
                 fenced = times[GLOBAL]
             else:

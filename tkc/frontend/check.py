@@ -317,7 +317,7 @@ class _Role:
             before, body = settle(scope, s.span, lambda: self._own_turn(s.body))
         else:
             body = self.body(s.body)
-        if any(map(self.scope.several, mine)):
+        if any(map(self.scope.shares, mine)):
             from tkc.frontend.sharing import written_zeros
 
             body = written_zeros(self.scope, body, mine)
@@ -423,6 +423,9 @@ class _Role:
             raise Failed
         self.scope.pipe_of[tile.name] = pipe
         self.scope.pipes_of[tile.name] = self.scope.pipes_of[pipe.tiles[0].name]
+        self.scope.together.discard(tile.name)
+        if pipe.tiles[0].name in self.scope.together:
+            self.scope.together.add(tile.name)
         return _Opened(item.direction, pipe, (tile,), item.span, turn)
 
     def _pipe_of(self, item: S.Item) -> P.Pipe:

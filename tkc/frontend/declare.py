@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import scaling
+from tkc.frontend import lists, scaling, schedules
 from tkc.frontend.clauses import Clauses
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
 from tkc.frontend.explicit_program import Barrier
-from tkc.frontend.program import Axis, Given, Pipe, Require, Scalar, Schedule, Tensor, Tile
+from tkc.frontend.program import Axis, Given, Maps, Pipe, Require, Scalar, Schedule, Tensor, Tile
 from tkc.frontend.scope import FUNCTIONS, LATER, Failed, Int, Scope, Unknown, listed, plural
 from tkc.frontend.sizes import LIMIT, Size, show
 from tkc.frontend.syntax import Span, Word
@@ -24,10 +24,6 @@ ACCUMULATORS = ("f32", "f16", "i32")
 MAX_RANK = 5
 MAX_ARRIVALS = 2**20 - 1
 """What an mbarrier counts to (PTX 9.7.15.16)."""
-
-
-TILES = ("group", "across", "order")
-"""Options of `tiles`."""
 
 
 class Declarations:
@@ -45,8 +41,10 @@ class Declarations:
         self.params: dict[str, int] = {}
         self.clauses = Clauses(scope, self.values)
         self.arguments: list[Tensor | Given] = []
-        self.made: list[Schedule | Tile | Pipe | Barrier] = []
+        self.made: list[Schedule | Tile | Pipe | Barrier | Maps] = []
         self.requires: list[Require] = []
+        self.edited: dict[str, Maps] = {}
+        """Lists whose tensor maps the kernel edits."""
         self.ordered: dict[str, Span] = {}
         """Where schedules say `order = longest_first`."""
         self.whole = True
@@ -71,7 +69,7 @@ class Declarations:
             S.Schedule: self._schedule,
             S.Declare: self._tiles,
             S.Pipe: self._pipe,
-            S.Maps: lambda s: scope.later("`maps`", s.span),
+            S.Maps: lambda s: lists.maps(self, s),
             S.Assertion: self._assertion,
             E.Barrier: self._barrier,
         }
@@ -94,8 +92,10 @@ class Declarations:
         for role in self.kernel.body:
             if isinstance(role, S.Role):
                 self.whole = self.scope.define(role.name, "role", role) and self.whole
+        lists.check_maps(self)
         self.scope.broken = not self.whole
         self.made = [self.clauses.place(d) if isinstance(d, Schedule) else d for d in self.made]
+        self.made += self.edited.values()
 
     def _give_up(self, statement: Any) -> None:
         """The names of a wrong declaration exist, so that their uses are not reported as well."""
@@ -177,7 +177,12 @@ class Declarations:
             self.arguments.append(given)
 
     def _tensor(self, word: Word, type_: S.Expression, const: bool) -> None:
+        listed = lists.parts(self, type_)
+        count, type_ = ((), type_) if listed is None else ((listed[0],), listed[1])
         dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
+        if count and (scale is not None or not axes):
+            self._later("a list of numbers, or of tensors with block scales", type_.span)
+        axes = [*count, *axes]
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
         if not axes and dtype != "f32":
@@ -186,6 +191,11 @@ class Declarations:
             self._later(f"a tensor of {len(axes)} axes: it has up to {MAX_RANK}", type_.span)
         dims: list[int | str] = []
         for axis in axes:
+            if count and axis is not count[0]:
+                symbol = lists.counted(self.values, axis)
+                if symbol is not None:
+                    dims.append(symbol)
+                    continue
             if isinstance(axis, S.Name) and axis.text not in self.scope.names:
                 self.scope.define(Word(axis.text, axis.span), "size", Int(axis.text, axis.span))
                 if axis.text not in self.scope.names:
@@ -207,12 +217,16 @@ class Declarations:
                     axis.span,
                 )
             dims.append(size)
-        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const)
+        tensor = Tensor(word.text, dtype, tuple(dims), word.span, scale, const, listed is not None)
         assert isinstance(type_, S.Index)
         if any(a.name is not None and a.name.text == "major" for a in type_.arguments):
             from tkc.frontend.majors import major_of
 
+            if tensor.listed:
+                self._later("`major` in a list", type_.span)
             tensor = tensor._replace(major=major_of(self.values, tensor, type_))
+        if tensor.listed:
+            lists.check(self, tensor)
         if self.scope.define(word, "tensor", tensor):
             self.arguments.append(tensor)
 
@@ -233,7 +247,7 @@ class Declarations:
         if isinstance(type_, S.Call) and name == head:
             self._fail("TK106", f"a type is written in square brackets: `{head}[...]`", type_.span)
         if name == "list":
-            self._later(f"`{name}[...]`", type_.span)
+            self._later("a list of lists" if head == "global" else "a list here", type_.span)
         if not isinstance(type_, S.Index) or name != head:
             near = nearest(name, [head]) if name else None
             hint = f"; did you mean `{near}`" if near else ""
@@ -301,104 +315,7 @@ class Declarations:
             self.requires.append(Require(contract(test), f"the program asserts `{text}`{said}"))
 
     def _schedule(self, s: S.Schedule) -> None:
-        if s.given or s.where is not None:
-            self._keys(s)
-            return
-        group, across, serpentine = 1, None, False
-        value = s.value
-        name = (
-            value.function.text
-            if isinstance(value, S.Call) and isinstance(value.function, S.Name)
-            else ""
-        )
-        if name == "tiles" and isinstance(value, S.Call):
-            axes = [self.axis(a.value) for a in value.arguments if a.name is None]
-            for argument in value.arguments:
-                if argument.name is None:
-                    continue
-                option = argument.name.text
-                if option == "group":
-                    group = self.values.number(argument.value, "the group of a schedule")
-                elif option == "across":
-                    across = self._across(s, argument.value)
-                elif option == "order":
-                    serpentine = self._order(s, argument.value)
-                else:
-                    near = nearest(option, TILES)
-                    hint = f"; did you mean `{near}`" if near else f"; there are {listed(TILES)}"
-                    self._fail(
-                        "TK102", f"`tiles` has no option `{option}`{hint}", argument.name.span
-                    )
-            if not axes:
-                self._fail(
-                    "TK116", "`tiles` takes one `blocks(extent, size)` for each axis", value.span
-                )
-        elif name == "blocks":
-            axes = [self.axis(value)]
-        elif name in ("chain", "range"):
-            self._later(f"`{name}(...)` in a schedule", value.span)
-        else:
-            near = nearest(name, ["tiles", "blocks"]) if name else None
-            hint = f"; did you mean `{near}`" if near else ""
-            self._fail(
-                "TK106", f"a schedule runs over `tiles(...)` or `blocks(...)`{hint}", value.span
-            )
-        if len(s.axes) != len(axes):
-            self._fail(
-                "TK116",
-                f"schedule {s.name.text} names {plural(len(s.axes), 'axis', 'axes')} of {len(axes)}",
-                s.name.span,
-            )
-        if s.name.text in self.ordered and group != 1:
-            self._fail(
-                "TK106",
-                "`group` and `order` both say which item comes next",
-                self.ordered[s.name.text],
-            )
-        if across is not None and across < len(axes) and axes[across].single:
-            self._later(
-                "a cluster across single elements: `across` is an axis of `blocks`", value.span
-            )
-        made = Schedule(s.name.text, tuple(axes), group, s.name.span, across, serpentine)
-        if self.scope.define(s.name, "schedule", made):
-            self.made.append(made)
-
-    def _order(self, s: S.Schedule, e: S.Expression) -> bool:
-        """`order = serpentine`: every second band of rows backwards; `order = longest_first`, where which items are
-        long is known once the roles are."""
-        name = e.text if isinstance(e, S.Name) else ""
-        orders = ("serpentine", "longest_first")
-        if name not in orders:
-            near = nearest(name, orders) if name else None
-            hint = f"; did you mean `{near}`" if near else f"; there are {listed(orders)}"
-            self._fail("TK102", f"no order `{name or 'of this form'}` of a schedule{hint}", e.span)
-        if name == "longest_first":
-            self.ordered[s.name.text] = e.span
-        return name == "serpentine"
-
-    def _keys(self, s: S.Schedule) -> None:
-        """`schedule keys(m): j in blocks(N, BN) where ...`; the condition is read where a `for` gives the arguments."""
-        from tkc.frontend.spans import Keys
-
-        called = s.value.function if isinstance(s.value, S.Call) else None
-        if not (isinstance(called, S.Name) and called.text == "blocks") or len(s.axes) != 1:
-            self._fail(
-                "TK106",
-                "a schedule with arguments or a `where` runs over the blocks of one axis: "
-                "`schedule keys(m): j in blocks(N, BN) where ...`",
-                s.value.span,
-            )
-        keys = Keys(s.name.text, s.given, s.axes[0], self.axis(s.value), s.where, s.name.span)
-        self.scope.define(s.name, "schedule with arguments", keys)
-
-    def _across(self, s: S.Schedule, e: S.Expression) -> int:
-        """`across = m`: the axis of that variable."""
-        names = [axis.text for axis in s.axes]
-        if not isinstance(e, S.Name) or e.text not in names:
-            self._fail(
-                "TK102", f"`across` names a variable of the schedule: {listed(names)}", e.span
-            )
-        return names.index(e.text)
+        schedules.read(self, s)
 
     def _tiles(self, s: S.Declare) -> None:
         accumulator = s.kind == "accum"

@@ -14,7 +14,8 @@ from tkc.frontend.sizes import show
 
 
 def dims(tensor: Tensor) -> str:
-    return f"[{', '.join(map(str, tensor.dims))}]"
+    each = f"[{', '.join(map(show, tensor.dims[tensor.listed :]))}]"
+    return f"{each} in each of {show(tensor.dims[0])}" if tensor.listed else each
 
 
 def listed_values(values: tuple[Any, ...]) -> str:

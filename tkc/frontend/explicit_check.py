@@ -14,7 +14,7 @@ from tkc.frontend.carry import leave, settle
 from tkc.frontend.commands import Commands
 from tkc.frontend.conditions import Condition
 from tkc.frontend.describe import describe
-from tkc.frontend.scope import REGISTER, Failed, Int, Scope
+from tkc.frontend.scope import REGISTER, Entry, Failed, Int, Scope
 from tkc.frontend.syntax import Span, Word
 from tkc.frontend.values import Values
 from tkc.ir.stage.debugging import MOST_ARGUMENTS, escaped
@@ -73,6 +73,7 @@ class Explicit:
         def read() -> P.Body:
             outer = dict(self.scope.names)
             kept = dict(outer)
+            arms: list[dict[str, Entry]] = []
             made: list[P.Body] = []
             for block in (*(block for _, block in tests), last):
                 self.scope.conditional += 1
@@ -81,6 +82,11 @@ class Explicit:
                 inner, self.scope.names = self.scope.names, dict(outer)
                 leave(self.scope, outer, inner, "condition")
                 kept |= {n: e for n, e in inner.items() if n in outer and e.what == REGISTER}
+                arms.append({n: e for n, e in inner.items() if n not in outer})
+            for name, entry in arms[0].items():
+                if self._alike(entry, [arm.get(name) for arm in arms[1:]]):
+                    kept[name] = entry
+                    self.scope.unset.pop(name, None)
             self.scope.names = kept
             otherwise = made.pop()
             for (condition, _), body in zip(reversed(tests), reversed(made), strict=True):
@@ -89,6 +95,12 @@ class Explicit:
 
         before, made = settle(self.scope, span, read)
         return [*before, *made]
+
+    def _alike(self, first: Entry, others: list[Entry | None]) -> bool:
+        """Whether a variable that no arm had before is set in every one of them, to values of one type."""
+        return isinstance(first.meaning, P.Regs | P.Scalar) and all(
+            e is not None and (e.what, e.meaning) == (first.what, first.meaning) for e in others
+        )
 
     def repeat(self, s: E.While) -> Any:
         def read() -> X.While:

@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+from tkc.diagnostics import Location, TkcError
 from tkc.frontend.flow import Flow
 from tkc.frontend.functions import COMPOSED
 from tkc.frontend.sizes import Size, label
@@ -52,6 +53,7 @@ from tkc.ir.tile.types import (
     SharedType,
     SliceType,
     TensorType,
+    counts_of,
 )
 
 _SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32, "i1": i1}
@@ -197,6 +199,14 @@ class _Kernel:
     def size(self, size: Size, span: Span) -> SSAValue:
         """A size as an i32 at the top of the kernel, made once."""
         found = self.sizes.get(size)
+        counts = _counts(size)
+        if counts is not None:
+            raise TkcError.at(
+                "TK110",
+                f"not supported yet: what depends on {counts}[g], which only the device knows, other than "
+                "copies of blocks",
+                Location(self.filename.data, span.line, span.column),
+            )
         if found is None:
             operands = (
                 [self.size(part, span) for part in size[1:]] if isinstance(size, tuple) else []
@@ -215,7 +225,11 @@ class _Kernel:
             self.sizes[size] = found
         return found
 
-    def declare(self, d: P.Schedule | P.Tile | P.Pipe | X.Barrier) -> None:
+    def declare(self, d: P.Schedule | P.Tile | P.Pipe | P.Maps | X.Barrier) -> None:
+        if isinstance(d, P.Maps):
+            depth: dict[str, Attribute] = {"depth": _integer(d.depth)}
+            self.emit(T.EditedMapsOp, d.span, [self.values[d.tensor.name]], properties=depth)
+            return
         name = StringAttr(d.name)
         match d:
             case P.Schedule():
@@ -232,7 +246,12 @@ class _Kernel:
                         properties["descending"] = UnitAttr()
                 if d.serpentine:
                     properties["serpentine"] = UnitAttr()
-                extents = [self.size(axis.extent, d.span) for axis in d.axes]
+                extents = [
+                    self.size(axis.extent, d.span)
+                    if (counts := _counts(axis.extent)) is None
+                    else self.values[counts]
+                    for axis in d.axes
+                ]
                 made = self.value(
                     T.ScheduleOp, d.span, extents, ScheduleType(), properties, name=d.name
                 )
@@ -543,6 +562,11 @@ class _Kernel:
         return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
 
 
+def _counts(size: Size) -> str | None:
+    """The tensor whose element a size is, where only the device knows it."""
+    return None if isinstance(size, tuple) else counts_of(size)
+
+
 def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
     """The clauses; a cluster of one CTA is none."""
     clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
@@ -552,7 +576,7 @@ def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
 
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
-        return TensorType.of(argument.dtype, argument.dims, _scale(argument))
+        return TensorType.of(argument.dtype, argument.dims, _scale(argument), argument.listed)
     return _SCALARS[argument.type.dtype]
 
 

@@ -9,9 +9,10 @@ import tkc.frontend.explicit_program as X
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
-from tkc.frontend.describe import describe
+from tkc.frontend.describe import describe, dims
 from tkc.frontend.program import Regs, Tile, Transposed
-from tkc.frontend.scope import Block, Int, plural
+from tkc.frontend.scope import Block, Failed, Index, Int, plural
+from tkc.frontend.sizes import show
 from tkc.frontend.syntax import Span
 from tkc.ir.tile.types import DTYPES
 
@@ -103,6 +104,24 @@ def inside(values: Values, tensor: P.Tensor, axis: int, x: Int) -> None:
             f"index {x.size} lies outside axis {axis} of {tensor.name}, whose extent is {dim}",
             x.span,
         )
+
+
+def covers(values: Values, tensor: P.Tensor, axis: int, block: Block | Index, span: Span) -> None:
+    """A block runs over the axis that it stands for."""
+    extent, dim = block.axis.extent, tensor.dims[axis]
+    if extent == dim:
+        return
+    notes = (
+        values.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
+        values.scope.note(f"{block.name} runs over {show(extent)}", block.span),
+    )
+    what = "index" if isinstance(block, Index) else "block"
+    name, axis = (f"{tensor.name}[g]", axis - 1) if tensor.listed else (tensor.name, axis)
+    told = f"{what} {block.name} runs over {show(extent)}, and axis {axis} of {name} has the extent {show(dim)}"
+    if isinstance(extent, tuple):
+        values.scope.later(told, span, *notes)
+        raise Failed
+    values.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
 
 
 def part(values: Values, e: S.Call, of: S.Attribute) -> Block | X.Part:

@@ -45,8 +45,8 @@ Type = Regs | Scalar
 
 
 class Tensor(NamedTuple):
-    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one. `major`: the
-    contiguous axis where it is not the last."""
+    """`scale`: the dtype of its block scales, and the elements of a block. Nobody writes a `const` one. One that is
+    `listed` is as many tensors as its first axis says. `major`: the contiguous axis where it is not the last."""
 
     name: str
     dtype: str
@@ -54,7 +54,16 @@ class Tensor(NamedTuple):
     span: Span
     scale: tuple[str, int] | None = None
     const: bool = False
+    listed: bool = False
     major: int | None = None
+
+
+class Maps(NamedTuple):
+    """`maps A: edited * 2`: so many tensor maps of a list, which the kernel itself keeps for the group at hand."""
+
+    tensor: Tensor
+    depth: int
+    span: Span
 
 
 class Held(NamedTuple):
@@ -386,7 +395,7 @@ class Kernel(NamedTuple):
     arguments: tuple[Tensor | Given, ...]
     params: dict[str, int]
     launch: tuple[str, ...]
-    declarations: tuple[Schedule | Tile | Pipe, ...]
+    declarations: tuple[Schedule | Tile | Pipe | Maps, ...]
     roles: tuple[Role, ...]
     span: Span
     requires: tuple[Require, ...] = ()

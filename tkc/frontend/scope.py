@@ -143,6 +143,8 @@ class Scope:
         self.owned: dict[str, Owned] = {}
         self.pipe_of: dict[str, Pipe] = {}
         self.pipes_of: dict[str, list[Pipe]] = {}
+        self.together: set[str] = set()
+        """Tiles in the place of others, and those others."""
         self.written: set[str] = set()
         self.cleared: set[str] = set()
         self.loops: list[Span] = []
@@ -215,7 +217,7 @@ class Scope:
         if name in self.unset:
             self.error(
                 "TK102",
-                f"`{name}` is set only inside a loop, which may run no times: give it a value before the loop",
+                f"`{name}` is set only inside a loop or under a condition, and so may not be: give it a value before",
                 span,
                 self.note(f"`{name}` is set here", self.unset[name]),
             )
@@ -253,6 +255,10 @@ class Scope:
     def several(self, tile: str) -> bool:
         """Whether a tile rides in several pipes, so that what it holds outlives a block."""
         return len(self.pipes_of.get(tile, ())) > 1
+
+    def shares(self, tile: str) -> bool:
+        """Whether a tile rides in several pipes, or has its place with others."""
+        return self.several(tile) or tile in self.together
 
     def ends(self, pipe: Pipe) -> str:
         return f"{', '.join(pipe.producers)} -> {', '.join(pipe.consumers)}"

@@ -51,7 +51,9 @@ def in_place_of(scope: Scope, s: S.Declare, tile: Tile) -> Tile:
         )
         raise Failed
     _check_fits(scope, tile, base, s.within.span)
-    return tile._replace(within=base.within or base.name)
+    tile = tile._replace(within=base.within or base.name)
+    scope.together |= {tile.name, base.name, tile.within or base.name}
+    return tile
 
 
 def _check_fits(scope: Scope, tile: Tile, base: Tile, span: Span) -> None:
@@ -108,7 +110,7 @@ def _fail(scope: Scope, code: str, message: str, span: Span) -> None:
 
 def written_zeros(scope: Scope, body: P.Body, names: Iterable[str]) -> P.Body:
     """The body of a put; `d = 0` writes zeros where no product of the block starts from them and others read them."""
-    alone = {n for n in names if scope.several(n)} - {
+    alone = {n for n in names if scope.shares(n)} - {
         s.d for s in _inside(body) if isinstance(s, P.Multiply)
     }
     return tuple(

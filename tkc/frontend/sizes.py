@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tkc.ir.tile.types import counts_of
+
 Size = int | str | tuple[str, "Size", "Size"]
 
 LIMIT = 2**31 - 1
@@ -60,7 +62,8 @@ def combine(kind: str, a: Size, b: Size) -> Size:
 def show(size: Size) -> str:
     """As the language writes it."""
     if not isinstance(size, tuple):
-        return str(size)
+        counts = counts_of(size)
+        return str(size) if counts is None else f"{counts}[g]"
     kind, a, b = size
     if kind not in _SHOWN:
         return f"{kind}({show(a)}, {show(b)})"

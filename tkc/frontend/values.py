@@ -14,7 +14,7 @@ import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
-from tkc.frontend import scaling
+from tkc.frontend import lists, scaling
 from tkc.frontend.casts import converted
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe, dims, listed_values
@@ -338,17 +338,19 @@ class Values:
             self.later("`x if condition else y` of register tiles", e.span)
         return found
 
-    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot:
+    def _index(self, e: S.Index) -> Slice | X.Place | X.Entry | X.Spot | lists.Listed:
         if isinstance(e.base, S.Name) and e.base.text in ("global", "tile", "list", "vector"):
             self.fail("TK106", f"`{e.base.text}[...]` is a type, not a value", e.span)
-        tensor = self.evaluate(e.base)
+        tensor, leading = lists.array(self, self.evaluate(e.base), e)
         if isinstance(tensor, Tile | X.Barrier):
             return places.slot(self, tensor, e)
         if isinstance(tensor, X.Place):
             return elements.spot(self, tensor, e)
+        if isinstance(tensor, lists.Listed):
+            return tensor
         if not isinstance(tensor, Tensor):
             self.fail("TK106", f"{describe(tensor)} takes no index: tensors do", e.span)
-        given, rank = len(e.arguments), len(tensor.dims)
+        given, rank = len(e.arguments), len(tensor.dims) - len(leading)
         if given != rank:
             self.fail(
                 "TK116",
@@ -356,22 +358,22 @@ class Values:
                 e.span,
                 self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
             )
-        indices: list[Any] = []
+        indices: list[Any] = [*leading]
         shape: list[int] = []
-        for axis, argument in enumerate(e.arguments):
+        for axis, argument in enumerate(e.arguments, len(leading)):
             x = self.evaluate(argument.value)
             if argument.name is not None:
                 self.fail("TK106", "an index has no name", argument.name.span)
             if isinstance(x, Block):
-                self._covers(tensor, axis, x, argument.value.span)
+                places.covers(self, tensor, axis, x, argument.value.span)
                 indices.append(P.Part(x.name, *x.part) if x.part else x.name)
                 shape.append(x.axis.size)
             elif isinstance(x, Index):
-                self._covers(tensor, axis, x, argument.value.span)
+                places.covers(self, tensor, axis, x, argument.value.span)
                 indices.append(x.name)
             elif isinstance(x, X.Part):
                 whole = Block(x.block, P.Axis(x.extent, x.size), x.span)
-                self._covers(tensor, axis, whole, argument.value.span)
+                places.covers(self, tensor, axis, whole, argument.value.span)
                 indices.append(x)
                 shape.append(x.size)
             elif isinstance(x, Int):
@@ -386,21 +388,6 @@ class Values:
                     argument.value.span,
                 )
         return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
-
-    def _covers(self, tensor: Tensor, axis: int, block: Block | Index, span: Span) -> None:
-        extent, dim = block.axis.extent, tensor.dims[axis]
-        if extent == dim:
-            return
-        notes = (
-            self.scope.note(f"{tensor.name} is {tensor.dtype} {dims(tensor)}", tensor.span),
-            self.scope.note(f"{block.name} runs over {show(extent)}", block.span),
-        )
-        what = "index" if isinstance(block, Index) else "block"
-        told = f"{what} {block.name} runs over {show(extent)}, and axis {axis} of {tensor.name} has the extent {dim}"
-        if isinstance(extent, tuple):
-            self.scope.later(told, span, *notes)
-            raise Failed
-        self.fail("TK104", f"{told}: where the two are equal, give them one name", span, *notes)
 
     def _call(self, e: S.Call) -> Any:
         if not isinstance(e.function, S.Name):

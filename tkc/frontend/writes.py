@@ -336,7 +336,7 @@ class Writes:
         zero = (isinstance(value, Int) and value.size == 0) or (
             isinstance(value, Constant) and value.value == 0
         )
-        if not zero and not self.scope.several(d.name):
+        if not zero and not self.scope.shares(d.name):
             told = f"anything but 0 or a matrix product, here {describe(value)}"
             self.values.later(f"an accumulator set to {told}", s.span)
         self._writable(d, s.target.span)

@@ -27,6 +27,7 @@ _ORDER = (
     "fuse-roles",
     "cothread-copies",
     "lower-schedules",
+    "edit-maps",
     "order-grids",
     "lower-pipes",
     "assign-shared",
@@ -49,7 +50,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 
 REQUIRED = frozenset(
     {
-        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "order-grids",
+        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "edit-maps",
+        "order-grids",
         "lower-pipes", "prove-ownership",
         "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
         "name-registers",

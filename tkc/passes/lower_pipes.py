@@ -299,7 +299,7 @@ class RoleLowering:
         for emit in self._emit(op):
             one = emit.const(1)
             if ring.full is None or ring.empty is None or state.phase is None:
-                self._await_staging(emit, ring)
+                self._await_copies(emit, ring)
             elif isinstance(op, s.AcquireOp):
                 free = emit.arith("xor", state.phase, one)
                 with self._asking(emit, ring):
@@ -340,7 +340,15 @@ class RoleLowering:
             end = _end(op)
             states[end] = self._after(emit, self.rings[op.ring], states[end])
 
-    def _await_staging(self, emit: Emitter, ring: Ring) -> None:
+    def _await_copies(self, emit: Emitter, ring: Ring) -> None:
+        """What went through slots for maps is complete; of staging slots, what they held has been read."""
+        if ring.pipe.kind.data == "maps":
+            whole: dict[str, Attribute] = {
+                "pending": IntegerAttr(0, i32),
+                "id": self._id(ring, "complete"),
+            }
+            emit.add(s.BulkWaitOp.create(properties=whole))
+            return
         properties: dict[str, Attribute] = {
             "pending": IntegerAttr(ring.depth - 1, i32),
             "read": UnitAttr(),

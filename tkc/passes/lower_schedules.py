@@ -2,8 +2,9 @@
 
 Before: `stage.work_loop` names its schedule and gives a block number for each axis.
 After: `stage.for` from the unit's index by the number of units; the body begins by computing the block numbers; the
-launch contract has its grid. With `launch clc` the loop is over items taken over from units that have not started, one
-unit an item: a role of its own asks for them, and a ring carries the answers.
+launch contract has its grid. Where the device counts the blocks of each group, a loop over groups holds that loop.
+With `launch clc` the loop is over items taken over from units that have not started, one unit an item: a role of its
+own asks for them, and a ring carries the answers.
 Here because: `fuse-roles` compares schedules by name, so it comes earlier; `lower-pipes` threads ring state through
 plain loops.
 """
@@ -20,10 +21,13 @@ from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
 from tkc.analysis.launch import expression
+from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
+from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.target import target_of
+from tkc.passes.schedules.chain import is_chain, lower_chain
 from tkc.passes.schedules.order import block_numbers, ordered_numbers
 
 if TYPE_CHECKING:
@@ -44,17 +48,23 @@ class LowerSchedulesPass(ModulePass):
             )
             totals = list_of_totals(loops)
             answers = _answers(kernel, loops, op)
+            chained = any(is_chain(loop) for loop in loops)
             for loop in loops:
-                lower(loop, answers)
-            ctas = grid(totals, kernel, numbered, answers is not None)
+                if is_chain(loop):
+                    lower_chain(loop)
+                else:
+                    lower(loop, answers)
+            ctas = grid(totals, kernel, numbered or chained, answers is not None)
             kernel.contract = DictionaryAttr(
                 {**kernel.contract.data, "grid": to_attribute([ctas, 1, 1])}
             )
 
 
 def list_of_totals(loops: list[s.WorkLoopOp]) -> list[Any]:
-    """How many items the schedules have, each number once."""
+    """How many items the schedules have, each number once; none where the device counts them."""
     totals: list[Any] = []
+    if any(is_chain(loop) for loop in loops):
+        return totals  # only the device knows
     for loop in loops:
         total = _product([expression(e) for e in loop.extents])
         if total not in totals:
@@ -66,9 +76,26 @@ def _answers(kernel: s.KernelOp, loops: list[s.WorkLoopOp], module: ModuleOp) ->
     """Where a kernel's units get their items from, if not by counting."""
     if kernel.clc is None or not loops:
         return None
+    chain = next((loop for loop in loops if is_chain(loop)), None)
+    if chain is not None:
+        _not_handed_out(kernel, chain)
+        return None
     from tkc.passes.schedules.stealing import Answers, steals  # few kernels take over items
 
     return Answers(kernel, loops) if steals(kernel, target_of(module)) else None
+
+
+def _not_handed_out(kernel: s.KernelOp, chain: s.WorkLoopOp) -> None:
+    """TK110 where the hardware was to hand out what only the device counts; `persistent` beside it takes its place."""
+    if kernel.persistent is None:
+        raise TkcError.at(
+            "TK110",
+            "not supported yet: `launch clc` with a chain, whose items only the device counts; `launch persistent` "
+            "fits",
+            location_of(chain),
+        )
+    told = "the items of a chain are not handed out: the launch is persistent"
+    report(Diagnostic("TK219", told, location_of(kernel), Severity.REMARK))
 
 
 def _product(factors: list[Any]) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -28,9 +28,10 @@ from tkc.ir.contract import to_attribute
 from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.maps import MapsOp
 from tkc.ir.stage.ops import Across
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
-from tkc.ir.stage.types import BufferType, Home, RingType
+from tkc.ir.stage.types import BufferType, Home, MapsType, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import AccumType, SharedType
@@ -111,6 +112,15 @@ def _declaration(p: Placement, op: Operation) -> None:
             p.scalar(op)
         case t.ScheduleOp():
             pass
+        case t.EditedMapsOp():
+            tensor = p.values[op.tensor]
+            name = f"{tensor.name_hint}.maps"
+            made = MapsOp.create(
+                operands=[tensor],
+                properties={"sym_name": StringAttr(name)},
+                result_types=[MapsType(IntAttr(op.depth.value.data))],
+            )
+            p.emit.value(made, f"{tensor.name_hint}_maps")
         case t.SharedOp():
             tile = op.tile.type
             assert isinstance(tile, SharedType)

@@ -28,6 +28,7 @@ from oracles.as_stage import NotInStage, as_stage
 from oracles.generate import generate, trips
 
 from tests.analysis.bug_cases import CASES
+from tests.analysis.family_cases import FAMILIES
 from tests.analysis.more_cases import MORE
 from tests.analysis.twins import SLIPS
 from tkc.analysis.happens_before import check
@@ -151,7 +152,7 @@ def items(programs: int, seed: int) -> list[Item]:
                 program.name, change.text, program.target, program.params, program.sizes, program.sm_count
             )  # fmt: skip
             found.append(_text(f"{program.name} {change.name}", "faulty", mutant))
-    for name, cases in (CASES | MORE).items():
+    for name, cases in (CASES | FAMILIES | MORE).items():
         for n, case in enumerate(cases):
             found.append(_text(f"{name}.{n}", "right", small(name, case.good, case.target)))
             for m, (text, _, _) in enumerate(case.programs()):

@@ -27,7 +27,7 @@ from emulator.mutation.places import (
 )
 
 from tkc.emulator import Report, launch
-from tkc.ir.isa.memory import Done, Kind
+from tkc.ir.isa.memory import Done, Kind, Proxy
 
 
 class Object:
@@ -113,6 +113,8 @@ class Witness(Judge):
                     if agent.mask >> lane & 1:
                         self.lanes(agent, 1 << lane)
             return
+        if work is not None:
+            work.generic = origin.proxy is Proxy.GENERIC
         held = self.bytes.get(id(region))
         if held is None:
             held = self.bytes[id(region)] = (region, Bytes(region.size))
@@ -365,6 +367,7 @@ class Witness(Judge):
     def _work(self, op: Any, groups: list[Group], lane: int, generic: bool) -> Work:
         """What it may rely on: what all the threads know that issue it (A8 for wgmma)."""
         known: Known | None = None
+        ran = 0
         alone = groups[0] if len(groups) == 1 and lane >= 0 else None
         fenced = dict(alone.own_fenced) if alone is not None else {}
         then = alone.own if alone is not None else 0
@@ -374,11 +377,14 @@ class Witness(Judge):
             told.ran |= group.own
             told.tensor |= group.own_tensor
             group.stretch = 0
+            ran |= told.ran
             if known is None:
                 known = told
             else:
                 known.common(told)
         assert known is not None
+        # Nothing of it runs before all have come to it.
+        known.ran = ran
         new = self.groups.bits.new
         work = Work(op.name, op.warp, lane, op.ins, new(), new(), new(), known, alone, generic)
         work.fenced_by_itself, work.own_then, work.own_maps = fenced, then, maps

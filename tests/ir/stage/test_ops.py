@@ -14,12 +14,14 @@ from tkc.ir.stage import STAGE
 from tkc.ir.stage.ops import BulkCommitOp, By, StageOp, Tcgen05FenceOp, YieldOp
 from tkc.ir.stage.scalar import ConstOp
 
-EVERY = Path(__file__).parents[3] / "lit_tests" / "stage" / "every-operation.mlir"
+FOLDER = Path(__file__).parents[3] / "lit_tests" / "stage"
+EVERY = ("every-operation.mlir", "maps.mlir")
 OPERATIONS = list(STAGE.operations)
 
 
 def test_the_lit_test_meets_every_operation_and_type() -> None:
-    text = EVERY.read_text(encoding="utf-8").partition("builtin.module")[2]
+    texts = [(FOLDER / name).read_text(encoding="utf-8") for name in EVERY]
+    text = "".join(t.partition("builtin.module")[2] for t in texts)
     missing = [op.name for op in OPERATIONS if f"{op.name} " not in text]
     missing += [t.name for t in STAGE.attributes if f"!{t.name}" not in text]
     assert not missing

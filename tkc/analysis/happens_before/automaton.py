@@ -2,10 +2,10 @@
 
 Memory states (`State.name`): `gen` known to the generic proxy; `raw` an async access that is complete; `async` joined
 to the async proxy of CTA `n`; `half` released by the unidirectional fence, `acquired` by its other half, for what the
-threads that executed it issue; `bulk`, `wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared
-memory under way. Tensor memory: `issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after`
-needs after_thread_sync; `met` beyond bar.sync without a fence before it;
-`pipe…` still under way, handed to another thread.
+threads that executed it issue; `edited` published to the tensormap proxy, `mapped` acquired for CTA `n`; `bulk`,
+`wgmma`, `cp` under way, `n` groups closed since; `tc` a tcgen05 read of shared memory under way. Tensor memory:
+`issued`, `ld`, `st` under way; `done`; `before` after before_thread_sync; `after` needs after_thread_sync; `met`
+beyond bar.sync without a fence before it; `pipe…` still under way, handed to another thread.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.events import (
     AwaitGroup,
     CloseGroup,
     Event,
+    MapFence,
     ProxyFence,
     Some,
     TensorFence,
@@ -44,6 +45,11 @@ class State(NamedTuple):
     fence: int
     part: int
     who: Who
+
+
+def of(state: State, who: Who) -> State:
+    """The same, known by some threads."""
+    return state if state.who is who else State(state.name, state.n, state.fence, state.part, who)
 
 
 GROUPS = {
@@ -151,6 +157,9 @@ def completed(source: Source, rule: str) -> Iterator[tuple[str, str]]:
     if access.proxy is Proxy.GENERIC:
         yield "gen", rule
         return
+    if access.proxy is Proxy.TENSORMAP:
+        yield "gen", "map-read"
+        return
     match access.done:  # first what needs no other fence
         case Done.TCGEN05_COMMIT:
             if "A6" in source.assumed:
@@ -178,6 +187,8 @@ def step(
         yield from _await_group(state, act, who, source)
     elif isinstance(act, ProxyFence):
         yield from _proxy_fence(state, act, who, source, cta)
+    elif isinstance(act, MapFence):
+        yield from _map_fence(state, act, who, source, cta)
     elif isinstance(act, TensorFence):
         yield from _tensor_fence(state, act, who, source)
     elif isinstance(act, ThreadFence):
@@ -216,7 +227,9 @@ def _proxy_fence(
     state: State, act: ProxyFence, who: Who, source: Source, cta: int
 ) -> Iterator[tuple[State, str]]:
     access = source.access
-    if access.space is Space.TENSOR or (act.space is not None and act.space is not access.space):
+    if access.space in (Space.TENSOR, Space.MAP):
+        return
+    if act.space is not None and act.space is not access.space:
         return
     if act.half == "release":
         mine = state.part == Part.OWN and within(source.threads, who)
@@ -238,6 +251,22 @@ def _proxy_fence(
     # what is known of a complete async access as such (`raw`) holds wherever this one would, in its own CTA
     if state.name == "gen" and (access.proxy is Proxy.GENERIC or cta != source.home):
         yield state._replace(name="async", n=cta, who=who), rule
+
+
+def _map_fence(
+    state: State, act: MapFence, who: Threads, source: Source, cta: int
+) -> Iterator[tuple[State, str]]:
+    """A release of edits that its thread knows of; an acquire of that map, which holds for the CTA."""
+    access = source.access
+    if access.space is not Space.MAP or access.proxy is not Proxy.GENERIC:
+        return
+    if act.half == "release":
+        others = state.part != Part.OWN
+        if state.name == "gen" and not (others and "A11" not in source.assumed):
+            yield state._replace(name="edited", who=who), "map-release"
+    elif state.name == "edited" and state.fence != 2:
+        if act.buffer is access.buffer and act.slot is not None and act.slot == access.slot:
+            yield state._replace(name="mapped", n=cta, who=who), "map-acquire"
 
 
 def _tensor_fence(
@@ -408,6 +437,8 @@ def accepts(state: State, source: Source, access: Access, event: Event, cta: int
         return None
     if access.proxy is Proxy.GENERIC:
         return "generic" if state.name == "gen" else None
+    if access.proxy is Proxy.TENSORMAP:
+        return "mapped" if state.name == "mapped" and state.n == cta else None
     home = home_of(access, cta, source.assumed)
     if state.name in ("async", "acquired") and state.n == home:
         return "bridged"

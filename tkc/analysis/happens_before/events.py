@@ -237,6 +237,16 @@ class ProxyFence:
 
 
 @dataclass(frozen=True, slots=True)
+class MapFence:
+    """fence.proxy.tensormap::generic: the release of edits of maps, or (`half` acquire) the acquire of the map in a
+    slot of `buffer`."""
+
+    half: str
+    buffer: Hashable = None
+    slot: Slot | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TensorFence:
     """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
 
@@ -277,6 +287,7 @@ Act = (
     | CloseGroup
     | AwaitGroup
     | ProxyFence
+    | MapFence
     | TensorFence
     | ThreadFence
     | Meet

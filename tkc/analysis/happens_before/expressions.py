@@ -46,7 +46,7 @@ class Expressions:
                 and value.index == _counter(op)
             ):
                 return ("index", self.loops[op]), frozenset({self.loops[op]})
-            return ("opaque", id(value)), frozenset()
+            return self._carried(value, op) or (("opaque", id(value)), frozenset())
         if isinstance(op, ArithOp):
             inputs = [self(v) for v in op.inputs]
             return (op.kind.data, *inputs), frozenset().union(*(self.parts[i] for i in inputs))
@@ -64,6 +64,24 @@ class Expressions:
         if isinstance(op, s.GroupOp):
             return ("group",), frozenset({"group"})
         return ("opaque", id(value)), frozenset()
+
+    def _carried(self, value: SSAValue, body: Block) -> tuple[Hashable, frozenset[Hashable]] | None:
+        """What a counted loop carries, told by what it begins with and how each turn makes the next of it: loops that
+        turn alike carry equal values. Nothing says that turns differ in it."""
+        loop = body.parent_op()
+        if body not in self.loops or not isinstance(loop, s.ForOp) or loop.stolen is not None:
+            return None
+        assert isinstance(value, BlockArgument)
+        last = body.last_op
+        assert isinstance(last, s.YieldOp)
+        inner = Expressions()
+        inner.numbers, inner.parts, inner.loops = self.numbers, self.parts, self.loops
+        itself: Hashable = ("itself", self.loops[body])
+        inner.known = {value: self.numbers.setdefault(itself, len(self.numbers))}
+        self.parts.setdefault(inner.known[value], frozenset())
+        following = inner(last.values[value.index - 1])
+        first = self(loop.inits[value.index - 1])
+        return ("carried", self.loops[body], first, following), frozenset()
 
 
 def depth_of(loop: Operation) -> int:

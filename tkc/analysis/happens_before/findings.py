@@ -16,7 +16,7 @@ from tkc.analysis.happens_before.elements import (
     check_units,
     flags,
 )
-from tkc.analysis.happens_before.events import AwaitGroup, Program, Role
+from tkc.analysis.happens_before.events import Access, AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
 from tkc.analysis.happens_before.report import Finding
@@ -165,6 +165,10 @@ def _finding(judge: Judge, hazard: Hazard) -> Finding:
 def _other_way_round(hazard: Hazard) -> bool:
     """Whether the second access is the one that the first has to come after: it is in an earlier turn, or in the same
     one, and what is known is that it comes after the first of the round before."""
+    if hazard.first.access.space is Space.MAP and hazard.verdict is not Verdict.WRONG_PROXY:
+        return (
+            hazard.first.access.write and not hazard.second.access.write
+        )  # it is edited while in use
     if hazard.witness is None:
         return False
     mine, its = hazard.witness
@@ -191,20 +195,33 @@ def _place(hazard: Hazard) -> str:
 def describe(place: Place) -> str:
     access = place.access
     kind = "write" if access.write else "read"
+    if access.space is Space.MAP:
+        kind = "edit" if access.write else "use"
+        return (
+            f"the {kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+        )
     proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(
         access.proxy, ""
     )
+    return f"the {proxy}{kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+
+
+def _name_of(access: Access) -> str:
     buffer = access.buffer
-    name = getattr(getattr(buffer, "owner", None), "sym_name", None)
-    told = name.data if name is not None else getattr(buffer, "name_hint", None) or str(buffer)
-    return f"the {proxy}{kind} of {told} by {place.event.name} in role {place.node.role.name}"
+    owner = getattr(buffer, "owner", None)
+    if access.space is Space.MAP and (tensor := getattr(owner, "tensor", None)) is not None:
+        return f"a tensor map of {tensor.name_hint or 'a list'}"
+    name = getattr(owner, "sym_name", None)
+    return name.data if name is not None else getattr(buffer, "name_hint", None) or str(buffer)
 
 
 def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tuple[str, str]:
     """The code, and what would order the two."""
+    a = first.access
+    if a.space is Space.MAP and second.access.write and not a.write:
+        return "TK317", _in_use(first, second)
     if hazard.verdict is Verdict.WRONG_PROXY:
         return "TK302", _which_fence(first, second)
-    a = first.access
     if a.done in _GROUPS:
         return _group_code(judge, hazard, first, second)
     if a.done is Done.TCGEN05_WAIT and judge.never_awaited(first):
@@ -213,6 +230,12 @@ def _diagnose(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tupl
             f"await the {'store' if a.write else 'load'} (tcgen05.wait) before the slot is handed on",
         )
     return _missing(first, second)
+
+
+def _in_use(first: Place, second: Place) -> str:
+    if first.access.done is Done.BULK_GROUP_READ:
+        return f"edit it after a wait for the stores by the thread of role {first.node.role.name} that issues them"
+    return f"edit it after role {second.node.role.name} knows that the loads are complete"
 
 
 def _missing(first: Place, second: Place) -> tuple[str, str]:
@@ -224,14 +247,23 @@ def _missing(first: Place, second: Place) -> tuple[str, str]:
     return "TK301", "signal after the first and wait before the second"
 
 
-def _fence(first: Place, second: Place) -> tuple[Any, str, bool]:
-    """A fence by the threads of the generic access: after it, where it comes first, else before it."""
+def _fence(first: Place, second: Place) -> tuple[Any, str, bool] | None:
+    """A fence by the threads of the generic access: after it, where it comes first, else before it; of tensor maps
+    it is not one that a program can write."""
+    if first.access.space is Space.MAP:
+        return None
     word = "global" if first.access.space is Space.GLOBAL else "shared"
     follows = first.access.proxy is Proxy.GENERIC
     return (first if follows else second).event.op, word, follows
 
 
 def _which_fence(first: Place, second: Place) -> str:
+    if first.access.space is Space.MAP:
+        return (
+            f"fence.proxy.tensormap::generic.release by role {first.node.role.name} after the edit, and "
+            "fence.proxy.tensormap::generic.acquire of this map by the thread of role "
+            f"{second.node.role.name} that copies"
+        )
     space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
     if first.access.proxy is Proxy.GENERIC:
         role = first.node.role.name

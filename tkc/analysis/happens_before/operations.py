@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation, SSAValue
 
+from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.conditions import Places, lane_of, warp_of
@@ -57,6 +58,7 @@ from tkc.ir.isa.memory import Done, Proxy, Sem, Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import CopiesArriveOp, ElementOp
 from tkc.ir.stage.explicit import TryWaitOp
+from tkc.ir.stage.maps import ArrayOp, EditedOp, argument_of
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentLayout, Home
 from tkc.ir.tile.types import TensorType
 
@@ -137,6 +139,8 @@ class Operations(Numbering):
         value: SSAValue | None = getattr(op, row.operand)
         if value is None:
             return []
+        if row.space is Space.MAP:
+            return maps.accesses(self, op, row, value, kind_of(op))
         if isinstance(value.type, TensorType):
             return [self._global(op, row, value)]
         space, done = row.space, row.done
@@ -157,7 +161,7 @@ class Operations(Numbering):
             done = Done.WGMMA_GROUP
         slot = Slot(None, (0,)) if buffer.type.depth.data == 1 else None
         if index is not None:
-            slot = self._slot(self.values.table(index, op))
+            slot = self.slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
         access = Access(
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what(name, row.operand),
@@ -170,17 +174,20 @@ class Operations(Numbering):
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
         slot, *indices = op.indices_of(row.operand)
         return placed(Access(
-            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self._slot(self.values.table(slot, op)), done=row.done,
+            Space.SHARED, buffer, row.kind is m.Kind.WRITE, self.slot(self.values.table(slot, op)), done=row.done,
             what=kind_of(op), owner=self.rank, atomic=atomic(op), operand=row.operand,
             area=self.formulas.area(op, indices, widths(op, len(indices))), element=True,
         ))  # fmt: skip
 
-    def _global(self, op: Operation, row: m.Touch, tensor: SSAValue) -> Access:
+    def _global(self, op: Operation, row: m.Touch, array: SSAValue) -> Access:
+        tensor = argument_of(array)
         if not written(tensor):
             return Access(
                 Space.GLOBAL, tensor, False, None, row.proxy, row.done, kind_of(op), operand=row.operand
             )  # fmt: skip
         indices = op.indices_of(row.operand) if isinstance(op, ElementOp) else list(op.coordinates)  # pyright: ignore
+        if isinstance(array.owner, ArrayOp | EditedOp):
+            indices = [array.owner.index, *indices]
         part, distinct = self._box(indices)
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, kind_of(op),
@@ -299,7 +306,7 @@ class Operations(Numbering):
         )
         return (*numbers, *own, turns), loops
 
-    def _slot(self, table: Table | None) -> Slot | None:
+    def slot(self, table: Table | None) -> Slot | None:
         if table is None:
             return None
         if table.loop is None:
@@ -333,6 +340,8 @@ class Operations(Numbering):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
                     found.append(_proxy_fence(op))
+                case m.Order(then=Proxy.TENSORMAP):
+                    found.append(maps.fence(self, op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
                     found.append(TensorFence(word(op, "side").startswith("before")))
                 case m.Touch(done=Done.TCGEN05_WAIT):

@@ -204,7 +204,7 @@ class Reach:
         who = automaton.both(label.state.who, label.node.threads)
         if who is None:
             return
-        state = label.state._replace(who=who)
+        state = automaton.of(label.state, who)
         known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
         told = (
             automaton.whole(state, self.source.threads)
@@ -347,7 +347,7 @@ class Reach:
         who = automaton.both(label.state.who, node.threads)
         if who is None:
             return
-        state = label.state._replace(who=who)
+        state = automaton.of(label.state, who)
         ring = self.graph.rings.get(act.barrier)
         if ring is None:
             return
@@ -524,7 +524,7 @@ class Reach:
         who = automaton.both(label.state.who, node.threads)
         if who is None or act.does == "wait":
             return []
-        state = label.state._replace(who=who)
+        state = automaton.of(label.state, who)
         if act.among == "warp":
             return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
         met = (

@@ -283,7 +283,7 @@ def acts_in(act: Act | None, space: Space) -> bool:
     if isinstance(act, TensorFence):
         return space is Space.TENSOR
     if isinstance(act, ProxyFence):
-        return space is not Space.TENSOR and act.space in (None, space)
+        return space not in (Space.TENSOR, Space.MAP) and act.space in (None, space)
     return space is not Space.TENSOR
 
 

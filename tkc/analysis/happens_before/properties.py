@@ -11,6 +11,7 @@ from tkc.ir.isa import memory as m
 from tkc.ir.isa.memory import Scope, Sem
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import CopiesArriveOp, ElementOp, StoreElementOp
+from tkc.ir.stage.maps import arrays_of
 from tkc.ir.stage.scalar import ConstOp
 
 
@@ -46,12 +47,13 @@ def backed(arrival: CopiesArriveOp) -> bool:
 
 
 def written(tensor: SSAValue) -> bool:
-    """Whether anything in the kernel writes a tensor."""
+    """Whether anything in the kernel writes a tensor, or an array of a list."""
     return any(
         isinstance(row, m.Touch)
         and row.kind is m.Kind.WRITE
-        and getattr(use.operation, row.operand) is tensor
-        for use in tensor.uses
+        and getattr(use.operation, row.operand) is value
+        for value in arrays_of(tensor)
+        for use in value.uses
         for row in effects_of(use.operation) or ()
     )
 
@@ -67,7 +69,8 @@ def widths(op: Operation, axes: int) -> list[int]:
     """How many elements an operation touches along each axis of a tensor."""
     box = op.properties.get("box")
     if isinstance(box, ArrayAttr):
-        return [n.value.data for n in box]  # pyright: ignore
+        sizes = [n.value.data for n in box]  # pyright: ignore
+        return [1] * (axes - len(sizes)) + sizes
     found = [1] * axes
     if isinstance(op, ElementOp):
         found[-1] = op.elements

@@ -450,7 +450,7 @@ def places(graph: Graph) -> dict[Hashable, list[Place]]:
     for node in graph.nodes:
         if node.event is not None:
             for access in node.event.accesses:
-                if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL):
+                if access.space in (Space.SHARED, Space.TENSOR, Space.GLOBAL, Space.MAP):
                     owner = access.owner if access.space is not Space.GLOBAL else 0
                     here = found.setdefault((access.space, access.place, owner), [])
                     here += (Place(node, access, turns) for turns in turns_of(graph, node))

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 
 class Space(StrEnum):
-    """State spaces. GENERIC is any of global, shared and local: a modifier or the address decides."""
+    """State spaces. GENERIC is any of global, shared and local: a modifier or the address decides. MAP is a CTA's own
+    tensor maps in global memory."""
 
     GENERIC = "generic"
     GLOBAL = "global"
@@ -19,6 +20,7 @@ class Space(StrEnum):
     TENSOR = "tensor"
     BARRIER = "barrier"
     PARAM = "param"
+    MAP = "map"
     REGISTER = "register"
 
 

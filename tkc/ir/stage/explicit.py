@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -112,10 +113,16 @@ class TmaLoadToOp(StageOp):
     traits = traits_def(
         Effects(
             Touch(Kind.READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
+            Touch(Kind.READ, "map", Space.MAP, Proxy.TENSORMAP, Done.MBARRIER_TX),
             Touch(Kind.WRITE, "buffer", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
             Signal("barriers", bytes_of="buffer"),
         )
     )
+
+    @property
+    def map(self) -> SSAValue:
+        """The tensor, as the map of it that is read."""
+        return self.tensor
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
-from xdsl.ir import Dialect
+from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
@@ -28,6 +28,7 @@ from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.debugging import DEBUGGING
 from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
+from tkc.ir.stage.maps import MAPS
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.scales import SCALED
 from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
@@ -88,7 +89,14 @@ from tkc.ir.stage.synchronisation import (
     WaitOp,
     WarpSyncOp,
 )
-from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType, FragmentType, RingType
+from tkc.ir.stage.types import (
+    AccumulatorType,
+    BarriersType,
+    BufferType,
+    FragmentType,
+    MapsType,
+    RingType,
+)
 from tkc.ir.stage.vectors import VECTORS
 from tkc.ir.tile.types import TensorType
 
@@ -123,10 +131,16 @@ class TmaLoadOp(StageOp):
     traits = traits_def(
         Effects(
             Touch(READ, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.MBARRIER_TX),
+            Touch(READ, "map", Space.MAP, Proxy.TENSORMAP, Done.MBARRIER_TX),
             Touch(WRITE, "buffer", Space.SHARED, Proxy.ASYNC, Done.MBARRIER_TX),
             Signal("barriers", bytes_of="buffer"),
         )
     )
+
+    @property
+    def map(self) -> SSAValue:
+        """The tensor, as the map of it that is read."""
+        return self.tensor
 
 
 @irdl_op_definition
@@ -151,8 +165,14 @@ class TmaStoreOp(StageOp):
         Effects(
             Touch(READ, "buffer", Space.SHARED, Proxy.ASYNC, Done.BULK_GROUP_READ),
             Touch(WRITE, "tensor", Space.GLOBAL, Proxy.ASYNC, Done.BULK_GROUP),
+            Touch(READ, "map", Space.MAP, Proxy.TENSORMAP, Done.BULK_GROUP_READ),
         )
     )
+
+    @property
+    def map(self) -> SSAValue:
+        """The tensor, as the map of it that is read."""
+        return self.tensor
 
 
 # Matrix products and accumulators ------------------------------------------------------------------------------------
@@ -337,7 +357,7 @@ STAGE = Dialect(
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
         MapOp, *VECTORS,
-        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING,
+        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING, *MAPS,
     ],
-    [BufferType, AccumulatorType, FragmentType, BarriersType, RingType],
+    [BufferType, AccumulatorType, FragmentType, BarriersType, MapsType, RingType],
 )  # fmt: skip

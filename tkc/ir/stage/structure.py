@@ -18,6 +18,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    BaseAttr,
+    EqAttrConstraint,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -36,6 +38,7 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.types import BarriersType, BufferType, RingType
 from tkc.ir.syntax import Operation
+from tkc.ir.tile.types import TensorType
 
 PAIR = 2
 """CTAs of a pair (PTX 9.7.18.2: .cta_group::2)."""
@@ -69,7 +72,8 @@ class Across(StrEnum):
 
     MULTICAST: each fills a part of everyone's slots. GATHER: all fill slots that the leader of a pair uses. SPREAD: the
     leader fills slots that all use. SHARED: GATHER, where each pair fills a part of all pairs' slots. ANSWER: one
-    thread of the cluster has everyone's slots filled.
+    thread of the cluster has everyone's slots filled. EVERY: each fills its own slots, which everyone knows to be in
+    use.
     """
 
     MULTICAST = "multicast"
@@ -77,6 +81,7 @@ class Across(StrEnum):
     SPREAD = "spread"
     SHARED = "shared"
     ANSWER = "answer"
+    EVERY = "every"
 
 
 class To(StrEnum):
@@ -199,7 +204,8 @@ class ForOp(StageOp):
     """`for i in range(lower, upper, step)`: block arguments are the counter, then the carried values.
 
     One over `stolen` items (0 to `stage.unit` items by 1, a number that only shows as it goes) turns while the first
-    value that it carries holds; the second is the number of the item.
+    value that it carries holds; the second is the number of the item. One over groups whose items a loop in it runs
+    names the `chained` schedule.
     """
 
     name = "stage.for"
@@ -208,6 +214,7 @@ class ForOp(StageOp):
     step = operand_def(i32)
     inits = var_operand_def()
     stolen = opt_prop_def(UnitAttr)
+    chained = opt_prop_def(StringAttr)
     body = region_def("single_block")
     carried = var_result_def()
 
@@ -217,11 +224,13 @@ class WorkLoopOp(StageOp):
     """One pass over a schedule's items for this work unit; block arguments are a block number for each axis, then
     carried values.
 
-    `extents` are block counts; `group`, `serpentine`, `outermost` and `descending` as in `tile.schedule`.
+    `extents` are block counts; `group`, `serpentine`, `outermost` and `descending` as in `tile.schedule`. One that is a
+    tensor is of blocks of `sizes` on that axis of its element at the first axis's number.
     """
 
     name = "stage.work_loop"
-    extents = var_operand_def(i32)
+    extents = var_operand_def(EqAttrConstraint(i32) | BaseAttr(TensorType))
+    sizes = opt_prop_def(ArrayAttr[IntegerAttr])
     inits = var_operand_def()
     schedule = prop_def(StringAttr)
     group = prop_def(IntegerAttr)
@@ -302,9 +311,10 @@ class BarriersOp(StageOp):
 class PipeOp(StageOp):
     """A ring that carries `buffers` slot by slot from `producers` to `consumers`.
 
-    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains. `across`
-    says how the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another. `after`:
-    rings of the same buffers through which an item goes on, so that its slot is free when it is released there, too.
+    `kind` is `full_empty`, or `store`: staging slots that the role itself fills and the copy engine drains; or
+    `maps`: slots that the role itself fills and stores through, until those stores are complete. `across` says how
+    the ring joins CTAs of a cluster, if it does. With `turns` consumers take one item after another. `after`: rings of
+    the same buffers through which an item goes on, so that its slot is free when it is released there, too.
     """
 
     name = "stage.pipe"

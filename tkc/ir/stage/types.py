@@ -222,6 +222,27 @@ class BarriersType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
+class MapsType(ParametrizedAttribute, TypeAttribute):
+    """So many tensor maps of one CTA, in global memory: `!stage.tensor_maps<2>`."""
+
+    name = "stage.tensor_maps"
+    depth: IntAttr
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return (IntAttr(parser.parse_integer()),)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.depth.data))
+
+    def verify(self) -> None:
+        if self.depth.data < 1:
+            raise VerifyException(f"at least one tensor map, not {self.depth.data}")
+
+
+@irdl_attr_definition
 class RingType(ParametrizedAttribute, TypeAttribute):
     """A pipe between roles; `lower-pipes` turns it into barriers."""
 

@@ -120,11 +120,12 @@ class ScheduleOp(Operation):
     of the last, and with `serpentine` from the last block to the first in every second band. In a cluster, its CTAs
     take neighbouring blocks of axis `across` and the same block of the others.
     With `outermost` an axis, all items of one block of it come before those of the next, or, `descending`, of the one
-    before it.
+    before it. An extent that is a tensor is its element at the first axis's number, which no launch knows: items of one
+    such number come before those of the next.
     """
 
     name = "tile.schedule"
-    extents = var_operand_def(i32)
+    extents = var_operand_def(EqAttrConstraint(i32) | BaseAttr(TensorType))
     sym_name = prop_def(StringAttr)
     sizes = prop_def(ArrayAttr[IntegerAttr])
     group = prop_def(IntegerAttr)
@@ -146,6 +147,22 @@ class ScheduleOp(Operation):
             raise VerifyException(
                 f"a schedule of {len(self.sizes)} axes has no such axis to lie across"
             )
+
+
+@irdl_op_definition
+class EditedMapsOp(Operation):
+    """`maps A: edited * 2`: tensor maps of a list's arrays, which the kernel sets for the array at hand."""
+
+    name = "tile.edited_maps"
+    tensor = operand_def(TensorType)
+    depth = prop_def(IntegerAttr)
+
+    def verify_(self) -> None:
+        assert isinstance(self.tensor.type, TensorType)
+        if not self.tensor.type.is_list:
+            raise VerifyException(f"maps of {self.tensor.type}, which is no list, are not edited")
+        if self.depth.value.data < 1:
+            raise VerifyException(f"{self.depth.value.data} tensor maps")
 
 
 @irdl_op_definition
@@ -527,7 +544,7 @@ class MapOp(Operation):
 TILE = Dialect(
     "tile",
     [
-        KernelOp, ScheduleOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
+        KernelOp, ScheduleOp, EditedMapsOp, SharedOp, AccumOp, PipeOp, RoleOp, YieldOp, ForTilesOp, ForBlocksOp,
         PutOp, GetOp, TurnOp, SkipOp, SliceOp, CopyOp, ZeroOp, KeepOp, MmaOp, ReadOp, CastOp, MapOp,
         *LOOPS, *VECTORS, *SCALED, *EXPLICIT,
     ],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, NoneAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
@@ -29,14 +29,30 @@ def shape_attribute(shape: Sequence[int]) -> ArrayAttr[IntAttr]:
     return ArrayAttr([IntAttr(n) for n in shape])
 
 
+COUNTED = "?"
+"""What an extent begins with that the device knows: `?rows` of the g-th array of a list is `rows[g]`."""
+
+
+def counts_of(extent: int | str) -> str | None:
+    """The argument whose elements an extent is, where no launch knows it."""
+    if isinstance(extent, str) and extent.startswith(COUNTED):
+        return extent.removeprefix(COUNTED)
+    return None
+
+
+def _parse_extent(parser: AttrParser) -> IntAttr | StringAttr:
+    number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    if number is not None:
+        return IntAttr(number)
+    counted = parser.parse_optional_punctuation(COUNTED) is not None
+    return StringAttr((COUNTED if counted else "") + parser.parse_identifier())
+
+
 def _parse_dims(parser: AttrParser) -> ArrayAttr[IntAttr | StringAttr]:
-    """`[128, K]`: integers and names."""
-
-    def one() -> IntAttr | StringAttr:
-        number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-        return StringAttr(parser.parse_identifier()) if number is None else IntAttr(number)
-
-    return ArrayAttr(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, one))
+    """`[128, K, ?rows]`: integers, names, and what the device counts."""
+    return ArrayAttr(
+        parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse_extent(parser))
+    )
 
 
 def _print_dims(printer: Printer, dims: ArrayAttr[IntAttr | StringAttr]) -> None:
@@ -172,10 +188,53 @@ class _Scaled(_Shaped):
 class TensorType(_Scaled):
     """A tensor in global memory, last axis contiguous: `!tile.tensor<bf16, [M, K]>`.
 
-    With block scales it stands for two arrays: `!tile.tensor<e2m1, [M, K], ue4m3 / 16>`.
+    With block scales it stands for two arrays: `!tile.tensor<e2m1, [M, K], ue4m3 / 16>`. A list is G arrays, whose axes
+    follow: `!tile.tensor<bf16, [G, ?rows, K], list>`.
     """
 
     name = "tile.tensor"
+    listed: UnitAttr | NoneAttr
+
+    @classmethod
+    def of(
+        cls,
+        dtype: str,
+        dims: Sequence[int | str],
+        scale: ScaleAttr | NoneAttr | None = None,
+        listed: bool = False,
+    ) -> Self:
+        parameters = _Shaped.of_parameters(dtype, dims)
+        return cls(*parameters, scale or NoneAttr(), UnitAttr() if listed else NoneAttr())
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            dtype = StringAttr(parser.parse_identifier())
+            parser.parse_punctuation(",")
+            dims = _parse_dims(parser)
+            if parser.parse_optional_punctuation(",") is None:
+                return (dtype, dims, NoneAttr(), NoneAttr())
+            word = parser.parse_identifier()
+            if word == "list":
+                return (dtype, dims, NoneAttr(), UnitAttr())
+            return (dtype, dims, ScaleAttr.parse_after(parser, word), NoneAttr())
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.dtype.data}, ")
+            _print_dims(printer, self.dims)
+            _print_scale(printer, self.scale)
+            if self.is_list:
+                printer.print_string(", list")
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.listed, UnitAttr)
+
+    @property
+    def element(self) -> TensorType:
+        """One of the arrays of a list."""
+        return TensorType.of(self.dtype.data, self.shape[1:])
 
 
 @irdl_attr_definition
@@ -338,9 +397,7 @@ class BlockType(ParametrizedAttribute, TypeAttribute):
         with parser.in_angle_brackets():
             size = IntAttr(parser.parse_integer())
             parser.parse_punctuation(",")
-            number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-            extent = StringAttr(parser.parse_identifier()) if number is None else IntAttr(number)
-            return (size, extent)
+            return (size, _parse_extent(parser))
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.boxes import row_parts, split_axis
 from tkc.ir.isa.dtypes import DTYPES
@@ -16,43 +16,56 @@ from tkc.ir.isa.tensormap import GRANULE, MAP_TYPES, MAX_BOX, MapType
 from tkc.ir.ptx.emit import At
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
-from tkc.ir.tile.types import TensorType
+from tkc.ir.tile.types import TensorType, counts_of
 from tkc.passes.lowering import scales
 from tkc.passes.lowering.state import Kernel, lowers
 from tkc.passes.lowering.synchronisation import cta_mask, of_cta, rank_in_unit, sharers
 
 
 def tensor_map(k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: bool) -> SSAValue:
-    """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use.
+    """The address of the map for boxes of this shape (innermost first), declared as a parameter on first use; of an
+    array of a list, where its map lies in global memory."""
+    if isinstance(tensor.owner, Operation):
+        return k.values[tensor]
+    spec = map_of_boxes(k, tensor, box, layout, loads)
+    return k.tensor_map((spec["argument"], tuple(box), layout), {"kind": "tensormap", **spec})
 
-    A map needs extents of at least one unit, also where the tensor is empty and the map is never used.
+
+def map_of_boxes(
+    k: Kernel, tensor: SSAValue, box: list[int], layout: str, loads: bool
+) -> dict[str, Any]:
+    """What the launch contract says of a map for boxes of this shape, of a tensor or of each array of a list.
+
+    A map needs extents of at least one unit, also where the tensor is empty and the map is never used. An extent that
+    only the device knows is that of the array given.
     """
     type = tensor.type
     assert isinstance(type, TensorType)
     argument = k.argument(tensor)
+    first = int(type.is_list)
     axes = len(type.shape)
     kind = map_type(type.dtype.data, layout)
     if kind.inner_multiple > 1:
         require_whole(k, tensor, kind.inner_multiple)
-    least = [kind.inner_multiple, *[1] * (axes - 1)]
+    least = [kind.inner_multiple, *[1] * (axes - first - 1)]
     sizes: list[Any] = [
-        {"op": "max", "of": [{"sym": d}, n]} if isinstance(d, str) else d
-        for d, n in zip(reversed(type.shape), least, strict=True)
+        None
+        if counts_of(d) is not None
+        else {"op": "max", "of": [{"sym": d}, n]}
+        if isinstance(d, str)
+        else d
+        for d, n in zip(reversed(type.shape[first:]), least, strict=True)
     ]
-    return k.tensor_map(
-        (argument, tuple(box), layout),
-        {
-            "kind": "tensormap",
-            "argument": argument,
-            "dtype": type.dtype.data,
-            "sizes": sizes,
-            "strides": [{"stride": [argument, axis]} for axis in reversed(k.axes_of(tensor)[:-1])],
-            "box": box,
-            **({"type": kind.name} if kind.name != DTYPES[type.dtype.data].tensor_map else {}),
-            "swizzle": swizzle_of(layout),
-            "l2_promotion": "256B" if loads else "none",
-        },
-    )
+    return {
+        "argument": argument,
+        "dtype": type.dtype.data,
+        "sizes": sizes,
+        "strides": [{"stride": [argument, axis]} for axis in reversed(k.axes_of(tensor)[first:-1])],
+        "box": box,
+        **({"type": kind.name} if kind.name != DTYPES[type.dtype.data].tensor_map else {}),
+        "swizzle": swizzle_of(layout),
+        "l2_promotion": "256B" if loads else "none",
+    }
 
 
 class Part(NamedTuple):
@@ -95,6 +108,15 @@ def _boxes(
         for j in range(count)
     ]
     return [columns, *rows], parts
+
+
+def boxes_of(k: Kernel, op: s.TmaLoadOp | s.TmaStoreOp | TmaLoadToOp) -> tuple[list[int], str]:
+    """The extents of a copy's boxes, innermost first, of which a load for the whole cluster takes its share; and how
+    they lie in shared memory."""
+    box, _ = _boxes(k, op.buffer, op)
+    if isinstance(op, s.TmaLoadOp) and op.multicast is not None:
+        box[len(box) - 1 - op.multicast.value.data] //= k.pairs or k.ctas
+    return box, k.buffer(op.buffer)[1].swizzle.data
 
 
 def _coordinates(

@@ -22,6 +22,7 @@ from tkc.ir.isa.targets import Feature, Target, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At, Emit
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.maps import argument_of
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
@@ -78,6 +79,10 @@ class Kernel:
     requires: list[dict[str, Any]] = field(default_factory=list)
     values: dict[SSAValue, Any] = field(default_factory=dict)
     maps: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
+    tables: dict[tuple[Any, ...], SSAValue] = field(default_factory=dict)
+    """Where the maps of lists lie that the launch has made, by what `maps` is by."""
+    spaces: dict[str, SSAValue] = field(default_factory=dict)
+    """Where this CTA's parts of scratch memory begin."""
     starts: dict[int, SSAValue] = field(default_factory=dict)
     """Low words of descriptors, without the slot, by what they add to where shared memory begins."""
     descriptors: dict[tuple[Any, ...], tuple[SSAValue, int]] = field(default_factory=dict)
@@ -188,6 +193,7 @@ class Kernel:
             import tkc.passes.lowering.debugging
             import tkc.passes.lowering.elements
             import tkc.passes.lowering.explicit
+            import tkc.passes.lowering.maps
             import tkc.passes.lowering.stealing  # noqa: F401 - register the ways of what few kernels have
 
             candidates = self.TABLE.get(type(op))
@@ -262,8 +268,8 @@ class Kernel:
             return self.emit.param(name, "pointer")
 
     def argument(self, tensor: SSAValue) -> str:
-        """The name of the argument that a tensor is."""
-        index = self.source.body.block.args.index(tensor)  # pyright: ignore[reportArgumentType]
+        """The name of the argument that a tensor is, or is an array of."""
+        index = self.source.body.block.args.index(argument_of(tensor))  # pyright: ignore[reportArgumentType]
         return self.source.arg_names.data[index].data
 
     def axes_of(self, tensor: SSAValue) -> list[int]:
@@ -286,14 +292,37 @@ class Kernel:
             name = f"{key[0].replace('.', '_')}_map"
             if any(other[0] == key[0] for other in self.maps):
                 name += str(len(self.maps))
-            taken = {n for n, _ in self.params}
-            while name in taken:  # a size may be called so
-                name += "_"
+            name = self._free(name)
             self.args.append({**arg, "name": name})
             self.params.append((name, "tensormap"))
             with self.emit.into(self.top):
                 self.maps[key] = self.emit.param_address(name)
         return self.maps[key]
+
+    def map_table(self, key: tuple[Any, ...], spec: dict[str, Any]) -> SSAValue:
+        """Where the maps of a list's arrays begin, made by the launch in global memory; declared on first use."""
+        if key not in self.tables:
+            again = sum(other[0] == key[0] for other in self.tables)
+            name = self._free(f"{key[0]}_maps{again or ''}")
+            self.args.append({"kind": "tensormaps", **spec, "name": name})
+            self.params.append((name, "pointer"))
+            with self.emit.into(self.top):
+                self.tables[key] = self.emit.param(name, "pointer")
+        return self.tables[key]
+
+    def scratch(self, name: str, bytes: int) -> str:
+        """The name of a parameter for global memory that the launch gives, so many bytes a CTA."""
+        name = self._free(name)
+        self.args.append({"kind": "scratch", "bytes": bytes, "name": name})
+        self.params.append((name, "pointer"))
+        return name
+
+    def _free(self, name: str) -> str:
+        """A name for a parameter that none has; a size may be called so."""
+        taken = {n for n, _ in self.params}
+        while name in taken:
+            name += "_"
+        return name
 
     # Arithmetic on numbers that may be known
 

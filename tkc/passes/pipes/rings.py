@@ -47,6 +47,7 @@ REACHES: dict[str | None, Reach] = {
     Across.GATHER: Reach(commit=To.LEADER, full=To.PAIR, release=To.PAIR),
     Across.SPREAD: Reach(commit=To.PAIR, release=To.LEADER, empty=To.PAIR),
     Across.SHARED: Reach(commit=To.LEADER, full=To.PAIR, release=To.ALL, empty=To.ALL),
+    Across.EVERY: Reach(commit=To.ALL, full=To.ALL, release=To.ALL, empty=To.ALL),
     Across.ANSWER: Reach(release=To.FIRST, empty=To.ALL),
 }
 """Barriers across a cluster (R15): who writes into a CTA's slot must know that all who read it are done, and the

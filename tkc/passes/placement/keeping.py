@@ -102,7 +102,15 @@ def overwritten(read: t.ReadOp) -> bool:
         return False
     last, users = _uses(read.value, order)
     first = order[writes[0]]
-    return last > first or (last == first and users[first] != [writes[0]])
+    return last > first or (last == first and not _as_it_goes(read, writes[0], users[first]))
+
+
+def _as_it_goes(read: t.ReadOp, write: Operation, users: list[Operation]) -> bool:
+    """Whether a write alone uses what was read, and puts each element where it was read."""
+    if users != [write] or not isinstance(write, t.CopyOp):
+        return False
+    one, other = slot_owner(read.tile), slot_owner(write.destination)
+    return one is other or (isinstance(one.type, AccumType) and one.type == other.type)
 
 
 def _writes(op: Operation, place: SSAValue) -> bool:
@@ -166,6 +174,12 @@ def _put(p: Placement, put: t.PutOp, slot: SSAValue, at: Operation) -> list[Prod
         return []
     cleared = any(isinstance(op, t.ZeroOp) for op in users)
     products = [op for op in users if isinstance(op, Product) and op.d is slot]
+    if cleared and not products:
+        raise TkcError.at(
+            "TK110",
+            "not supported yet: `= 0` in a loop of a put without any product: it stands in the put itself",
+            location_of(put),
+        )
     if cleared:
         return products
     before = taken_round(put, slot)

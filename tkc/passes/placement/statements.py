@@ -20,7 +20,7 @@ from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
-from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr
+from tkc.ir.tile.types import AccumType, BlockType, ScaleAttr, TensorType
 from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.keeping import (
@@ -135,8 +135,11 @@ def _statement(p: Placement, op: Operation) -> None:
 def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
     schedule = op.work.owner
     assert isinstance(schedule, t.ScheduleOp)
+    counted = any(isinstance(e.type, TensorType) for e in schedule.extents)
     extents = [
-        p.emit.arith("cdiv", p.values[e], p.emit.const(n.value.data))
+        p.values[e]
+        if isinstance(e.type, TensorType)
+        else p.emit.arith("cdiv", p.values[e], p.emit.const(n.value.data))
         for e, n in zip(schedule.extents, schedule.sizes, strict=True)
     ]
 
@@ -146,6 +149,7 @@ def _for_tiles(p: Placement, op: t.ForTilesOp) -> None:
             properties={
                 "schedule": schedule.sym_name,
                 "group": schedule.group,
+                **({"sizes": schedule.sizes} if counted else {}),
                 **{n: p for n, p in schedule.properties.items() if n in ORDER},
                 **segments(len(extents), len(inits)),
             },

@@ -1,0 +1,89 @@
+"""Lists of arrays as one argument: `[a0, a1, …]`, or one array whose first axis numbers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from tkc.backend.arrays import ACCEPTS, View, mark, view
+from tkc.diagnostics import Collector
+
+
+class Views(NamedTuple):
+    """What each array of a list is."""
+
+    arrays: tuple[View, ...]
+
+
+def views(value: Any, name: str, stream: int = 0) -> Views:
+    """The arrays of a list argument. Raises TkcError as `view` does."""
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[Any]", value)
+        return Views(tuple(view(x, f"{name}[{i}]", stream) for i, x in enumerate(given)))
+    whole = view(value, name, stream)
+    if not whole.shape:
+        return Views((whole,))
+    each = whole._replace(shape=whole.shape[1:], strides=whole.strides[1:])
+    return Views(
+        tuple(
+            each._replace(address=whole.address + i * whole.strides[0])
+            for i in range(whole.shape[0])
+        )
+    )
+
+
+def marks(value: Any, name: str, stream: int = 0) -> Any:
+    """A hashable value that is equal for two lists only if their views are."""
+    if isinstance(value, list | tuple):
+        given = cast("Sequence[Any]", value)
+        return tuple([mark(x, name, stream) for x in given])
+    return mark(value, name, stream)
+
+
+def element(argument: Mapping[str, Any], index: int) -> dict[str, Any]:
+    """An array of a list as an argument of its own, so that it is checked like any other."""
+    alone = {k: v for k, v in argument.items() if k != "list"}
+    major = {} if "major" not in argument else {"major": argument["major"] - 1}
+    return {**alone, **major, "name": f"{argument['name']}[{index}]", "dims": argument["dims"][1:]}
+
+
+def named(name: str, value: View | Views) -> Iterator[tuple[str, View]]:
+    """An argument's arrays by name."""
+    if isinstance(value, Views):
+        yield from ((f"{name}[{i}]", array) for i, array in enumerate(value.arrays))
+    else:
+        yield name, value
+
+
+def sizes(argument: Mapping[str, Any], value: Views, found: Collector) -> tuple[int, ...] | None:
+    """How many arrays there are, and the extents that all of them have; 0 where each has its own. None and an error
+    for each array that is of another rank, dtype or extent: TK402, TK403, TK407."""
+    dims = argument["dims"][1:]
+    name, before = argument["name"], len(found.diagnostics)
+    common = [0] * len(dims)
+    for i, array in enumerate(value.arrays):
+        if len(array.shape) != len(dims):
+            found.error(
+                "TK402",
+                f"{name}[{i}] has rank {len(array.shape)} (shape {array.shape}); {name} is a list of arrays of rank "
+                f"{len(dims)}",
+            )
+        elif array.dtype not in ACCEPTS[argument["dtype"]]:
+            found.error(
+                "TK403",
+                f"{name}[{i}] holds {array.dtype}; expected {argument['dtype']}"
+                f" (taken: {', '.join(ACCEPTS[argument['dtype']])})",
+            )
+        else:
+            for axis, dim in enumerate(dims):
+                size = array.shape[axis]
+                if dim is None:
+                    continue
+                if i and common[axis] != size:
+                    found.error(
+                        "TK407",
+                        f"axis {axis} of {name}[{i}] has {size} elements, and {common[axis]} in the arrays before it; "
+                        "they must agree",
+                    )
+                common[axis] = size
+    return None if len(found.diagnostics) > before else (len(value.arrays), *common)
