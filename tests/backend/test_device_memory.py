@@ -77,6 +77,18 @@ def test_what_goes_there_comes_back(dtype: Any) -> None:
     assert back.tobytes() == host.tobytes()
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_the_order_of_axes_is_kept(order: tuple[int, ...]) -> None:
+    whole = np.random.default_rng().random((4, 6, 10)).transpose(order)
+    for host in (whole, whole[::2, 1:, ::3]):
+        array = DeviceArray(driver(), host)
+        told = array.__cuda_array_interface__["strides"]
+        strides = told or np.empty(host.shape).strides
+        assert np.argsort(strides).tolist() == np.argsort(host.strides).tolist()
+        assert max(s * n for s, n in zip(strides, host.shape, strict=True)) == host.nbytes
+        assert np.array_equal(array.to_host(), host)
+
+
 def test_the_interface_tells_shape_address_and_bits() -> None:
     array = DeviceArray(driver(), np.zeros((2, 3), ml_dtypes.bfloat16))
     told = array.__cuda_array_interface__

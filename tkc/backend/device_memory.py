@@ -19,9 +19,15 @@ _ALIGNMENT = 256
 
 
 class DeviceArray:
-    """A contiguous array in GPU memory, made from a NumPy array; speaks the CUDA array interface."""
+    """An array without gaps in GPU memory, made from a NumPy array; speaks the CUDA array interface.
+
+    Its axes lie in the order of the host's, of which any may be the contiguous one.
+    """
 
     def __init__(self, driver: Driver, host: np.ndarray[Any, Any]) -> None:
+        import numpy as np
+
+        host = host.copy("K")  # a view with gaps becomes an array without
         self._driver = driver
         self._host = host
         self.address = _allocate(driver, max(host.nbytes, _ALIGNMENT))

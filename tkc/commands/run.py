@@ -105,7 +105,7 @@ def _run(
         passed: list[Any] = []
         for value in values:
             if isinstance(value, np.ndarray):
-                made.append(DeviceArray(driver, np.ascontiguousarray(value)))
+                made.append(DeviceArray(driver, value))
                 passed.append(made[-1])
             else:
                 passed.append(value)
