@@ -13,6 +13,7 @@ from tkc.__main__ import guarded, main
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 GEMM = str(EXAMPLES / "gemm_bf16.tk")
+GROUPED = str(EXAMPLES / "gemm_grouped_list.tk")
 COPY = str(EXAMPLES / "tma_copy.tk")
 WORDS = ("A=random(72,40,seed=1)", "B=random(80,40,seed=2)", "C=empty(72,80)")
 LAUNCH = ("--grid", "2")

@@ -1,7 +1,8 @@
 """Lines of lit tests that run the kernel of their file: `# emulate: WORDS` on the CPU, `# gpu: WORDS` on a GPU.
 
 The words are those of `tkc emulate` and `tkc run`, but that `--expect` may take an expression in place of a file:
-`'A=random(200,136)' 'B=random(264,136)' 'C=empty(200,264)' --expect 'C = A @ B.T'` names arrays as float64, and `np`.
+`'A=random(200,136)' 'B=random(264,136)' 'C=empty(200,264)' --expect 'C = A @ B.T'` names arrays as float64, lists of
+them as lists, `np` and `zip`; a list is expected as one, `'C = [a @ b.T for a, b in zip(A, B)]'`.
 `# emulate, gpu: WORDS` runs the same on both; a backslash continues a line.
 """
 
@@ -19,7 +20,7 @@ from tkc import arguments
 
 _LINE = re.compile(r"\s*(?:#|//)\s*(emulate|gpu|emulate, gpu):\s*(.*?)\s*$")
 _MORE = re.compile(r"\s*(?:#|//)\s*(.*?)\s*$")
-_ARRAY = re.compile(r"\b(\w+)\s*:\s*(?:const\s+)?global\[\s*(\w+)\s*,")
+_ARRAY = re.compile(r"\b(\w+)\s*:\s*(?:const\s+)?(list\[[^\[]*,\s*)?global\[\s*(\w+)\s*,")
 _EXPECTED = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 
 COMMANDS = {"emulate": "emulate", "gpu": "run"}
@@ -68,19 +69,33 @@ def _with_files(words: tuple[str, ...], path: Path, scratch: Path) -> Iterator[s
         if match[2].endswith(".npy"):
             yield f"{match[1]}={match[2]}"
             continue
-        file = scratch / f"expected-{match[1]}.npy"
-        np.save(file, evaluate(match[2], words, path))
+        expected = evaluate(match[2], words, path)
+        several = isinstance(expected, list)
+        file = scratch / f"expected-{match[1]}.{'npz' if several else 'npy'}"
+        arguments.save(str(file), expected)
         yield f"{match[1]}={file}"
 
 
-def evaluate(expression: str, words: tuple[str, ...], path: Path) -> np.ndarray:
+def evaluate(expression: str, words: tuple[str, ...], path: Path) -> np.ndarray | list[np.ndarray]:
     """An expression of NumPy over the arrays that the words make, each in float64."""
-    dtypes = dict(_ARRAY.findall(path.read_text(encoding="utf-8")))
-    names: dict[str, object] = {"np": np}
+    declared = {
+        name: (bool(several), dtype)
+        for name, several, dtype in _ARRAY.findall(path.read_text(encoding="utf-8"))
+    }
+    names: dict[str, object] = {"__builtins__": {}, "np": np, "zip": zip}
     for word in words:
         name, equals, _ = word.partition("=")
-        if equals and name in dtypes:
+        if equals and name in declared:
+            several, dtype = declared[name]
             spec = arguments.parse([word])[name]
-            made = arguments.make_array(spec, dtypes[name], name)
-            names[name] = arguments.values_of(made, dtypes[name]).astype(np.float64)
-    return np.asarray(eval(expression, {"__builtins__": {}}, names), np.float64)
+            arrays = (
+                arguments.make_list(spec, dtype, name)
+                if several
+                else [arguments.make_array(spec, dtype, name)]
+            )
+            plain = [arguments.values_of(x, dtype).astype(np.float64) for x in arrays]
+            names[name] = plain if several else plain[0]
+    found = eval(expression, names)
+    if isinstance(found, list):
+        return [np.asarray(x, np.float64) for x in found]
+    return np.asarray(found, np.float64)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tkc import arguments, scales
-from tkc.arguments import Empty, FromFile, Number, Random, Zeros
+from tkc.arguments import Empty, FromFile, Number, Random, Several, Values, Zeros
+from tkc.comparison import check_expected, compare
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
 
@@ -35,6 +36,9 @@ def test_every_form_is_read() -> None:
         "n=7",
         "x=-1.5e3",
         "S=random()",
+        "r=[130, 7,0]",
+        "L=[random(2,3,seed=1), a.npy,[1,.5],empty(0,3)]",
+        "none=[ ]",
     ]
     assert arguments.parse(words) == {
         "A": FromFile("a.npy"),
@@ -44,6 +48,9 @@ def test_every_form_is_read() -> None:
         "n": Number(7),
         "x": Number(-1500.0),
         "S": Random(()),
+        "r": Values((130, 7, 0)),
+        "L": Several((Random((2, 3), 1), FromFile("a.npy"), Values((1, 0.5)), Empty((0, 3)))),
+        "none": Values(()),
     }
 
 
@@ -60,6 +67,12 @@ def test_every_form_is_read() -> None:
         ("A=empty(3,seed=1)", "no option seed"),
         ("A=random(3,mean=1)", "no option mean"),
         ("A=random(9999999999999999999999)", "a dimension"),
+        ("A=[1,2", "the bracket is not closed"),
+        ("A=[1,,2]", "element 1 of the list is missing"),
+        ("A=[1,random(3)]", r"holds numbers or arrays; found 1 and random\(3\)"),
+        ("A=[[1,x]]", "x is no number"),
+        ("A=" + "[" * 5000 + "]" * 5000, "no number"),
+        ("A=[random(3,x)]", "a dimension is x"),
     ],
 )
 def test_what_cannot_be_read_is_said(word: str, says: str) -> None:
@@ -98,6 +111,9 @@ def test_missing_and_unknown_arguments_are_one_error() -> None:
         ("n=1.5", "a scalar of i32, found 1.5"),
         ("steps=1.5", "expected an integer"),
         ("A=missing.npy", "no such file"),
+        ("A=missing.npz", "no such file"),
+        ("A=[random(3,4),random(3)]", "one array of bf16, found a list of 2 arrays"),
+        ("A=[1e39]", "holds bf16, which has no 1e.39"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused(word: str, says: str) -> None:
@@ -166,18 +182,18 @@ def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
 
 def test_comparison_is_relative_and_sees_nan() -> None:
     wanted = np.array([3.0, 4.0, np.nan, np.inf])
-    assert arguments.compare(wanted, wanted).error == 0
-    near = arguments.compare(np.array([3.0, 4.5, np.nan, np.inf]), wanted)
+    assert compare(wanted, wanted).error == 0
+    near = compare(np.array([3.0, 4.5, np.nan, np.inf]), wanted)
     assert near.error == pytest.approx(0.1)
     assert near.at == (1,)
     assert near.within(0.11)
     assert not near.within(0.09)
-    poisoned = arguments.compare(np.array([3.0, np.nan, np.nan, np.inf]), wanted)
+    poisoned = compare(np.array([3.0, np.nan, np.nan, np.inf]), wanted)
     assert poisoned.strangers == 1
     assert poisoned.at == (1,)
     assert not poisoned.within(1.0)
-    assert not arguments.compare(np.array([np.inf]), np.array([-np.inf])).within(1.0)
-    assert not arguments.compare(np.array([1e-9]), np.array([0.0])).within(0.5)
+    assert not compare(np.array([np.inf]), np.array([-np.inf])).within(1.0)
+    assert not compare(np.array([1e-9]), np.array([0.0])).within(0.5)
 
 
 def test_expected_files_are_judged(tmp_path: Path) -> None:
@@ -185,12 +201,12 @@ def test_expected_files_are_judged(tmp_path: Path) -> None:
     np.save(tmp_path / "ref.npy", wanted)
     found = {"C": (wanted.astype(np.float32) * np.float32(1.001), "f32")}
     ref = {"C": str(tmp_path / "ref.npy")}
-    assert "relative error 0.001" in arguments.check_expected(found, ref, 3e-3)[0]
+    assert "relative error 0.001" in check_expected(found, ref, 3e-3)[0]
     with pytest.raises(TkcError, match=r"worst at \[0, 0\]: 1\.00") as caught:
-        arguments.check_expected(found, ref, 1e-4)
+        check_expected(found, ref, 1e-4)
     assert caught.value.diagnostics[0].code == "TK413"
     with pytest.raises(TkcError, match="has shape"):
-        arguments.check_expected({"C": (np.ones(3, np.float32), "f32")}, ref, 1e-4)
+        check_expected({"C": (np.ones(3, np.float32), "f32")}, ref, 1e-4)
 
 
 def test_dtypes_may_be_called_as_elsewhere() -> None:
@@ -220,6 +236,97 @@ def test_every_dtype_can_be_made(dtype: str) -> None:
     assert made.nbytes * 8 == 32 * arguments.bits_of(dtype)
     poisoned = arguments.make_array(Empty((4, 8)), dtype, "A")
     assert set(poisoned.view(np.uint8).ravel().tolist()) == {1 if dtype == "bool" else 255}
+
+
+@pytest.mark.parametrize("dtype", arguments.NUMPY)
+def test_values_are_written_out(dtype: str) -> None:
+    if dtype == arguments.BITS_ALONE:
+        with pytest.raises(ValueError, match="cannot be written out"):
+            arguments.make_array(Values((1,)), dtype, "A")
+        return
+    numbers = (1, 0, 1, 1) if dtype == "bool" else (1, 2, 4, 2)
+    made = arguments.make_array(Values(numbers), dtype, "A")
+    assert made.nbytes * 8 == 4 * arguments.bits_of(dtype)
+    assert arguments.values_of(made, dtype).astype(np.float64).tolist() == list(numbers)
+    if not arguments._is_floating(dtype):
+        for wrong in (0.5, 2**64, -(2**63) - 1):
+            with pytest.raises(ValueError, match=f"holds {dtype}, found"):
+                arguments.make_array(Values((1, wrong)), dtype, "A")
+
+
+LISTED = {
+    "entry": "grouped",
+    "symbols": {},
+    "arguments": [
+        {"name": "rows", "dtype": "i32", "dims": ["G"], "access": "read"},
+        {"name": "A", "dtype": "f32", "dims": ["G", None, "K"], "access": "read", "list": True},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "shapes"),
+    [
+        ("A=random(2,3,4)", [(3, 4), (3, 4)]),
+        ("A=[random(5,4),zeros(0,4)]", [(5, 4), (0, 4)]),
+        ("A=random(0,3,4)", []),
+        ("A=[]", []),
+        ("A=stacked.npy", [(3, 4), (3, 4)]),
+        ("A=several.npz", [(1, 4), (2, 4)]),
+    ],
+)
+def test_lists_are_made(
+    word: str, shapes: list[tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments.save("stacked.npy", arguments.random((2, 3, 4), "f32", 1))
+    arguments.save("several.npz", [arguments.random((i, 4), "f32", i) for i in (1, 2)])
+    (rows, made), _ = arguments.make(arguments.parse(["rows=[3,-1]", word]), LISTED)
+    assert (rows.tolist(), rows.dtype) == ([3, -1], np.int32)
+    assert [x.shape for x in made] == shapes
+    assert all(x.base is None for x in made) or word.endswith("npz")
+
+
+def test_arrays_of_a_list_differ_without_seeds() -> None:
+    (_, (a, b)), _ = arguments.make(
+        arguments.parse(["rows=[1]", "A=[random(2,3),random(2,3)]"]), LISTED
+    )
+    assert (a != b).all()
+
+
+def test_what_is_no_list_is_refused() -> None:
+    for word, says in (
+        ("A=random(3,4)", r"rank 2; found one array of shape \(3, 4\), expected one of rank 3"),
+        ("A=[1,2]", r"found one array of shape \(2,\)"),
+        ("A=3", "a list of arrays of f32, found the number 3"),
+    ):
+        with pytest.raises(TkcError, match=says) as caught:
+            arguments.make(arguments.parse(["rows=[3]", word]), LISTED)
+        assert len(caught.value.diagnostics) == 1
+    with pytest.raises(TkcError) as caught:
+        arguments.make({}, LISTED)
+    assert caught.value.diagnostics[0].fix == "'rows=[1,2,…]' 'A=[random(…,K),…]'"
+
+
+def test_expected_lists_are_judged(tmp_path: Path) -> None:
+    found = {"C": ([np.ones((2, 2), np.float32), np.full((1, 2), 2, np.float32)], "f32")}
+
+    def told(*wanted: np.ndarray) -> str:
+        path = str(tmp_path / "ref.npz")
+        np.savez(path, *wanted)
+        return check_expected(found, {"C": path}, 1e-3)[0]
+
+    two = np.full((1, 2), 2.0)
+    assert told(np.ones((2, 2)), two) == "C: relative error at most 0 (<= 0.001) in 2 arrays"
+    for wanted, says in (
+        ((np.ones((2, 2)), two * 1.01), r"C\[1\]: relative error 0.0099.*; 1 of 2 arrays differ"),
+        ((np.ones((2, 2)) * 2, two * 9), r"C\[1\]: .*; 2 of 2 arrays differ"),
+        ((np.ones((2, 2)), np.ones((2, 1))), r"C\[1\] has shape \(1, 2\)"),
+        ((two,), "C has 2 arrays, .* has 1"),
+    ):
+        with pytest.raises(TkcError, match=says) as caught:
+            told(*wanted)
+        assert [d.code for d in caught.value.diagnostics] == ["TK413"]
 
 
 SCALED = {

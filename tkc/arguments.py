@@ -1,15 +1,17 @@
 """Arguments on the command line: `A=a.npy`, `A=random(512,256,seed=3)`, `C=empty(512,256)`, `n=7`, as values.
 
-`parse` reads the words, `make` makes the values once a kernel's contract says their dtypes; `save` and `compare` are
-`--out` and `--expect`. Sub-byte dtypes are uint8, packed along the last axis, low element first. Block scales come with
-the random data or zeros that they scale, or from a file of their own, `A.scales=s.npy`.
+`parse` reads the words, `make` makes the values once a kernel's contract says their dtypes; `save` is `--out`. Sub-byte
+dtypes are uint8, packed along the last axis, low element first. Block scales come with the random data or zeros that
+they scale, or from a file of their own, `A.scales=s.npy`. `rows=[130,7,0]` are an array's values.
+
+A list of arrays is `A=[random(130,72),a.npy]`, or one array whose first axis numbers them, or a file of several (.npz).
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 Value = Any
-"""A NumPy array, an int or a float."""
+"""A NumPy array, a list of such, an int or a float."""
 
 _CALL = re.compile(r"(\w+)\((.*)\)")
 _WORD = re.compile(r"([A-Za-z_]\w*(?:\.scales)?)=(.+)", re.DOTALL)
@@ -123,7 +125,24 @@ class Number:
     value: int | float
 
 
-Spec = FromFile | Random | Empty | Zeros | Number
+@dataclass(frozen=True)
+class Values:
+    """An array of one axis, element by element."""
+
+    values: tuple[int | float, ...]
+
+
+Item = FromFile | Random | Empty | Zeros | Values
+
+
+@dataclass(frozen=True)
+class Several:
+    """A list of arrays, each of its own shape."""
+
+    items: tuple[Item, ...]
+
+
+Spec = Item | Several | Number
 _MAKERS = {"random": Random, "empty": Empty, "zeros": Zeros}
 
 
@@ -136,8 +155,8 @@ def parse(words: Sequence[str]) -> dict[str, Spec]:
         if match is None:
             found.error(
                 "TK412",
-                f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE)"
-                " or NAME=NUMBER",
+                f"{word!r} is no argument; expected NAME=FILE.npy, NAME=random(SHAPE), NAME=empty(SHAPE),"
+                " NAME=NUMBER or NAME=[…,…]",
             )
         elif match[1] in specs:
             found.error("TK412", f"{match[1]} is given twice")
@@ -165,6 +184,8 @@ def parse_files(words: Sequence[str], option: str) -> dict[str, str]:
 
 def parse_value(text: str) -> Spec:
     """What stands after `NAME=`; ValueError where it cannot be read."""
+    if text.startswith("[") and not text.endswith(".npy"):
+        return _list(text)
     number = _number(text)
     if number is not None:
         return Number(number)
@@ -192,6 +213,52 @@ def parse_value(text: str) -> Spec:
         else:
             shape.append(_natural(part, "a dimension"))
     return Random(tuple(shape), seed) if make is Random else make(tuple(shape))
+
+
+def _list(text: str) -> Values | Several:
+    """`[130,7,0]`, or `[random(130,72),a.npy,[1,2]]`."""
+    parts = _bracketed(text)
+    items = [_values(part) if part.startswith("[") else parse_value(part) for part in parts]
+    numbers = tuple(item.value for item in items if isinstance(item, Number))
+    arrays = tuple(item for item in items if not isinstance(item, Number | Several))
+    if numbers and arrays:
+        number, array = (
+            next(p for p, i in zip(parts, items, strict=True) if isinstance(i, Number) is wanted)
+            for wanted in (True, False)
+        )
+        raise ValueError(f"a list holds numbers or arrays; found {number} and {array}")
+    return Several(arrays) if arrays else Values(numbers)
+
+
+def _values(text: str) -> Values:
+    """Numbers in a list that stands in a list."""
+    numbers: list[int | float] = []
+    for part in _bracketed(text):
+        number = _number(part)
+        if number is None:
+            raise ValueError(f"{part[:40]} is no number; a list in a list holds numbers alone")
+        numbers.append(number)
+    return Values(tuple(numbers))
+
+
+def _bracketed(text: str) -> list[str]:
+    if not text.endswith("]"):
+        raise ValueError("the bracket is not closed")
+    parts = split(text[1:-1]) if text[1:-1].strip() else []
+    if "" in parts:
+        raise ValueError(f"element {parts.index('')} of the list is missing")
+    return parts
+
+
+def split(inner: str) -> list[str]:
+    """The parts between commas that stand in no parenthesis or bracket of their own."""
+    parts, depth, start = list[str](), 0, 0
+    for at, character in enumerate(inner):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if character == "," and not depth:
+            parts.append(inner[start:at].strip())
+            start = at + 1
+    return [*parts, inner[start:].strip()]
 
 
 def _natural(text: str, what: str) -> int:
@@ -273,9 +340,14 @@ def _example(argument: Mapping[str, Any]) -> str:
     maker = "empty" if argument["access"] == "write" else "random"
     if not argument["dims"]:
         return f"{argument['name']}=1.0"
+    if maker == "random" and len(argument["dims"]) == 1 and not _is_floating(argument["dtype"]):
+        return f"'{argument['name']}=[1,2,…]'"
     dims = ",".join(
         d if isinstance(d, str) else str(d) if isinstance(d, int) else "…" for d in argument["dims"]
     )
+    if argument.get("list"):
+        _, _, each = dims.partition(",")
+        return f"'{argument['name']}=[{maker}({each}),…]'"
     return f"'{argument['name']}={maker}({dims})'"
 
 
@@ -291,7 +363,11 @@ def _value(spec: Spec, argument: Mapping[str, Any]) -> Value:
         import numpy as np
 
         return np.array(spec.value, numpy_dtype(dtype))
-    return _lying(make_array(spec, dtype, name), argument.get("major"))
+    major = argument.get("major")
+    if argument.get("list"):
+        arrays = make_list(spec, dtype, name, len(argument["dims"]))
+        return [_lying(array, None if major is None else major - 1) for array in arrays]
+    return _lying(make_array(spec, dtype, name), major)
 
 
 def _lying(array: Array, major: int | None) -> Array:
@@ -308,6 +384,12 @@ def make_array(spec: Spec, dtype: str, name: str) -> Array:
     match spec:
         case Number():
             raise ValueError(f"it is an array of {dtype}, found the number {spec.value}")
+        case Several():
+            raise ValueError(
+                f"it is one array of {dtype}, found a list of {len(spec.items)} arrays"
+            )
+        case Values():
+            return _array_of(spec.values, dtype)
         case FromFile():
             return load(spec.path, dtype)
         case Random():
@@ -317,6 +399,60 @@ def make_array(spec: Spec, dtype: str, name: str) -> Array:
             return _filled(spec.shape, dtype, 0xFF)
         case Zeros():
             return _filled(spec.shape, dtype, 0x00)
+
+
+def make_list(spec: Spec, dtype: str, name: str, rank: int | None = None) -> list[Array]:
+    """The arrays of a list, each in memory of its own. `rank` is that of the array that may stand for all of them, with
+    the axis that numbers them; TkcError TK402 for one of another rank, else as `make_array`."""
+    if isinstance(spec, Several):
+        return [make_array(item, dtype, f"{name}[{i}]") for i, item in enumerate(spec.items)]
+    if isinstance(spec, Values) and not spec.values:
+        return []
+    if isinstance(spec, FromFile) and spec.path.endswith(".npz"):
+        return load_list(spec.path, dtype)
+    if isinstance(spec, Number):
+        raise ValueError(f"it is a list of arrays of {dtype}, found the number {spec.value}")
+    whole = make_array(spec, dtype, name)
+    if rank is None:
+        rank = max(whole.ndim, 1)
+    if whole.ndim != rank:
+        raise TkcError.at(
+            "TK402",
+            f"{name} is a list of arrays of rank {rank - 1}; found one array of shape {whole.shape}, expected one of"
+            f" rank {rank}, whose first axis numbers them, or a list, as in '{name}=[random(…),random(…)]'",
+        )
+    return [array.copy() for array in whole]
+
+
+def _array_of(values: Sequence[int | float], dtype: str) -> Array:
+    """An array of one axis with values that are written out; what a floating dtype has not is rounded."""
+    import numpy as np
+
+    if dtype == BITS_ALONE:
+        raise ValueError(f"it holds {dtype}, whose values cannot be written out")
+    floating, kind = _is_floating(dtype), numpy_dtype(dtype)
+    if not floating:
+        low, high = (0, 1) if dtype == "bool" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        for value in values:
+            if isinstance(value, float) or not low <= value <= high:
+                raise ValueError(f"it holds {dtype}, found {value}")
+        return np.array(values, kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = np.array([_float(value) for value in values], np.float64)
+        made = wide.astype(kind)
+    lost = np.isfinite(wide) & ~np.isfinite(made)
+    if lost.any():
+        raise ValueError(f"it holds {dtype}, which has no {wide[lost][0]:g}")
+    if dtype == "tf32":
+        made = (made.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return pack(made, dtype) if bits_of(dtype) % 8 else made
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf")
 
 
 def scaled(
@@ -424,19 +560,47 @@ def load(path: str, dtype: str) -> Array:
     """An array from a `.npy` file, as values of `dtype` where NumPy could only save their bits."""
     import numpy as np
 
+    loaded = _loaded(path)
+    if not isinstance(loaded, np.ndarray):
+        raise TkcError.at("TK412", f"{path} holds several arrays, expected one (.npy)")
+    return _typed(loaded, dtype)
+
+
+def load_list(path: str, dtype: str) -> list[Array]:
+    """The arrays of a `.npz` file in its order, or those along the first axis of the array of a `.npy` file."""
+    import numpy as np
+
+    loaded = _loaded(path)
+    if isinstance(loaded, np.ndarray):
+        if not loaded.ndim:
+            raise TkcError.at("TK412", f"{path} holds one number, expected several arrays (.npz)")
+        return list(_typed(loaded, dtype))
+    return [_typed(array, dtype) for array in loaded]
+
+
+def _loaded(path: str) -> Array | list[Array]:
+    """What NumPy has saved: an array, or several."""
+    import zipfile
+
+    import numpy as np
+
     try:
         loaded: Any = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            return [loaded[name] for name in loaded.files]
     except OSError as error:
         raise TkcError.at(
             "TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
         ) from None
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise TkcError.at(
             "TK412", f"{path} is no array saved by NumPy: {str(error).splitlines()[0]}"
         ) from None
-    if not isinstance(loaded, np.ndarray):
-        raise TkcError.at("TK412", f"{path} holds several arrays, expected one (.npy)")
-    array: Array = loaded
+
+
+def _typed(array: Array, dtype: str) -> Array:
     wanted = numpy_dtype(dtype)
     if (
         array.dtype.kind == "V"
@@ -447,8 +611,20 @@ def load(path: str, dtype: str) -> Array:
     return array
 
 
-def save(path: str, array: Array) -> None:
-    """Writes a `.npy` file, whole or not at all; dtypes of ml_dtypes are saved as their bits."""
+def check_files(files: Mapping[str, str], lists: Collection[str], option: str) -> None:
+    """Refuses a file of one array for a list's (TK412)."""
+    for name, path in files.items():
+        if name in lists and not path.endswith(".npz"):
+            raise TkcError.at(
+                "TK412",
+                f"{option} {name}={path}: {name} is a list of arrays, expected a file that holds several",
+                fix=f"{option} {name}={Path(path).with_suffix('.npz')}",
+            )
+
+
+def save(path: str, value: Array | list[Array]) -> None:
+    """Writes a `.npy` file, or for a list a `.npz` file (arr_0, arr_1, …), whole or not at all; dtypes of ml_dtypes are
+    saved as their bits."""
     import io
 
     import numpy as np
@@ -456,44 +632,11 @@ def save(path: str, array: Array) -> None:
     from tkc.backend.package import write_files
 
     stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=False)
+    if isinstance(value, list):
+        np.savez(stream, *value)
+    else:
+        np.save(stream, value, allow_pickle=False)
     write_files({Path(path): stream.getvalue()})
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """How far a result is from the expected one: `error` is relative, in the Frobenius norm."""
-
-    error: float
-    worst: float
-    """The largest absolute difference, at index `at`."""
-    at: tuple[int, ...]
-    strangers: int
-    """Elements that are NaN or infinite in one array and not so in the other."""
-
-    def within(self, rtol: float) -> bool:
-        return self.strangers == 0 and self.error <= rtol
-
-
-def compare(found: Array, expected: Array) -> Comparison:
-    """Compares two arrays of one shape in float64; equal NaNs and infinities count as equal."""
-    import numpy as np
-
-    a, b = (np.asarray(x).astype(np.float64) for x in (found, expected))
-    if not a.size:
-        return Comparison(0.0, 0.0, (), 0)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    strange = ~(np.isfinite(a) & np.isfinite(b)) & ~same
-    difference = np.where(same | strange, 0.0, a - np.where(np.isfinite(b), b, 0.0))
-    place = np.unravel_index(int(np.argmax(np.abs(difference))), a.shape)
-    if strange.any():
-        place = np.unravel_index(int(np.argmax(strange)), a.shape)
-    norm = float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0)))
-    gap = float(np.linalg.norm(difference))
-    error = gap / norm if norm else (0.0 if gap == 0 else float("inf"))
-    return Comparison(
-        error, float(np.abs(difference).max()), tuple(int(i) for i in place), int(strange.sum())
-    )
 
 
 def values_of(array: Array, dtype: str) -> Array:
@@ -503,36 +646,3 @@ def values_of(array: Array, dtype: str) -> Array:
 
         return values_of_codes(array, dtype)
     return unpack(array, dtype) if bits_of(dtype) % 8 else array
-
-
-def check_expected(
-    outputs: Mapping[str, tuple[Array, str]], expected: Mapping[str, str], rtol: float
-) -> list[str]:
-    """Compares outputs (array, dtype) with files: a sentence for each, or TkcError (TK413) with all that differ."""
-    found = Collector()
-    said: list[str] = []
-    for name, path in expected.items():
-        array, dtype = outputs[name]
-        values, wanted = values_of(array, dtype), load(path, dtype)
-        if bits_of(dtype) % 8 and wanted.dtype.name == "uint8":
-            wanted = unpack(wanted, dtype)
-        if values.shape != wanted.shape:
-            found.error("TK413", f"{name} has shape {values.shape}, {path} has {wanted.shape}")
-            continue
-        difference = compare(values, wanted)
-        text = f"{name}: relative error {difference.error:.3g}"
-        if difference.within(rtol):
-            said.append(f"{text} (<= {rtol:g})")
-            continue
-        at = ", ".join(map(str, difference.at))
-        more = (
-            f", {difference.strangers} elements NaN or infinite in one only"
-            if difference.strangers
-            else ""
-        )
-        found.error(
-            "TK413",
-            f"{text} > {rtol:g}; worst at [{at}]: {values[difference.at]} for {wanted[difference.at]}{more}",
-        )
-    found.stop_on_errors()
-    return said

@@ -147,6 +147,9 @@ class FakeDriver:
     def version(self) -> int:
         return self.cuda
 
+    def device_count(self) -> int:
+        return len(self.capabilities)
+
     def capability(self, device: int) -> tuple[int, int]:
         return self.capabilities[device]
 
@@ -242,6 +245,38 @@ class FakeDriver:
 
     def synchronize(self, stream: int) -> None:
         self._do("synchronize", stream)
+
+
+class HostMemory:
+    """The calls of libcuda that move memory, on the host; `full` makes an allocation fail."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, Any] = {}
+        self.full = False
+
+    def cuMemAlloc_v2(self, address: Any, size: Any) -> int:
+        if self.full:
+            return 2
+        block = ctypes.create_string_buffer(size.value + 256)
+        start = -(-ctypes.addressof(block) // 256) * 256
+        self.held[start] = block
+        ctypes.cast(address, ctypes.POINTER(ctypes.c_uint64))[0] = start
+        return 0
+
+    def cuMemcpyHtoD_v2(self, target: Any, source: Any, size: Any) -> int:
+        ctypes.memmove(target.value, source.value, size.value)
+        return 0
+
+    def cuMemcpyDtoH_v2(self, target: Any, source: Any, size: Any) -> int:
+        ctypes.memmove(target.value, source.value, size.value)
+        return 0
+
+    def cuMemFree_v2(self, address: Any) -> int:
+        return 0 if self.held.pop(address.value, None) is not None else 1
+
+    def cuGetErrorString(self, status: int, text: Any) -> int:
+        ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = b"out of memory"
+        return 0
 
 
 def words(params: Any, sizes: Sequence[int]) -> list[bytes]:

@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 import pytest
+from backend.fakes import HostMemory
 
 from tkc.backend.cuda import Driver
 from tkc.backend.device_memory import DeviceArray, on_device, target_of_device
 from tkc.diagnostics import TkcError
 
 
-class _Memory:
-    """The calls of libcuda that move memory, on the host; `full` makes an allocation fail."""
-
-    def __init__(self) -> None:
-        self.held: dict[int, Any] = {}
-        self.full = False
-
-    def cuMemAlloc_v2(self, address: Any, size: Any) -> int:
-        if self.full:
-            return 2
-        block = ctypes.create_string_buffer(size.value)
-        self.held[ctypes.addressof(block)] = block
-        ctypes.cast(address, ctypes.POINTER(ctypes.c_uint64))[0] = ctypes.addressof(block)
-        return 0
-
-    def cuMemcpyHtoD_v2(self, target: Any, source: Any, size: Any) -> int:
-        ctypes.memmove(target.value, source.value, size.value)
-        return 0
-
-    def cuMemcpyDtoH_v2(self, target: Any, source: Any, size: Any) -> int:
-        ctypes.memmove(target.value, source.value, size.value)
-        return 0
-
-    def cuMemFree_v2(self, address: Any) -> int:
-        return 0 if self.held.pop(address.value, None) is not None else 1
-
-    def cuGetErrorString(self, status: int, text: Any) -> int:
-        ctypes.cast(text, ctypes.POINTER(ctypes.c_char_p))[0] = b"out of memory"
-        return 0
-
-
 class _Driver:
     """What `device_memory` asks of a driver."""
 
     def __init__(self, capability: tuple[int, int] = (9, 0)) -> None:
-        self.lib = _Memory()
+        self.lib = HostMemory()
         self._capability = capability
 
     def device_count(self) -> int:

@@ -12,6 +12,7 @@ import pytest
 from emulate_command import (
     COPY,
     GEMM,
+    GROUPED,
     LAUNCH,
     SCALE_WORDS,
     WORDS,
@@ -62,6 +63,46 @@ def test_a_source_is_compiled_run_and_compared(
     out, err = capsys.readouterr()
     assert "[TK413]" in err
     assert out.endswith(", 1 error\n")
+
+
+def test_lists_of_arrays_are_run_saved_and_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (
+        GROUPED,
+        "-D",
+        "BN=64",
+        "--sm-count",
+        "2",
+        "B=random(2,72,40)",
+        "C=[empty(3,72),empty(0,72)]",
+    )
+    unequal = ("rows=[3,0]", "A=[random(3,40,seed=1),random(0,40)]")
+    assert (
+        emulate(*words, *unequal, "--out", "C=c.npz", "--out", "A=a.npz", "--out", "B=b.npz") == 0
+    )
+    a, b, c = (arguments.load_list(f"{name}.npz", "bf16") for name in "abc")
+    assert [x.shape for x in c] == [(3, 72), (0, 72)]
+    wanted = a[0].astype(np.float64) @ b[0].astype(np.float64).T
+    assert np.linalg.norm(c[0].astype(np.float64) - wanted) <= 4e-3 * np.linalg.norm(wanted)
+    files = ("rows=[3,0]", "A=a.npz", "--expect", "C=c.npz", "--rtol", "0")
+    capsys.readouterr()
+    assert emulate(*words, *files) == 0
+    assert "C: relative error at most 0 (<= 0) in 2 arrays\n" in capsys.readouterr().out
+    assert (
+        emulate(*words, "rows=[2,0]", "A=a.npz", "--out", "C=c.npz") == 0
+    )  # the last row is not written
+    assert np.isnan(arguments.load_list("c.npz", "bf16")[0].astype(np.float64)[2:]).all()
+    assert emulate(*words, *files) == 1
+    one_error(capsys.readouterr().err, "C[0]: ", "1 of 2 arrays differ [TK413]")
+
+
+def test_a_list_of_the_wrong_rank_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (GROUPED, "-D", "BN=64", "rows=[3,3]", "B=random(2,72,40)", "C=empty(2,3,72)")
+    assert emulate(*words, "A=random(6,40)") == 1
+    one_error(capsys.readouterr().err, "found one array of shape (6, 40), expected one of rank 3")
+    assert emulate(*words, "A=[random(3,40),random(40),random(1,1,1)]") == 1
+    one_error(capsys.readouterr().err, "A[1] has rank 1", "1 more of its arrays")
+    assert emulate(*words, "A=random(2,3,40)", "--out", "C=c.npy") == 1
+    one_error(capsys.readouterr().err, "C is a list of arrays", "fix: --out C=c.npz")
 
 
 def test_a_package_and_an_edited_text_are_run(capsys: pytest.CaptureFixture[str]) -> None:

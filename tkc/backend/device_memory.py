@@ -25,8 +25,6 @@ class DeviceArray:
     """
 
     def __init__(self, driver: Driver, host: np.ndarray[Any, Any]) -> None:
-        import numpy as np
-
         host = host.copy("K")  # a view with gaps becomes an array without
         self._driver = driver
         self._host = host

@@ -57,18 +57,22 @@ def named(name: str, value: View | Views) -> Iterator[tuple[str, View]]:
 
 def sizes(argument: Mapping[str, Any], value: Views, found: Collector) -> tuple[int, ...] | None:
     """How many arrays there are, and the extents that all of them have; 0 where each has its own. None and an error
-    for each array that is of another rank, dtype or extent: TK402, TK403, TK407."""
+    for the arrays that are of another rank, and for each of another dtype or extent: TK402, TK403, TK407."""
     dims = argument["dims"][1:]
     name, before = argument["name"], len(found.diagnostics)
     common = [0] * len(dims)
+    strange = [i for i, array in enumerate(value.arrays) if len(array.shape) != len(dims)]
+    if strange:
+        shape, more = value.arrays[strange[0]].shape, len(strange) - 1
+        found.error(
+            "TK402",
+            f"{name}[{strange[0]}] has rank {len(shape)} (shape {shape}); {name} is a list of arrays of rank "
+            f"{len(dims)}" + (f"; {more} more of its arrays are of another rank" if more else ""),
+        )
     for i, array in enumerate(value.arrays):
         if len(array.shape) != len(dims):
-            found.error(
-                "TK402",
-                f"{name}[{i}] has rank {len(array.shape)} (shape {array.shape}); {name} is a list of arrays of rank "
-                f"{len(dims)}",
-            )
-        elif array.dtype not in ACCEPTS[argument["dtype"]]:
+            continue
+        if array.dtype not in ACCEPTS[argument["dtype"]]:
             found.error(
                 "TK403",
                 f"{name}[{i}] holds {array.dtype}; expected {argument['dtype']}"

@@ -131,13 +131,16 @@ def command(
 ) -> None:
     """Run a kernel on the CPU and report what is wrong with it: ours, or any PTX for sm_90a and later.
 
-    An ARGUMENT is A=a.npy, 'A=random(512,256,seed=3)', 'C=empty(512,256)' (poisoned), 'C=zeros(512,256)' or n=7.
+    An ARGUMENT is A=a.npy, 'A=random(512,256,seed=3)', 'C=empty(512,256)' (poisoned), 'C=zeros(512,256)', n=7 or
+    'x=[1,2,3]'. A list of arrays is 'A=[random(130,72),random(7,72)]', A=a.npz, or one array whose first axis numbers
+    them.
+
     Arguments of a PTX text stand in its parameters' order and have a dtype: 'A=f16:random(64,32)', n=i32:7,
     'A=map(f16:random(64,32), box=32x16)' (a tensor map), B=@A (the same array), p=null.
 
     Exit 1 where there is a finding, or a result differs from the expected one.
     """
-    from tkc.arguments import parse_files
+    from tkc.arguments import check_files, parse_files
 
     # A grid of many CTAs makes many cycles of objects, and commands run without the collector.
     gc.enable()
@@ -150,6 +153,8 @@ def command(
         saved, expected = parse_files(out, "--out"), parse_files(expect, "--expect")
         emulation = prepare(source, words, launch, sm_count, plain, options, reporter)
         check_names((*saved, *expected), emulation.arrays)
+        lists = [name for name, (value, _) in emulation.arrays.items() if isinstance(value, list)]
+        check_files(saved, lists, "--out")
         outcome = run(emulation, settings, stats, trace, reporter)
         look_at_results(emulation, outcome, saved, expected, rtol)
         say(emulation, outcome, stats, reporter)

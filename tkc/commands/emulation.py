@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -17,10 +17,11 @@ from tkc.diagnostics import Diagnostic, TkcError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tkc.arguments import Spec
     from tkc.commands.plain_launch import PlainLaunch
     from tkc.kernel import Kernel
 
-    Arrays = dict[str, tuple[NDArray[Any], str]]
+    Arrays = dict[str, tuple[NDArray[Any] | list[NDArray[Any]], str]]
 
 COMPILED = "<ptx>"
 """What messages call the PTX of a kernel that was compiled for this run; `tkc compile -o` writes the same text."""
@@ -135,7 +136,6 @@ def _with_text(contract: Path, ptx: Path, entry: str | None) -> Kernel:
 def _ours(kernel: Kernel, words: Sequence[str], sm_count: int | None, file: str) -> Emulation:
     """A kernel with a contract, on the arguments of the words."""
     from tkc import arguments
-    from tkc.emulator import Poisoned
     from tkc.kernel import EMULATED_SMS
 
     specs = arguments.parse(words)
@@ -146,11 +146,22 @@ def _ours(kernel: Kernel, words: Sequence[str], sm_count: int | None, file: str)
         name = argument["name"]
         if not argument.get("scalar"):
             arrays[name] = value, argument["dtype"]
-            if isinstance(specs.get(name), arguments.Empty):
-                value = Poisoned(value)
+            value = _unwritten(specs.get(name), value)
         given.append(value)
     how = kernel.emulation(*given, sm_count=sm_count or EMULATED_SMS, **symbols)
     return Emulation(kernel.name, kernel.ptx, file, how, arrays)
+
+
+def _unwritten(spec: Spec | None, value: Any) -> Any:
+    """The value of an argument, in which what is `empty` counts as never written."""
+    from tkc.arguments import Empty, Several
+    from tkc.emulator import Poisoned
+
+    if isinstance(value, list):
+        arrays = cast("list[Any]", value)
+        specs = spec.items if isinstance(spec, Several) else [spec] * len(arrays)
+        return [_unwritten(its, array) for its, array in zip(specs, arrays, strict=True)]
+    return Poisoned(value) if isinstance(spec, Empty) else value
 
 
 def _foreign(

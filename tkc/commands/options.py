@@ -64,10 +64,14 @@ def data_options(command: F) -> F:
             "--expect",
             multiple=True,
             metavar="C=ref.npy",
-            help="Compare an argument with a file after the run.",
+            help="Compare an argument with a file after the run; a list with C=ref.npz, or with one"
+            " array, whose first axis numbers its own.",
         ),
         click.option(
-            "--out", multiple=True, metavar="C=c.npy", help="Save an argument after the run."
+            "--out",
+            multiple=True,
+            metavar="C=c.npy",
+            help="Save an argument after the run; a list as C=c.npz.",
         ),
     ):
         command = option(command)

@@ -130,13 +130,14 @@ def look_at_results(
 ) -> None:
     """Saves outputs, and compares them where the launch has come to its end."""
     from tkc import arguments
+    from tkc.comparison import check_expected
 
     for name, file in saved.items():
         with outcome.keeping():
             arguments.save(file, emulation.arrays[name][0])
     if outcome.report.ended:
         with outcome.keeping():
-            outcome.compared = arguments.check_expected(emulation.arrays, expected, rtol)
+            outcome.compared = check_expected(emulation.arrays, expected, rtol)
 
 
 def say(emulation: Emulation, outcome: Outcome, stats: bool, reporter: Reporter) -> None:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tkc.arguments import FromFile, Number, Spec, dtype_named, parse_value
+from tkc.arguments import FromFile, Number, Spec, dtype_named, parse_value, split
 from tkc.backend.schema import (
     Check,
     boolean,
@@ -167,7 +167,7 @@ def parse_argument(value: str) -> Argument:
         return Same(value[1:])
     inner = _COMPOUND.fullmatch(value)
     if inner is not None:
-        return (_map if inner[1] == "map" else _structure)(_split(inner[2]))
+        return (_map if inner[1] == "map" else _structure)(split(inner[2]))
     if value.startswith(("map(", "struct(")):
         raise ValueError("the parenthesis is not closed")
     return _data(value)
@@ -178,17 +178,6 @@ def _data(value: str) -> Data:
     if typed is None:
         return Data(parse_value(value))
     return Data(parse_value(typed[2]), dtype_named(typed[1]))
-
-
-def _split(inner: str) -> list[str]:
-    """The parts between commas that stand in no parenthesis of their own."""
-    parts, depth, start = list[str](), 0, 0
-    for at, character in enumerate(inner):
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if character == "," and not depth:
-            parts.append(inner[start:at].strip())
-            start = at + 1
-    return [*parts, inner[start:].strip()]
 
 
 def _map(parts: Sequence[str]) -> Mapped:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -14,6 +15,7 @@ from tkc.diagnostics import TkcError, nearest
 
 if TYPE_CHECKING:
     from tkc.backend.cuda import Driver
+    from tkc.backend.device_memory import DeviceArray
     from tkc.kernel import Kernel
 
 
@@ -39,7 +41,9 @@ def command(
 ) -> None:
     """Run a kernel on the GPU here.
 
-    An ARGUMENT is A=a.npy, 'A=random(512,256,seed=3)', 'C=empty(512,256)' (poisoned), 'C=zeros(512,256)' or n=7.
+    An ARGUMENT is A=a.npy, 'A=random(512,256,seed=3)', 'C=empty(512,256)' (poisoned), 'C=zeros(512,256)', n=7 or
+    'x=[1,2,3]'. A list of arrays is 'A=[random(130,72),random(7,72)]', A=a.npz, or one array whose first axis numbers
+    them.
     """
     from tkc.arguments import parse, parse_files
 
@@ -95,35 +99,46 @@ def _run(
 
     from tkc import arguments
     from tkc.backend.device_memory import DeviceArray, on_device, synchronize
+    from tkc.comparison import check_expected
 
     contract = kernel.contract
     dtypes = {a["name"]: a["dtype"] for a in contract["arguments"] if not a.get("scalar")}
     check_names((*saved, *expected), dtypes)
+    arguments.check_files(saved, lists_of(contract), "--out")
     values, symbols = arguments.make(specs, contract)
-    with on_device(driver, device):
-        made: list[DeviceArray] = []
-        passed: list[Any] = []
-        for value in values:
-            if isinstance(value, np.ndarray):
-                made.append(DeviceArray(driver, value))
-                passed.append(made[-1])
-            else:
-                passed.append(value)
-        try:
-            kernel.launch(*passed, **symbols)
-            synchronize(driver, kernel.name)
-            arrays = {a["name"]: p for a, p in zip(contract["arguments"], passed, strict=True)}
-            results = {
-                name: (arrays[name].to_host(), dtypes[name])
-                for name in dict.fromkeys((*saved, *expected))
-            }
-        finally:
-            for array in made:
-                array.free()
+    with on_device(driver, device), ExitStack() as held:
+
+        def placed(value: Any) -> Any:
+            """An argument with its arrays on the device, which are freed in the end."""
+            if isinstance(value, list):
+                return [placed(x) for x in cast("list[Any]", value)]
+            if not isinstance(value, np.ndarray):
+                return value
+            array = DeviceArray(driver, value)
+            held.callback(array.free)
+            return array
+
+        passed = [placed(value) for value in values]
+        kernel.launch(*passed, **symbols)
+        synchronize(driver, kernel.name)
+        arrays = {a["name"]: p for a, p in zip(contract["arguments"], passed, strict=True)}
+        results = {
+            name: (_to_host(arrays[name]), dtypes[name])
+            for name in dict.fromkeys((*saved, *expected))
+        }
     for name, path in saved.items():
         arguments.save(path, results[name][0])
-    for line in arguments.check_expected(results, expected, rtol):
+    for line in check_expected(results, expected, rtol):
         click.echo(line)
+
+
+def _to_host(value: DeviceArray | list[DeviceArray]) -> Any:
+    return [x.to_host() for x in value] if isinstance(value, list) else value.to_host()
+
+
+def lists_of(contract: Mapping[str, Any]) -> set[str]:
+    """The arguments that are lists of arrays."""
+    return {a["name"] for a in contract["arguments"] if a.get("list")}
 
 
 def check_names(names: tuple[str, ...], known: Collection[str]) -> None:
