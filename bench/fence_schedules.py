@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT)]
 import numpy as np  # noqa: E402
 
 import tkc  # noqa: E402
-from tkc import arguments  # noqa: E402
+from tkc import argument_words, arguments  # noqa: E402
 from tkc.diagnostics import TkcError  # noqa: E402
 
 TARGETS = ("sm_90a", "sm_100a")
@@ -56,17 +56,17 @@ def compiled(example: str, target: str, fences: str) -> tkc.Kernel | None:
 def given(example: str, contract: dict[str, Any]) -> list[Any]:
     """Random inputs, the same each time, outputs that are no numbers; what is added to begins at zero."""
     sizes = SIZES | FEW.get(example, {})
-    specs: dict[str, arguments.Spec] = {}
+    specs: dict[str, argument_words.Spec] = {}
     for argument in contract["arguments"]:
         name = argument["name"]
         if "scales" in argument:
             continue
         if argument.get("scalar") or not argument["dims"]:
-            specs[name] = arguments.Number(0.5)
+            specs[name] = argument_words.Number(0.5)
             continue
         shape = tuple(sizes[d] if isinstance(d, str) else d for d in argument["dims"])
-        made = {"read": arguments.Random, "write": arguments.Empty}.get(
-            argument["access"], arguments.Zeros
+        made = {"read": argument_words.Random, "write": argument_words.Empty}.get(
+            argument["access"], argument_words.Zeros
         )
         specs[name] = made(shape)
     values, _ = arguments.make(specs, contract)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from tkc import arguments
+from tkc.argument_words import parse
 
 _LINE = re.compile(r"\s*(?:#|//)\s*(emulate|gpu|emulate, gpu):\s*(.*?)\s*$")
 _MORE = re.compile(r"\s*(?:#|//)\s*(.*?)\s*$")
@@ -87,7 +88,7 @@ def evaluate(expression: str, words: tuple[str, ...], path: Path) -> np.ndarray 
         name, equals, _ = word.partition("=")
         if equals and name in declared:
             several, dtype = declared[name]
-            spec = arguments.parse([word])[name]
+            spec = parse([word])[name]
             arrays = (
                 arguments.make_list(spec, dtype, name)
                 if several

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tkc import arguments, scales
-from tkc.arguments import Empty, FromFile, Number, Random, Several, Values, Zeros
+from tkc.argument_words import Empty, FromFile, Number, Random, Several, Values, Zeros, parse
 from tkc.comparison import check_expected, compare
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -40,7 +40,7 @@ def test_every_form_is_read() -> None:
         "L=[random(2,3,seed=1), a.npy,[1,.5],empty(0,3)]",
         "none=[ ]",
     ]
-    assert arguments.parse(words) == {
+    assert parse(words) == {
         "A": FromFile("a.npy"),
         "B": Random((512, 256), 3),
         "C": Empty((512, 256)),
@@ -77,18 +77,18 @@ def test_every_form_is_read() -> None:
 )
 def test_what_cannot_be_read_is_said(word: str, says: str) -> None:
     with pytest.raises(TkcError, match=says) as caught:
-        arguments.parse([word])
+        parse([word])
     assert caught.value.diagnostics[0].code == "TK412"
 
 
 def test_every_bad_word_is_reported_at_once() -> None:
     with pytest.raises(TkcError) as caught:
-        arguments.parse(["A", "B=nothing(1)", "C=1", "C=2"])
+        parse(["A", "B=nothing(1)", "C=1", "C=2"])
     assert len(caught.value.diagnostics) == 3
 
 
 def test_values_come_in_the_order_of_the_contract() -> None:
-    (a, c, n, alpha), symbols = arguments.make(arguments.parse(reversed(GIVEN)), KERNEL)
+    (a, c, n, alpha), symbols = arguments.make(parse(reversed(GIVEN)), KERNEL)
     assert (a.shape, a.dtype) == ((4, 6), ml_dtypes.bfloat16)
     assert (c.shape, c.dtype) == ((4, 2), np.float32)
     assert np.isnan(c).all()
@@ -97,7 +97,7 @@ def test_values_come_in_the_order_of_the_contract() -> None:
 
 def test_missing_and_unknown_arguments_are_one_error() -> None:
     with pytest.raises(TkcError) as caught:
-        arguments.make(arguments.parse(["A=random(4,6)", "Alpha=1"]), KERNEL)
+        arguments.make(parse(["A=random(4,6)", "Alpha=1"]), KERNEL)
     assert "did you mean alpha" in str(caught.value)
     assert "needs C, n, alpha, steps" in str(caught.value)
     assert "'C=empty(M,N)' n=1 alpha=1 steps=1" in str(caught.value)
@@ -119,7 +119,7 @@ def test_missing_and_unknown_arguments_are_one_error() -> None:
 def test_a_value_of_the_wrong_kind_is_refused(word: str, says: str) -> None:
     given = [w for w in GIVEN if w.split("=")[0] != word.split("=")[0]]
     with pytest.raises(TkcError, match=says):
-        arguments.make(arguments.parse([*given, word]), KERNEL)
+        arguments.make(parse([*given, word]), KERNEL)
 
 
 @pytest.mark.parametrize("dtype", sorted(DTYPES))
@@ -281,16 +281,14 @@ def test_lists_are_made(
     monkeypatch.chdir(tmp_path)
     arguments.save("stacked.npy", arguments.random((2, 3, 4), "f32", 1))
     arguments.save("several.npz", [arguments.random((i, 4), "f32", i) for i in (1, 2)])
-    (rows, made), _ = arguments.make(arguments.parse(["rows=[3,-1]", word]), LISTED)
+    (rows, made), _ = arguments.make(parse(["rows=[3,-1]", word]), LISTED)
     assert (rows.tolist(), rows.dtype) == ([3, -1], np.int32)
     assert [x.shape for x in made] == shapes
     assert all(x.base is None for x in made) or word.endswith("npz")
 
 
 def test_arrays_of_a_list_differ_without_seeds() -> None:
-    (_, (a, b)), _ = arguments.make(
-        arguments.parse(["rows=[1]", "A=[random(2,3),random(2,3)]"]), LISTED
-    )
+    (_, (a, b)), _ = arguments.make(parse(["rows=[1]", "A=[random(2,3),random(2,3)]"]), LISTED)
     assert (a != b).all()
 
 
@@ -301,7 +299,7 @@ def test_what_is_no_list_is_refused() -> None:
         ("A=3", "a list of arrays of f32, found the number 3"),
     ):
         with pytest.raises(TkcError, match=says) as caught:
-            arguments.make(arguments.parse(["rows=[3]", word]), LISTED)
+            arguments.make(parse(["rows=[3]", word]), LISTED)
         assert len(caught.value.diagnostics) == 1
     with pytest.raises(TkcError) as caught:
         arguments.make({}, LISTED)
@@ -346,13 +344,13 @@ SCALED = {
 
 
 def test_random_data_come_with_their_scales() -> None:
-    (data, packed), _ = arguments.make(arguments.parse(["A=random(130,96,seed=4)"]), SCALED)
+    (data, packed), _ = arguments.make(parse(["A=random(130,96,seed=4)"]), SCALED)
     assert (data.shape, packed.shape) == ((130, 48), (256 * 8,))
     plain = scales.row_major(packed, 130, 6)
     real = scales.dequantise(data, plain, "e2m1", scale="ue4m3", block=16)
     wanted = arguments.random((130, 96), "f32", 4)
     assert np.abs(real - wanted).max() < 0.2
-    (data, packed), _ = arguments.make(arguments.parse(["A=zeros(130,96)"]), SCALED)
+    (data, packed), _ = arguments.make(parse(["A=zeros(130,96)"]), SCALED)
     assert not data.any()
     assert set(packed.tolist()) == {scales.NEUTRAL["ue4m3"]}
 
@@ -361,10 +359,10 @@ def test_scales_from_a_file(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.full((130, 48), 3, np.uint8))
     np.save(tmp_path / "s.npy", np.full(2048, 7, np.uint8))
     words = [f"A={tmp_path}/a.npy", f"A.scales={tmp_path}/s.npy"]
-    values, _ = arguments.make(arguments.parse(words), SCALED)
+    values, _ = arguments.make(parse(words), SCALED)
     assert [v.shape for v in values] == [(130, 48), (2048,)]
     with pytest.raises(TkcError, match=r"needs A.scales") as raised:
-        arguments.make(arguments.parse(words[:1]), SCALED)
+        arguments.make(parse(words[:1]), SCALED)
     assert raised.value.diagnostics[0].fix == "A.scales=FILE.npy"
     with pytest.raises(TkcError, match=r"gemm needs A$|gemm needs A "):
         arguments.make({}, SCALED)

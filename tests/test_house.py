@@ -36,10 +36,12 @@ MAY_IMPORT = {
 OVER_ALL = {
     "",
     "__main__",
+    "argument_words",
     "arguments",
     "cached_run",
     "clock",
     "commands",
+    "comparison",
     "driver",
     "dump",
     "expectations",

@@ -125,6 +125,7 @@ def test_each_array_of_a_list_lies_on_the_device(
     assert [len(x) for x in arguments.load_list(str(tmp_path / "c.npz"), "bf16")] == [5, 0, 9]
     assert driver.count("launch") == 1
     assert not driver.lib.held
+    _multiplier(monkeypatch)
     changed = [w.replace("random(9,40)", "random(9,40,seed=3)") for w in words]
     assert tkc(*changed, "--expect", expect) == 1
     assert "C[2]: relative error" in capsys.readouterr().err

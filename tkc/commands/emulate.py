@@ -140,7 +140,8 @@ def command(
 
     Exit 1 where there is a finding, or a result differs from the expected one.
     """
-    from tkc.arguments import check_files, parse_files
+    from tkc.argument_words import parse_files
+    from tkc.arguments import check_files
 
     # A grid of many CTAs makes many cycles of objects, and commands run without the collector.
     gc.enable()

@@ -17,7 +17,7 @@ from tkc.diagnostics import Diagnostic, TkcError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tkc.arguments import Spec
+    from tkc.argument_words import Spec
     from tkc.commands.plain_launch import PlainLaunch
     from tkc.kernel import Kernel
 
@@ -136,9 +136,10 @@ def _with_text(contract: Path, ptx: Path, entry: str | None) -> Kernel:
 def _ours(kernel: Kernel, words: Sequence[str], sm_count: int | None, file: str) -> Emulation:
     """A kernel with a contract, on the arguments of the words."""
     from tkc import arguments
+    from tkc.argument_words import parse
     from tkc.kernel import EMULATED_SMS
 
-    specs = arguments.parse(words)
+    specs = parse(words)
     values, symbols = arguments.make(specs, kernel.contract)
     arrays: Arrays = {}
     given: list[Any] = []
@@ -154,7 +155,7 @@ def _ours(kernel: Kernel, words: Sequence[str], sm_count: int | None, file: str)
 
 def _unwritten(spec: Spec | None, value: Any) -> Any:
     """The value of an argument, in which what is `empty` counts as never written."""
-    from tkc.arguments import Empty, Several
+    from tkc.argument_words import Empty, Several
     from tkc.emulator import Poisoned
 
     if isinstance(value, list):

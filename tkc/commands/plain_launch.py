@@ -30,7 +30,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tkc.arguments import FromFile, Number, Spec, dtype_named, parse_value, split
+from tkc.argument_words import FromFile, Number, Spec, parse_value, split
+from tkc.arguments import dtype_named
 from tkc.backend.schema import (
     Check,
     boolean,

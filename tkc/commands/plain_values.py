@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkc import arguments
-from tkc.arguments import Empty, FromFile, Number, dtype_named, make_array
+from tkc.argument_words import Empty, FromFile, Number
+from tkc.arguments import dtype_named, make_array
 from tkc.commands.plain_launch import Argument, Data, Mapped, PlainLaunch, Same, Structure
 from tkc.diagnostics import Collector, TkcError
 

@@ -45,7 +45,7 @@ def command(
     'x=[1,2,3]'. A list of arrays is 'A=[random(130,72),random(7,72)]', A=a.npz, or one array whose first axis numbers
     them.
     """
-    from tkc.arguments import parse, parse_files
+    from tkc.argument_words import parse, parse_files
 
     reporter = Reporter(format, werror, remarks)
     with reporter.failing():
