@@ -10,6 +10,7 @@ import pytest
 
 import tkc
 from tkc.analysis.happens_before import check
+from tkc.diagnostics import Severity
 from tkc.emulator import Report
 
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -160,10 +161,16 @@ def test_threads_and_ctas_have_numbers(seed: int) -> None:
     assert np.array_equal(y, np.tile([4, 0, 63], (8, 1)))
 
 
-@pytest.mark.parametrize("program", [REVERSE, COUNT, FLAG.replace("WAIT", "i = 0"), UNITS])
+@pytest.mark.parametrize("program", [REVERSE, COUNT, UNITS])
 def test_the_static_check_has_nothing_against_them(program: str) -> None:
     kernel = tkc.compile(program, target="sm_90a")
     assert not check(kernel.module(after="insert-fences"))
+
+
+def test_the_static_check_says_that_it_does_not_follow_a_flag() -> None:
+    kernel = tkc.compile(FLAG.replace("WAIT", "i = 0"), target="sm_90a")
+    (found,) = check(kernel.module(after="insert-fences"))
+    assert (found.code, found.severity) == ("TK325", Severity.WARNING)
 
 
 TILES = """

@@ -92,7 +92,7 @@ def test_where_one_slot_is_too_much_smaller_tiles_are_the_way() -> None:
 
 def test_a_tile_beyond_all_bounds_is_refused_before_it_is_cut_into_pieces() -> None:
     with pytest.raises(TkcError, match="smaller tiles would fit") as raised:
-        lowered(gemm(bn=2_000_000), "sm_100a", "place-tiles")
+        lowered(gemm(bk=2_000_000), "sm_100a", "place-tiles")
     assert [d.code for d in raised.value.diagnostics] == ["TK204"]
 
 
