@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import ml_dtypes
@@ -178,6 +180,15 @@ def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", a=np.zeros(3))
     with pytest.raises(TkcError, match="several arrays"):
         arguments.load(str(tmp_path / "b.npz"), "f32")
+    whole = (tmp_path / "b.npz").read_bytes()
+    for cut in range(0, len(whole)):
+        (tmp_path / "c.npz").write_bytes(whole[:cut] + b"?" + whole[cut + 1 :])
+        with suppress(TkcError):
+            arguments.load_list(str(tmp_path / "c.npz"), "f32")
+    with zipfile.ZipFile(tmp_path / "d.npz", "w") as made:
+        made.writestr("note.txt", "not an array")
+    with pytest.raises(TkcError, match="something in it is no array"):
+        arguments.load_list(str(tmp_path / "d.npz"), "f32")
 
 
 def test_comparison_is_relative_and_sees_nan() -> None:

@@ -1,8 +1,8 @@
 """Values of a kernel's arguments: what is said of them on the command line (`argument_words`), made in their dtypes.
 
-`make` makes them once a kernel's contract says the dtypes; `save` is `--out`. Sub-byte dtypes are uint8, packed along the
-last axis, low element first. Block scales come with the random data or zeros that they scale, or from a file of their
-own, `A.scales=s.npy`.
+`make` makes them once a kernel's contract says the dtypes; `save` is `--out`. Sub-byte dtypes are uint8, packed along
+the last axis, low element first. Block scales come with the random data or zeros that they scale, or from a file of
+their own, `A.scales=s.npy`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tkc.argument_words import (
     Empty,
@@ -405,16 +405,20 @@ def _loaded(path: str) -> Array | list[Array]:
     try:
         loaded: Any = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
-            return loaded
+            return cast("Array", loaded)
         with loaded:
-            return [loaded[name] for name in loaded.files]
+            several = [loaded[name] for name in loaded.files]
+        if not all(isinstance(one, np.ndarray) for one in several):
+            raise ValueError("something in it is no array")
+        return several
     except OSError as error:
         raise TkcError.at(
             "TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
         ) from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise TkcError.at(
-            "TK412", f"{path} is no array saved by NumPy: {str(error).splitlines()[0]}"
+            "TK412",
+            f"{path} is no array saved by NumPy: {(str(error) or 'it is damaged').splitlines()[0]}",
         ) from None
 
 

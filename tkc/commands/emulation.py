@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tkc.commands.plain_launch import PlainLaunch
     from tkc.kernel import Kernel
 
-    Arrays = dict[str, tuple[NDArray[Any] | list[NDArray[Any]], str]]
+    Arrays = Mapping[str, tuple[NDArray[Any] | list[NDArray[Any]], str]]
 
 COMPILED = "<ptx>"
 """What messages call the PTX of a kernel that was compiled for this run; `tkc compile -o` writes the same text."""
@@ -141,7 +141,7 @@ def _ours(kernel: Kernel, words: Sequence[str], sm_count: int | None, file: str)
 
     specs = parse(words)
     values, symbols = arguments.make(specs, kernel.contract)
-    arrays: Arrays = {}
+    arrays: dict[str, tuple[Any, str]] = {}
     given: list[Any] = []
     for argument, value in zip(kernel.contract["arguments"], values, strict=True):
         name = argument["name"]

@@ -114,7 +114,7 @@ def _run(
                 return [placed(x) for x in cast("list[Any]", value)]
             if not isinstance(value, np.ndarray):
                 return value
-            array = DeviceArray(driver, value)
+            array = DeviceArray(driver, cast("np.ndarray[Any, Any]", value))
             held.callback(array.free)
             return array
 
