@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from programs import GEMM, changed, compiled, mistakes, only
 
@@ -66,6 +68,40 @@ def test_who_does_not_come_last_is_not_waited_for() -> None:
     pipes = [op for op in compiled(own).walk() if isinstance(op, t.PipeOp)]
     assert not any(op.after for op in pipes)
     tkc.compile(own, target="sm_90a")
+
+
+def to_and_fro() -> str:
+    """The program whose accumulator goes to and fro between two roles, once for each block of K."""
+    return (Path(__file__).parents[2] / "lit_tests/run/accumulator-to-and-fro.tk").read_text()
+
+
+IN_THE_GET = "get scaled, inputs: d += a @ b.T\n                put added: keep d"
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        IN_THE_GET,
+        "get inputs, scaled: d += a @ b.T\n                put added: keep d",
+        "get scaled:\n                    get inputs: d += a @ b.T\n                put added: keep d",
+    ],
+)
+def test_a_slot_that_goes_to_and_fro_is_not_awaited_twice(blocks: str) -> None:
+    """Each role has had the other's item, and may have released it: the release before may be two phases back."""
+    text = changed(to_and_fro(), (IN_THE_GET, blocks))
+    assert not any(op.after for op in compiled(text).walk() if isinstance(op, t.PipeOp))
+    tkc.compile(text, target="sm_100a")  # the proof is in it
+
+
+def test_to_set_what_another_role_has_left_is_no_fix() -> None:
+    """`d = 0` would lose the sum, which a get goes on with."""
+    text = changed(to_and_fro(), (IN_THE_GET, "get scaled, put added:\n                    get inputs: d += a @ b.T"))  # fmt: skip
+    said = only(mistakes(text))
+    assert (said.code, said.text) == ("TK114", "d += a @ b.T")
+    assert "a get adds to what is there, and `keep d` in a put hands it on" in said.message
+    assert said.diagnostic.fix is None
+    first = only(mistakes(changed(GEMM, ("d = 0\n", "\n"))))
+    assert first.diagnostic.fix == "d = 0"
 
 
 @pytest.mark.parametrize(

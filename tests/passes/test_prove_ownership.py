@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import tkc
 from tkc.analysis.ownership import is_shared, owned_twice
@@ -109,3 +110,26 @@ def test_a_kernel_whose_tiles_have_one_pipe_each_has_nothing_to_prove() -> None:
     )
     module = tkc.compile(one, target="sm_90a").module("insert-fences")
     assert not any(is_shared(o) for o in module.walk() if isinstance(o, s.KernelOp))
+
+
+TO_AND_FRO = Path(__file__).parents[2] / "lit_tests/run/accumulator-to-and-fro.tk"
+
+
+def test_a_wait_that_may_miss_its_phase_proves_nothing() -> None:
+    """math awaits the release of the item before, when it may have released this one already: it would wait for ever."""
+    module = tkc.compile(TO_AND_FRO.read_text(), target="sm_100a").module("insert-fences").clone()
+    whole = next(o for o in module.walk() if isinstance(o, s.KernelOp))
+    assert not list(owned_twice(whole))
+    waits = {o.id.data: o for o in module.walk() if isinstance(o, s.MbarrierWaitOp)}
+    own, other = waits["math.added.empty"], waits["scale.scaled.empty"]
+    more = own.clone()
+    more.operands[0] = other.barriers
+    more.properties["id"] = StringAttr("math.scaled.empty.added")
+    block = own.parent_block()
+    assert block is not None
+    block.insert_op_after(more, own)
+    (found,) = owned_twice(whole)
+    assert found.code == "TK326"
+    assert (
+        "scaled.empty may complete its next phase before math.scaled.empty.added" in found.message
+    )

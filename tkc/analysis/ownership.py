@@ -38,7 +38,7 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
     from tkc.analysis.happens_before.paths import Unfollowed
     from tkc.analysis.happens_before.rules import PROFILES
     from tkc.analysis.happens_before.verdicts import Judge, Verdict, conflicts, places
-    from tkc.analysis.protocol import check_barriers, check_meetings
+    from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 
     graph = build(program(kernel))
     graph.bounded, graph.assumed = True, PROFILES[profile]
@@ -46,7 +46,7 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
         if finding.severity is Severity.ERROR or finding.code == "TK325":
             yield _unknown(kernel, finding.message)
             return
-    judge = Judge(graph, PROFILES[profile])
+    judge, alone = Judge(graph, PROFILES[profile]), True
     try:
         for here in places(graph).values():
             if here[0].access.storage is None:
@@ -55,7 +55,11 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
                 if by_pipes(first) and by_pipes(second):
                     hazard = judge.hazard(first, second, here)
                     if hazard.verdict is not Verdict.ORDERED:
+                        alone = False
                         yield twice(hazard.first, hazard.second, hazard.verdict)
+        # the order rests on waits that return for the item they name; where one is left out, others miss theirs
+        for lap in check_laps(graph)[: int(alone)]:
+            yield _unknown(kernel, lap.message)
     except Unfollowed:
         yield _unknown(kernel, "there is too much to follow")
 

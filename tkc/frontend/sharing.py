@@ -203,7 +203,8 @@ def hand_overs(
 
     `load -> work` and `work -> store` of one tile are such: a slot is free for load when store has released it. What
     the commit of a product tells of a release ahead of it is not proved, so later roles await it themselves where the
-    tile is an accumulator.
+    tile is an accumulator. Where the slot goes to and fro they do not: each has had this item, and released it maybe,
+    so that a wait for the release of the one before could miss it.
     """
     found: dict[str, tuple[str, ...]] = {}
     for pipe in pipes:
@@ -217,6 +218,8 @@ def hand_overs(
         reached: list[Pipe] = [pipe]
         for one in reached:
             reached += [p for p in alike if p.producers[0] in one.consumers and p not in reached]
+        if later and any(pipe.producers[0] in p.consumers for p in reached):
+            continue  # to and fro
         if len(reached) > 1:
             found[pipe.name] = tuple(p.name for p in reached[1:])
     return found

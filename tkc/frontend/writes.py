@@ -513,10 +513,9 @@ class Writes:
             return made  # on top of what the slot holds
         if d.name not in self.scope.cleared:
             self.scope.cleared.add(d.name)
-            self.values.fail(
-                "TK114",
-                f"`{d.name} +=` without `{d.name} = 0` before it in the put: the slot holds an earlier item's sum",
-                s.span,
-                fix=f"{d.name} = 0",
-            )
+            told = f"`{d.name} +=` without `{d.name} = 0` before it in the put: the slot holds an earlier item's sum"
+            handed_on = self.scope.several(d.name)
+            if handed_on:  # setting it to 0 would lose what another role has left there
+                told += f"; a get adds to what is there, and `keep {d.name}` in a put hands it on"
+            self.values.fail("TK114", told, s.span, fix=None if handed_on else f"{d.name} = 0")
         return made
