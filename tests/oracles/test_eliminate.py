@@ -242,6 +242,20 @@ def test_no_fence_goes_that_is_needed() -> None:
     assert not said["failed"], said
 
 
+ONCE_WRONG = (
+    *(4025408, 4061120, 4020381, 4065197, 4062110, 4044689, 4058546),
+    *(4061074, 4011380, 4017524, 4005878, 4028951, 4056569),
+)
+"""A relaxed wait taken for knowledge of a copy, fences of CTA scope for other CTAs, waits and scopes that strict rules
+need: where what is needed once went."""
+
+
+def test_what_once_went_wrongly_stays() -> None:
+    said, problems, _ = ask(ONCE_WRONG, brief=False)
+    assert not problems, problems[0]
+    assert said["programs"] == len(ONCE_WRONG), said
+
+
 @pytest.mark.soak
 def test_no_fence_goes_that_is_needed_in_many_programs() -> None:
     """100,000, or as many as TKC_SOAK_MINUTES permit; goes on where the last run stopped, or begins at TKC_SEED."""

@@ -20,6 +20,7 @@ from tkc.analysis.known import (
     GENERIC,
     JOINED,
     MAPPED,
+    MISSING,
     PIPE,
     PIPED,
     TENSOR_WORK,
@@ -427,7 +428,7 @@ class Run(Steps):
         if x.tensor:
             self._accept_tensor(rule, known, y)
         else:
-            if known.fence == 2 or not self._joined(rule, known, y):
+            if known.fence in MISSING or not self._joined(rule, known, y):
                 raise Broken(
                     f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
                 )

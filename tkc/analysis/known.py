@@ -31,6 +31,10 @@ it by the first half of a one-way pair; and by the second, for what the thread t
 published to its proxy, and acquired for CTA `cta`."""
 BEFORE, AFTER, MET = "before", "after", "met"
 PIPE_BEFORE, PIPE_AFTER, PIPE = "pipe-before", "pipe-after", "pipe"
+RELEASED, WIDE_RELEASED = (1, 4), 4
+"""What fences of threads release, the second to other CTAs as well."""
+MISSING, WIDE_MISSING = (2, 3), 3
+"""Where an acquire fence is missing; the second has to reach other CTAs."""
 PENDING = frozenset({"tx", "tracked", "group", "ld", "st", ACQUIRED})
 
 TENSOR_WORK = {"mma": "mma", "scaled_mma": "mma", "copy_scales": "cp"}
@@ -116,7 +120,7 @@ def fragment_of(access: Access) -> Any:
 class Known(NamedTuple):
     """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads`
     knows
-    the parts of the threads that it lists. `fence`: 1 after a release fence, 2 where an acquire fence is missing."""
+    the parts of the threads that it lists. `fence`: 0, or one of `RELEASED` or `MISSING`."""
 
     source: Access
     copy: Copy

@@ -20,10 +20,14 @@ from tkc.analysis.known import (
     JOINED,
     MAPPED,
     MET,
+    MISSING,
     PENDING,
     PIPE,
     PIPE_AFTER,
     PIPE_BEFORE,
+    RELEASED,
+    WIDE_MISSING,
+    WIDE_RELEASED,
     Access,
     Broken,
     Known,
@@ -170,7 +174,7 @@ class Steps:
         if link.rule == "proxy-fence":
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
-        if known.fence == 2:
+        if known.fence in MISSING:
             raise Broken(f"{link.start} comes before what the wait acquires")
         if known.state == COMPLETE and cta == x.home:
             return known.then(at=at + 1, state=GENERIC, threads=threads, fence=0)
@@ -201,7 +205,11 @@ class Steps:
     def map_fence(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """The release of an edit that its threads know of; the acquire of that map for what its CTA copies."""
         op, x = event.op, known.source
-        if x.touch.space is not Space.MAP or x.touch.kind is not Kind.WRITE or known.fence == 2:
+        if (
+            x.touch.space is not Space.MAP
+            or x.touch.kind is not Kind.WRITE
+            or known.fence in MISSING
+        ):
             raise Broken(f"{link.start} is about edits of tensor maps")
         threads = those(known, event)
         if link.rule == "map-release":
@@ -237,17 +245,20 @@ class Steps:
         op = event.op
         if not isinstance(op, FenceOp) or known.state in PENDING:
             raise Broken(f"{link.start} is no fence of threads")
-        sem = op.sem.data
-        if known.fence == 2 and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
+        sem, wide = op.sem.data, (text(event, "scope") or Scope.CTA) != Scope.CTA
+        if known.fence in MISSING and sem in (Sem.ACQUIRE, Sem.ACQ_REL):
+            if known.fence == WIDE_MISSING and not wide:
+                raise Broken(f"{link.start} does not reach another CTA")
             return known.then(at=at + 1, fence=0, threads=those(known, event))
-        if known.fence == 0 and sem in (Sem.RELEASE, Sem.ACQ_REL):
-            return known.then(at=at + 1, fence=1, threads=those(known, event))
+        if known.fence in (0, *RELEASED) and sem in (Sem.RELEASE, Sem.ACQ_REL):
+            fence = WIDE_RELEASED if wide or known.fence == WIDE_RELEASED else RELEASED[0]
+            return known.then(at=at + 1, fence=fence, threads=those(known, event))
         raise Broken(f"{link.start} has nothing to order")
 
     def meet(self, link: Link, known: Known, event: Event, at: int) -> Known | None:
         """Threads meet: lanes, a role, or several roles at a numbered barrier or the cluster's."""
         among = next((r.among for r in event.of.effects if isinstance(r, Meet)), None)
-        if among is None or known.state in PENDING or known.fence == 2:
+        if among is None or known.state in PENDING or known.fence in MISSING:
             raise Broken(f"{link.start} lets nobody know of this")
         if among == "warp":
             return self._lanes(link, known, event, at)
@@ -329,23 +340,31 @@ class Steps:
         ):
             raise Broken(f"{link.start} releases only what it tracks")
         relaxed = text(event, "sem") == Sem.RELAXED
-        if relaxed and not x.tensor and known.fence != 1 and known.state != HALF:
+        if known.fence in MISSING:
+            raise Broken("an acquire fence is missing before this arrival")
+        if relaxed and not x.tensor and known.fence not in RELEASED and known.state != HALF:
             raise Broken("a relaxed arrival publishes nothing")
         found = self._wait(link, event.arrivals)
         if found is None:
             return None
         copy, at, wait = found
         relaxed_wait = text(wait, "sem") == Sem.RELAXED
+        far = False
         if copy.cta != known.copy.cta:
             wide = Scope.CTA not in (
                 text(event, "scope") or Scope.CTA,
                 text(wait, "scope") or Scope.CTA,
             )
             by_itself = x.touch.proxy is Proxy.GENERIC or x.done in STORES
-            if not wide and ((not x.tensor and by_itself) or "A2" not in self.assumed):
+            far = (not x.tensor and by_itself) or "A2" not in self.assumed
+            if not wide and far:
                 raise Broken("CTA scope does not reach another CTA")
+            narrow = known.fence not in (WIDE_RELEASED, 0) and known.state != HALF
+            if relaxed and far and not x.tensor and narrow:
+                raise Broken("a fence of CTA scope does not reach another CTA")
         state = over(x, known.state, relaxed or relaxed_wait, acquires="A3" in self.assumed)
-        fence = 2 if relaxed_wait and not x.tensor and known.state != HALF else 0
+        missing = WIDE_MISSING if far else MISSING[0]
+        fence = missing if relaxed_wait and not x.tensor and known.state != HALF else 0
         threads = all_know(wait.threads, parts(known, event))
         return known.then(copy=copy, at=at + 1, state=state, threads=threads, fence=fence)
 
@@ -399,6 +418,7 @@ class Steps:
         whole = any(all_of >= x.event.threads for all_of in known.threads.values())
         if (
             known.state != COMPLETE
+            or known.fence in MISSING
             or x.touch.proxy is not Proxy.ASYNC
             or x.touch.space is not Space.SHARED
             or not whole
@@ -419,7 +439,9 @@ class Steps:
             and (text(wait, "scope") or Scope.CTA) == Scope.CTA
         ):
             raise Broken("CTA scope does not reach another CTA")
-        fence = 2 if relaxed and not known.source.tensor else 0
+        far = copy.cta != known.copy.cta and "A2" not in self.assumed
+        missing = WIDE_MISSING if far else MISSING[0]
+        fence = missing if relaxed and not known.source.tensor else 0
         if known.source.tensor:
             state = over(known.source, BEFORE, relaxed, acquires="A3" in self.assumed)
         threads = all_know(wait.threads, known.source.event.threads)

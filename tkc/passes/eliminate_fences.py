@@ -25,6 +25,7 @@ from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
 from tkc.ir import certificates as c
+from tkc.ir.isa.assumptions import granted
 from tkc.ir.isa.fences import NEWEST, PROXY_FENCES, RELAXED, form, halves
 from tkc.ir.isa.memory import Scope, Sem, Space
 from tkc.ir.isa.targets import Version
@@ -137,7 +138,12 @@ class Elimination:
         """Takes a program's needless waits out, and gives the proofs of what is left."""
         self.waits = Waits(self.kernel)
         settled = not (proofs.broken or proofs.unproved or proofs.unjudged or proofs.untried)
-        if self.as_written or self.hidden or self.crossed or not settled:
+        if (
+            self.as_written
+            or self.hidden
+            or self.crossed
+            or not (settled and self._plainly(proofs))
+        ):
             return proofs
         self.waits.take(proofs, gone, lambda: self._still_proved(proofs, gone))
         for wait, told in self.waits.told.items():
@@ -154,12 +160,12 @@ class Elimination:
         way back from each change, and the proofs after them."""
         if proofs.broken or proofs.unproved or proofs.unjudged:
             return {}, proofs
-        plainly = set(proofs.models.values()) == {self.model}
+        tells = not (self.hidden or self.crossed) and self._plainly(proofs) and self._holds_within()
         changes: list[tuple[Operation, list[Change]]] = []
         for op in list(self.kernel.walk()):
             if op in gone or (self.as_written and c.origin(c.label(op)) == "user"):
                 continue
-            if isinstance(op, TELLING) and (self.hidden or self.crossed or not plainly):
+            if isinstance(op, TELLING) and not tells:
                 continue  # it may tell of what is not followed, or of what strict rules do not prove
             if ways := list(self._cheaper(op)):
                 self.before.setdefault(op, spelled(op))
@@ -177,6 +183,15 @@ class Elimination:
         for op, ways in changes:
             proofs = self._first_that_holds(op, ways, proofs, gone, undo)
         return undo, proofs
+
+    def _plainly(self, proofs: Proofs) -> bool:
+        """Whether the model that was asked for proves every pair."""
+        return set(proofs.models.values()) <= {self.model}
+
+    def _holds_within(self) -> bool:
+        """Whether a narrower arrival from another CTA hides none of its own CTA's that came before it (A15)."""
+        alone = self.kernel.cluster is None or self.kernel.cluster.value.data == 1
+        return alone or "A15" in granted(self.model)
 
     def _first_that_holds(
         self,

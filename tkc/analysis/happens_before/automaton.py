@@ -37,8 +37,19 @@ class Part:
     OWN, WARP, FULL = 0, 1, 2
 
 
+class Fence:
+    """What fences of threads (8.9.4) have done, or have to do: of a CTA's scope, or of a wider one that tells other
+    CTAs."""
+
+    NONE, RELEASED, MISSING, MISSING_WIDE, RELEASED_WIDE = range(5)
+
+
+TO_ACQUIRE = (Fence.MISSING, Fence.MISSING_WIDE)
+"""An acquire fence is still missing."""
+
+
 class State(NamedTuple):
-    """`fence`: 1 after a release fence, 2 where an acquire fence is still missing."""
+    """`fence` is one of `Fence`."""
 
     name: str
     n: int
@@ -192,10 +203,19 @@ def step(
     elif isinstance(act, TensorFence):
         yield from _tensor_fence(state, act, who, source)
     elif isinstance(act, ThreadFence):
-        if state.fence == 0 and act.sem in (Sem.RELEASE, Sem.ACQ_REL) and state.name not in PENDING:
-            yield state._replace(fence=1, who=who), "thread-fence"
-        if state.fence == 2 and act.sem in (Sem.ACQUIRE, Sem.ACQ_REL):
-            yield state._replace(fence=0, who=who), "thread-fence"
+        yield from _thread_fence(state, act, who)
+
+
+def _thread_fence(state: State, act: ThreadFence, who: Who) -> Iterator[tuple[State, str]]:
+    wide = act.scope is not Scope.CTA
+    if act.sem in (Sem.RELEASE, Sem.ACQ_REL) and state.name not in PENDING:
+        if wide and state.fence in (Fence.NONE, Fence.RELEASED):
+            yield state._replace(fence=Fence.RELEASED_WIDE, who=who), "thread-fence"
+        elif state.fence == Fence.NONE:
+            yield state._replace(fence=Fence.RELEASED, who=who), "thread-fence"
+    if act.sem in (Sem.ACQUIRE, Sem.ACQ_REL):
+        if state.fence == Fence.MISSING or (wide and state.fence == Fence.MISSING_WIDE):
+            yield state._replace(fence=Fence.NONE, who=who), "thread-fence"
 
 
 def _await_group(
@@ -239,12 +259,14 @@ def _proxy_fence(
         return
     if act.half == "acquire":
         if state.name == "half":
-            yield state._replace(name="acquired", n=cta, fence=0, who=who), "half-acquire"
+            yield state._replace(name="acquired", n=cta, fence=Fence.NONE, who=who), "half-acquire"
         return
     others = state.part != Part.OWN
-    if state.fence == 2 or (others and "A11" not in source.assumed):
+    if state.fence in TO_ACQUIRE or (others and "A11" not in source.assumed):
         return  # nothing has been acquired yet
-    state = state._replace(fence=0)  # what a fence of threads before this one releases, it does not
+    state = state._replace(
+        fence=Fence.NONE
+    )  # what a fence of threads before this one releases, it does not
     rule = "proxy-fence-others" if others else "proxy-fence"
     if state.name == "raw" and cta == source.home:
         yield state._replace(name="gen", who=who), rule
@@ -264,7 +286,7 @@ def _map_fence(
         others = state.part != Part.OWN
         if state.name == "gen" and not (others and "A11" not in source.assumed):
             yield state._replace(name="edited", who=who), "map-release"
-    elif state.name == "edited" and state.fence != 2:
+    elif state.name == "edited" and state.fence not in TO_ACQUIRE:
         if act.buffer is access.buffer and act.slot is not None and act.slot == access.slot:
             yield state._replace(name="mapped", n=cta, who=who), "map-acquire"
 
@@ -319,9 +341,15 @@ def release(
         rule = "release-remote"
     if state.name == "half":
         return State("half", state.n, 0, Part.FULL, ALL), rule
-    if state.fence == 2 or (relaxed_release and state.fence != 1):
+    wide = crossing and not (
+        told_at_cta_scope(source.access.proxy, source.access.done) and "A2" in source.assumed
+    )
+    enough = (Fence.RELEASED_WIDE,) if wide else (Fence.RELEASED, Fence.RELEASED_WIDE)
+    if state.fence in TO_ACQUIRE or (relaxed_release and state.fence not in enough):
         return None
-    return State(state.name, state.n, 2 if relaxed_acquire else 0, Part.FULL, ALL), rule
+    missing = Fence.MISSING_WIDE if wide else Fence.MISSING
+    fence = missing if relaxed_acquire else Fence.NONE
+    return State(state.name, state.n, fence, Part.FULL, ALL), rule
 
 
 def told_at_cta_scope(proxy: Proxy, done: Done) -> bool:
@@ -331,17 +359,18 @@ def told_at_cta_scope(proxy: Proxy, done: Done) -> bool:
 
 
 def acquired(
-    state: State, source: Source, rule: str, sem: Sem, narrow: bool
+    state: State, source: Source, rule: str, sem: Sem, crossing: bool, narrow: bool
 ) -> tuple[State, str] | None:
     """What a wait knows of an operation whose completion itself arrives (complete_tx, tcgen05.commit).
 
-    `narrow`: it is another CTA's, and the wait acquires at CTA scope (A2)."""
+    `crossing`: it is another CTA's; `narrow`: and the wait acquires at CTA scope (A2)."""
     if narrow:
         rule = {"bytes": "bytes-remote", "commit": "commit-remote"}.get(rule, rule)
     if source.access.space is Space.TENSOR:
         over = _tensor_over("before", sem is Sem.RELAXED, source)
         return None if over is None else (state._replace(name=over), rule)
-    return state._replace(fence=2 if sem is Sem.RELAXED else 0), rule
+    missing = Fence.MISSING_WIDE if crossing and "A2" not in source.assumed else Fence.MISSING
+    return state._replace(fence=missing if sem is Sem.RELAXED else Fence.NONE), rule
 
 
 def _tensor_over(name: str, relaxed: bool, source: Source) -> str | None:
@@ -369,6 +398,7 @@ def known_complete(state: State, source: Source) -> bool:
     """A5: an async write that the thread of a later async operation knew complete, for async accesses of its bytes."""
     return (
         state.name == "raw"
+        and state.fence not in TO_ACQUIRE
         and "A5" in source.assumed
         and source.access.proxy is Proxy.ASYNC
         and source.access.space is Space.SHARED
@@ -381,7 +411,7 @@ def known_complete(state: State, source: Source) -> bool:
 
 def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[tuple[State, str]]:
     """All threads of the role meet."""
-    if state.name in PENDING or not whole(state, source.threads) or state.fence == 2:
+    if state.name in PENDING or not whole(state, source.threads) or state.fence in TO_ACQUIRE:
         return
     name = state.name
     if source.access.space is Space.TENSOR:
@@ -401,7 +431,7 @@ def meet_role(state: State, source: Source, relaxed: bool = False) -> Iterator[t
 def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State, str]]:
     """The lanes of each warp meet; `only`: there is one warp. Fences of threads are of those before what they know
     now, and of those who have waited themselves."""
-    if state.name in PENDING or state.fence == 2:
+    if state.name in PENDING or state.fence in TO_ACQUIRE:
         return
     plain = source.access.space is not Space.TENSOR and source.access.proxy is Proxy.GENERIC
     if not plain and "A13" not in source.assumed:
@@ -433,7 +463,7 @@ def accepts(state: State, source: Source, access: Access, event: Event, cta: int
         if state.name == "done":
             return "po"
         return _pipelined(source, access) if state.name in ("issued", "pipe") else None
-    if state.fence == 2:
+    if state.fence in TO_ACQUIRE:
         return None
     if access.proxy is Proxy.GENERIC:
         return "generic" if state.name == "gen" else None

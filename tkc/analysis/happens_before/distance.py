@@ -6,7 +6,7 @@ from math import inf
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.areas import own
-from tkc.analysis.happens_before.automaton import PENDING, Part
+from tkc.analysis.happens_before.automaton import PENDING, TO_ACQUIRE, Part
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.events import Access, Threads
 from tkc.analysis.happens_before.graph import Node
@@ -51,7 +51,7 @@ def distance(
             if state.part != Part.FULL and not (same and all_know):
                 continue
             if plain:
-                rule = "po" if state.name not in PENDING and state.fence != 2 else None
+                rule = "po" if state.name not in PENDING and state.fence not in TO_ACQUIRE else None
             else:
                 rule = automaton.accepts(state, source, access, event, node.role.cta)
             if rule is None:

@@ -514,7 +514,7 @@ class Reach:
         narrow = crossing and wait.scope.value == "cta"
         if narrow and "A2" not in self.source.assumed:
             return None
-        return automaton.acquired(state, self.source, rule, wait.sem, narrow)
+        return automaton.acquired(state, self.source, rule, wait.sem, crossing, narrow)
 
     # Meetings --------------------------------------------------------------------------------------------------------
 
