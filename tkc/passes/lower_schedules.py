@@ -28,7 +28,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.target import target_of
 from tkc.passes.schedules.chain import is_chain, lower_chain
-from tkc.passes.schedules.order import block_numbers, ordered_numbers
+from tkc.passes.schedules.order import block_numbers, ordered_numbers, take_body
 
 if TYPE_CHECKING:
     from tkc.passes.schedules.stealing import Answers
@@ -137,14 +137,7 @@ def lower(loop: s.WorkLoopOp, answers: Answers | None = None) -> None:
     else:
         serpentine = loop.serpentine is not None
         numbers = block_numbers(emit, item, extents, loop.group.value.data, serpentine)
-    old = loop.body.block
-    for arg, new in zip(old.args, [*numbers, *body.args[1 + len(stolen) :]], strict=True):
-        if new.name_hint is None or new.name_hint.startswith("c"):
-            new.name_hint = arg.name_hint
-        arg.replace_all_uses_with(new)
-    for op in list(old.ops):
-        op.detach()
-        body.add_op(op)
+    take_body(loop, body, [*numbers, *body.args[1 + len(stolen) :]])
     if answers is None:
         new_loop = before.add(_counted(before, loop, body))
     else:

@@ -12,7 +12,7 @@ from tkc.ir.emit import Emitter
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.tile.types import TensorType
-from tkc.passes.schedules.order import block_numbers
+from tkc.passes.schedules.order import block_numbers, take_body
 
 
 def is_chain(loop: s.WorkLoopOp) -> bool:
@@ -93,14 +93,7 @@ def _items(
     item = body.args[0]
     item.name_hint = "item"
     blocks = block_numbers(inner, item, extents, loop.group.value.data, loop.serpentine is not None)
-    old = loop.body.block
-    for arg, new in zip(old.args, [group, *blocks, *body.args[1:]], strict=True):
-        if new.name_hint is None or new.name_hint.startswith("c"):
-            new.name_hint = arg.name_hint
-        arg.replace_all_uses_with(new)
-    for op in list(old.ops):
-        op.detach()
-        body.add_op(op)
+    take_body(loop, body, [group, *blocks, *body.args[1:]])
     then = Block()
     with emit.inside(then):
         turns = s.ForOp.create(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
+from collections.abc import Sequence
+
+from xdsl.ir import Block, SSAValue
 
 from tkc.ir.emit import Emitter
+from tkc.ir.stage import ops as s
 
 
 def block_numbers(
@@ -58,3 +61,15 @@ def _plain(emit: Emitter, item: SSAValue, extents: list[SSAValue]) -> list[SSAVa
         numbers.insert(0, emit.arith("mod", item, extent))
         item = emit.arith("div", item, extent)
     return [item, *numbers]
+
+
+def take_body(loop: s.WorkLoopOp, body: Block, values: Sequence[SSAValue]) -> None:
+    """Moves the operations of a work loop to the end of `body`, with `values` for its block's arguments."""
+    old = loop.body.block
+    for arg, new in zip(old.args, values, strict=True):
+        if new.name_hint is None or new.name_hint.startswith("c"):
+            new.name_hint = arg.name_hint
+        arg.replace_all_uses_with(new)
+    for op in list(old.ops):
+        op.detach()
+        body.add_op(op)
