@@ -60,6 +60,9 @@ Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], bool]]
 """Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
 that ends it."""
 
+Given = dict[Node, list[tuple[Position, Label]]]
+"""What the branches of a choice say of one state, by their last nodes."""
+
 
 class Unfollowed(Exception):
     """A kernel is too large for its order to be followed: nothing is known of it."""
@@ -86,9 +89,7 @@ class Reach:
     targets: frozenset[Hashable] = frozenset()
     turns: Turns | None = None
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
-    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
-        default_factory=dict
-    )
+    choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
     queue: deque[Label] = field(default_factory=deque)
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
         field(default_factory=dict)
@@ -324,11 +325,20 @@ class Reach:
             if outside is not None:
                 self._add(node, state, outside, "leave", label)
             return
-        store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
-        store.setdefault(label.node, []).append(position)
-        given = [store.get(end, []) for end in self.graph.branches[node]]
-        for latest in worst(given):
-            self._add(node, state, latest, "choice", label)
+        store = self.choices.setdefault((node, tuple([c for c, _ in position])), {})
+        store.setdefault(state, {}).setdefault(label.node, []).append((position, label))
+        # a branch that tells all threads gives what another tells some: `_add` keeps no such lesser state of it
+        for lesser in [s for s in store if state in (s, _known_to_all(s))]:
+            self._joined(node, lesser, store, label)
+
+    def _joined(self, node: Node, state: State, store: dict[State, Given], last: Label) -> None:
+        """What all branches of a choice say; told by a label of that very state, whose steps all turns have."""
+        full = _known_to_all(state)
+        own, more = store[state], store.get(full, {}) if full != state else {}
+        ends = self.graph.branches[node]
+        before = last if last.state == state else next(reversed(own.values()))[-1][1]
+        for latest in worst([[p for p, _ in (*own.get(e, ()), *more.get(e, ()))] for e in ends]):
+            self._add(node, state, latest, "choice", before)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 
