@@ -327,17 +327,16 @@ class Reach:
             return
         store = self.choices.setdefault((node, tuple([c for c, _ in position])), {})
         store.setdefault(state, {}).setdefault(label.node, []).append((position, label))
-        # a branch that tells all threads gives what another tells some: `_add` keeps no such lesser state of it
-        for lesser in [s for s in store if state in (s, _known_to_all(s))]:
-            self._joined(node, lesser, store, label)
+        # what a branch says includes all that is less: `_add` may have kept no label of that
+        for less in [s for s in store if automaton.implies(state, s)]:
+            self._joined(node, less, store, label)
 
     def _joined(self, node: Node, state: State, store: dict[State, Given], last: Label) -> None:
         """What all branches of a choice say; told by a label of that very state, whose steps all turns have."""
-        full = _known_to_all(state)
-        own, more = store[state], store.get(full, {}) if full != state else {}
+        enough = [given for more, given in store.items() if automaton.implies(more, state)]
+        before = last if last.state == state else next(reversed(store[state].values()))[-1][1]
         ends = self.graph.branches[node]
-        before = last if last.state == state else next(reversed(own.values()))[-1][1]
-        for latest in worst([[p for p, _ in (*own.get(e, ()), *more.get(e, ()))] for e in ends]):
+        for latest in worst([[p for given in enough for p, _ in given.get(e, ())] for e in ends]):
             self._add(node, state, latest, "choice", before)
 
     # Crossings -------------------------------------------------------------------------------------------------------
