@@ -103,6 +103,29 @@ DECLARED = {
                     if n.first: Y[m, n] <- bf16(v + s)
             S[m] <- s
 """,
+    "a store under a condition beside one that always comes": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                Y[m, n] += bf16(f32(read(x)) * 2)
+                if M > 300: Y[m, n] += read(x)
+""",
+    "two stores in one branch and one in another": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                if M > 300:
+                    Y[m, n] += read(x)
+                else:
+                    Y[m, n] += bf16(f32(read(x)) * 2)
+                    Y[m, n] += read(x)
+""",
     "a store that some items leave out": PIPE + """\
     role load:
         for m, n in work:
@@ -256,6 +279,15 @@ def test_a_meeting_in_one_branch_tells_nothing_of_the_other(kept: str) -> None:
     one = one.replace("sync role\n                sync role\n", kept)
     text = one + "            else:\n" + other.replace("sync role\n", "j = i\n", 1)
     assert {"TK309"} <= {d.code for d in diagnosed(text, "sm_90a")}
+
+
+def test_stores_that_are_not_even_wait_for_all_before() -> None:
+    text = DECLARED["a store under a condition beside one that always comes"]
+    module = to_module(Job(text, "uneven.tk", "sm_90a"), after="insert-fences")
+    found = {name: {f.code for f in check(without)} for name, without in mutants(module)}
+    waits = [name for name in found if name.startswith("bulk_wait") and "drained" in name]
+    assert len(waits) == 2
+    assert all(found[name] & {"TK308", "TK309"} for name in waits)
 
 
 def test_turns_without_one_of_their_synchronisations() -> None:
