@@ -19,6 +19,17 @@ kernel some(X: global[bf16, M, N], Y: global[bf16, M, N]):
     schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
 """
 PIPE = HEAD + "    shared x: tile[bf16, 128, 64] * 3\n    pipe inputs(x): load -> math\n"
+ROWS = """\
+kernel some(X: global[bf16, M, N], S: global[f32, M], Y: global[bf16, M, N]):
+    launch persistent
+    schedule work: m in blocks(M, 128)
+    shared x: tile[bf16, 128, 64] * 2
+    pipe inputs(x): load -> math
+    role load:
+        for m in work:
+            for n in blocks(N, 64):
+                put inputs: x <- X[m, n]
+"""
 TWICE = "Y[m, n] <- bf16(f32(read(x)) * 2)\n"
 
 DECLARED = {
@@ -71,6 +82,59 @@ DECLARED = {
             for i in range(3):
                 get inputs:
                     if i == 2: Y[m, n] <- bf16(f32(read(x)) * 2)
+""",
+    "a store that only some launches do": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                if M > 300: Y[m, n] <- bf16(f32(read(x)) * 2)
+""",
+    "a store under a condition, of what is read before it": ROWS + """\
+    role math, warps 4:
+        for m in work:
+            s = full(0)
+            for n in blocks(N, 64):
+                get inputs:
+                    v = f32(read(x))
+                    s = s + row_sum(v)
+                    if n.first: Y[m, n] <- bf16(v + s)
+            S[m] <- s
+""",
+    "a store under a condition beside one that always comes": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                Y[m, n] += bf16(f32(read(x)) * 2)
+                if M > 300: Y[m, n] += read(x)
+""",
+    "two stores in one branch and one in another": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                if M > 300:
+                    Y[m, n] += read(x)
+                else:
+                    Y[m, n] += bf16(f32(read(x)) * 2)
+                    Y[m, n] += read(x)
+""",
+    "a store that some items leave out": PIPE + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get inputs:
+                if n.index == 1: continue
+                Y[m, n] <- bf16(f32(read(x)) * 2)
 """,
 }  # fmt: skip
 
@@ -166,6 +230,64 @@ def test_items_that_are_spelled_out_are_in_order(text: str) -> None:
 def test_slips_in_them_are_found(text: str, old: str, new: str, codes: set[str]) -> None:
     assert text.count(old) == 1
     assert codes & {d.code for d in diagnosed(text.replace(old, new), "sm_90a")}
+
+
+ONE_ARRIVES = (
+    HEAD
+    + """\
+    shared x: tile[bf16, 128, 64] * 2
+    barrier full * 2, count = 1
+    barrier empty * 2, count = 1
+    role load:
+        i = 0
+        phase = 0
+        for m, n in work:
+            wait empty[i], phase ^ 1
+            elect:
+                expect full[i], bytes(x)
+                load x[i] <- X[m, n], full[i]
+            phase = phase ^ i
+            i = 1 - i
+    role math, warps 4:
+        i = 0
+        phase = 0
+        for m, n in work:
+            wait full[i], phase
+            v = f32(read(x[i])) * 2
+            fence proxy shared
+            if n.index * M > 1000:
+                sync role
+                sync role
+            else:
+                sync role
+            elect: arrive empty[i]
+            Y[m, n] <- bf16(v)
+            phase = phase ^ i
+            i = 1 - i
+"""
+)
+"""A thread tells of what all have read, after a meeting in either branch of a condition."""
+
+
+def test_a_meeting_in_each_branch_tells_all() -> None:
+    assert [d.message for d in diagnosed(ONE_ARRIVES, "sm_90a")] == []
+
+
+@pytest.mark.parametrize("kept", ["sync role\n                sync role\n", "sync role\n"])
+def test_a_meeting_in_one_branch_tells_nothing_of_the_other(kept: str) -> None:
+    one, other = ONE_ARRIVES.split("            else:\n")
+    one = one.replace("sync role\n                sync role\n", kept)
+    text = one + "            else:\n" + other.replace("sync role\n", "j = i\n", 1)
+    assert {"TK309"} <= {d.code for d in diagnosed(text, "sm_90a")}
+
+
+def test_stores_that_are_not_even_wait_for_all_before() -> None:
+    text = DECLARED["a store under a condition beside one that always comes"]
+    module = to_module(Job(text, "uneven.tk", "sm_90a"), after="insert-fences")
+    found = {name: {f.code for f in check(without)} for name, without in mutants(module)}
+    waits = [name for name in found if name.startswith("bulk_wait") and "drained" in name]
+    assert len(waits) == 2
+    assert all(found[name] & {"TK308", "TK309"} for name in waits)
 
 
 def test_turns_without_one_of_their_synchronisations() -> None:

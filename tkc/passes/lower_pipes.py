@@ -27,6 +27,7 @@ from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
 from tkc.ir.target import target_of
+from tkc.passes.pipes.evenness import is_even
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers
 
 
@@ -97,6 +98,7 @@ class RoleLowering:
             for op in self.role.walk()
             if isinstance(op, s.CommitOp | s.ReleaseOp) and "lane" in kinds_of(op)
         }
+        self.even = [ring for ring in self.rings.values() if is_even(ring, self.role)]
         block = self.role.body.block
         used = self._used(block)
         emit = Emitter(Block(), self.role.location)
@@ -350,7 +352,7 @@ class RoleLowering:
             emit.add(s.BulkWaitOp.create(properties=whole))
             return
         properties: dict[str, Attribute] = {
-            "pending": IntegerAttr(ring.depth - 1, i32),
+            "pending": IntegerAttr(ring.depth - 1 if ring in self.even else 0, i32),
             "read": UnitAttr(),
             "id": self._id(ring, "drained"),
         }

@@ -63,6 +63,15 @@ def of(state: State, who: Who) -> State:
     return state if state.who is who else State(state.name, state.n, state.fence, state.part, who)
 
 
+def implies(more: State, less: State) -> bool:
+    """Whether one state says all that another does: of all threads what that says of some, of later groups."""
+    if (more.name, more.fence) != (less.name, less.fence):
+        return False
+    if more.n != less.n and not (more.name in GROUPS.values() and more.n > less.n):
+        return False
+    return (more.part, more.who) in ((less.part, less.who), (Part.FULL, Threads.ALL))
+
+
 GROUPS = {
     Done.BULK_GROUP: "bulk",
     Done.BULK_GROUP_READ: "bulk",

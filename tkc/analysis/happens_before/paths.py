@@ -60,6 +60,9 @@ Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], bool]]
 """Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
 that ends it."""
 
+Given = dict[Node, list[tuple[Position, Label]]]
+"""What the branches of a choice say of one state, by their last nodes."""
+
 
 class Unfollowed(Exception):
     """A kernel is too large for its order to be followed: nothing is known of it."""
@@ -86,9 +89,7 @@ class Reach:
     targets: frozenset[Hashable] = frozenset()
     turns: Turns | None = None
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
-    choices: dict[tuple[Node, State, tuple[Clock, ...]], dict[Node, list[Position]]] = field(
-        default_factory=dict
-    )
+    choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
     queue: deque[Label] = field(default_factory=deque)
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
         field(default_factory=dict)
@@ -324,11 +325,19 @@ class Reach:
             if outside is not None:
                 self._add(node, state, outside, "leave", label)
             return
-        store = self.choices.setdefault((node, state, tuple([c for c, _ in position])), {})
-        store.setdefault(label.node, []).append(position)
-        given = [store.get(end, []) for end in self.graph.branches[node]]
-        for latest in worst(given):
-            self._add(node, state, latest, "choice", label)
+        store = self.choices.setdefault((node, tuple([c for c, _ in position])), {})
+        store.setdefault(state, {}).setdefault(label.node, []).append((position, label))
+        # what a branch says includes all that is less: `_add` may have kept no label of that
+        for less in [s for s in store if automaton.implies(state, s)]:
+            self._joined(node, less, store, label)
+
+    def _joined(self, node: Node, state: State, store: dict[State, Given], last: Label) -> None:
+        """What all branches of a choice say; told by a label of that very state, whose steps all turns have."""
+        enough = [given for more, given in store.items() if automaton.implies(more, state)]
+        before = last if last.state == state else next(reversed(store[state].values()))[-1][1]
+        ends = self.graph.branches[node]
+        for latest in worst([[p for given in enough for p, _ in given.get(e, ())] for e in ends]):
+            self._add(node, state, latest, "choice", before)
 
     # Crossings -------------------------------------------------------------------------------------------------------
 
