@@ -82,7 +82,7 @@ def test_an_interrupt_ends_the_command_with_one_word(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 3  # long enough to be waiting, where the system does not say
+    deadline = time.monotonic() + 20  # long enough to be waiting, where the system does not say
     while not _waits_for(process.pid, str(fifo)) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
