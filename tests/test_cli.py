@@ -81,6 +81,9 @@ def test_an_interrupt_ends_the_command_with_one_word(tmp_path: Path) -> None:
         [sys.executable, "-m", "tkc", "compile", str(fifo), "-o", "-"],
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # a shell's background ignores it
     )
     deadline = time.monotonic() + 20  # long enough to be waiting, where the system does not say
     while not _waits_for(process.pid, str(fifo)) and time.monotonic() < deadline:
