@@ -137,7 +137,7 @@ class Elimination:
     ) -> Proofs:
         """Takes a program's needless waits out, and gives the proofs of what is left."""
         self.waits = Waits(self.kernel)
-        settled = not (proofs.broken or proofs.unproved or proofs.unjudged or proofs.untried)
+        settled = proofs.settled and not proofs.untried
         if (
             self.as_written
             or self.hidden
@@ -158,7 +158,7 @@ class Elimination:
     ) -> tuple[dict[Operation, Undo], Proofs]:
         """Takes the cheapest form of each fence that stays, and the narrowest scope of each arrival and wait; gives the
         way back from each change, and the proofs after them."""
-        if proofs.broken or proofs.unproved or proofs.unjudged:
+        if not proofs.settled:
             return {}, proofs
         tells = not (self.hidden or self.crossed) and self._plainly(proofs) and self._holds_within()
         changes: list[tuple[Operation, list[Change]]] = []
@@ -238,7 +238,7 @@ class Elimination:
     def _halved(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Takes a one-way form of fences for which it is enough; gives the ways back."""
         found: dict[Operation, Undo] = {}
-        if proofs.broken or proofs.unproved or proofs.unjudged:
+        if not proofs.settled:
             return found
         fences = [f for f in proofs.events if f not in gone and self._may_halve(f)]
         if not fences:
@@ -270,7 +270,7 @@ class Elimination:
     def _behind_barriers(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Lets one thread, behind the role's next barrier, fence for all that did so before it; gives the ways back."""
         found: dict[Operation, Undo] = {}
-        if proofs.broken or proofs.unproved or proofs.unjudged:
+        if not proofs.settled:
             return found
         for fence in [f for f in proofs.events if f not in gone and self._may_move(f)]:
             barrier = _next_barrier(fence)
@@ -413,7 +413,7 @@ class Elimination:
 
 def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
     """Whether all is proved, also without some fences."""
-    if proofs.broken or proofs.unproved or proofs.unjudged:
+    if not proofs.settled:
         return False
     return all(h.verdict is Verdict.ORDERED for h, _ in proofs.finally_without(gone))
 

@@ -91,6 +91,11 @@ class Proofs:
                     self.events.setdefault(event.op, []).append(event)
         self._guarded: dict[Hashable, list[Hazard]] = {}
 
+    @property
+    def settled(self) -> bool:
+        """Whether barriers keep their protocol, every pair was looked at, and each has a proof."""
+        return not (self.broken or self.unproved or self.unjudged)
+
     def _judged(self) -> list[Hazard]:
         """The verdicts, buffer by buffer, those of alike pairs once."""
         self.with_all = self.judges(())
