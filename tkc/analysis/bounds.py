@@ -146,7 +146,7 @@ def _later(judge: Judge, read: Place, write: Place) -> bool:
     """Whether every turn of a write comes after the first turn of a read."""
     common = [clock for clock in read.node.path if clock in write.node.path]
     return any(
-        distance(judge.reach(read).run(), write.node, write.access, clock, plain=plain)[0] <= 0
+        distance(judge.reach(read).run(), read, write, clock, plain=plain)[0] <= 0
         for clock in common
         for plain in (True, False)
     )

@@ -85,7 +85,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
                 continue
             nodes = [
                 n
-                for _, n, rule in labels[0].chain()
+                for _, n, rule in labels[0].chain(wait.node)
                 if rule not in ("po", "loop", "leave", "choice")
             ]
             seen |= set(nodes)

@@ -132,8 +132,10 @@ class Graph:
     assumed: frozenset[str] = PRACTICE
     matters: dict[Hashable, dict[Event, bool]] = field(default_factory=dict)
     """Which events add to what is known of an access, by its kind."""
-    ways: dict[Hashable, dict[Node, Any]] = field(default_factory=dict)
-    """Where program order leads from a node to what matters, by the kind of access that is followed (`paths`)."""
+    ways: dict[Hashable, Any] = field(default_factory=dict)
+    """Where program order leads from a node to what matters, and past which accesses, by the kind of access that is
+    followed (`paths`)."""
+    entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     awaiting: dict[Hashable, list[tuple[Site, int, Turns | None]]] = field(default_factory=dict)
     """The waits for items that come by a node (`paths`)."""
     waiting: list[Node] = field(default_factory=list)
@@ -153,6 +155,24 @@ class Graph:
             sites = self.rings[barrier].arrivals.get(role, [])
             self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
+
+
+    def entry(self, node: Node) -> tuple[Node, list[Node]]:
+        """The first node from one on that does more than touch, as far as program order is one way, in one turn; and
+        those between the two."""
+        known = self.entries.get(node)
+        if known is None:
+            at, between = node, list[Node]()
+            while at.event is None or at.event.act is None:
+                if len(at.next) != 1:
+                    break
+                after, kind, _ = at.next[0]
+                if kind != PLAIN or after.path != node.path or after.turns is not node.turns:
+                    break
+                at = after
+                between.append(at)
+            known = self.entries[node] = at, between[:-1]
+        return known
 
 
 def build(program: Program) -> Graph:

@@ -21,13 +21,16 @@ class Label:
     before: Label | None
     dead: bool = False
 
-    def chain(self) -> list[tuple[Node, Node, str]]:
-        """The steps on the way, first to last: from a node to the next, and the rule."""
+    def chain(self, origin: Node) -> list[tuple[Node, Node, str]]:
+        """The steps on the way from one of the accesses that share it, first to last: from a node to the next, and the
+        rule."""
         found: list[tuple[Node, Node, str]] = []
         label = self
         while label.before is not None:
-            found.append((label.before.node, label.node, label.rule))
-            label = label.before
+            before = label.before
+            start = before.node if before.before is not None else origin
+            found.append((start, label.node, label.rule))
+            label = before
         found.reverse()
         return found
 

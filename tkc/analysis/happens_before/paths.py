@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from math import lcm
+from typing import Any
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
@@ -56,12 +57,26 @@ MOST_LABELS = 100_000
 """Labels that are followed for one kernel: a second or two. The work grows with the square of a kernel's items, so that
 without a bound a hundred loops in a row would take hours; the largest of the examples takes half of this."""
 
-Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], bool]]
-"""Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
-that ends it."""
+Steps = tuple[tuple[str, Clock | None], ...]
+"""The loops left and turned on the way from one node to another."""
+
+Ways = list[tuple[Node, Steps, bool]]
+"""Where program order leads from a node: the next node that matters, the steps, and a choice that ends it."""
+
+Known = tuple[str, bool]
+"""What is known, as far as ways go by it: a state's name, and whether all threads know all parts."""
 
 Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
+
+
+@dataclass(eq=False, slots=True)
+class Seen:
+    """What is known at one node, and how much of what comes there and passes it has been looked at."""
+
+    labels: list[Label] = field(default_factory=list)
+    come: int = 0
+    sent: dict[tuple[Node, Steps, Known], int] = field(default_factory=dict)
 
 
 class Unfollowed(Exception):
@@ -72,10 +87,10 @@ class Unfollowed(Exception):
 class Reach:
     """All labels of one access.
 
-    `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
-    may come by any of several arrivals. `moment`: the source is the event itself, not an access. `whoever`: that of
-    any of its threads. Positions later
-    than `most` counts are not looked at. `turns`: those of its innermost loop in which the access is.
+    Accesses that go one way share them: `entry` is the first node behind them all that acts, or the access's own one.
+    `without`: events that are taken as absent. `any_site`: an item may come by any of several arrivals. `moment`: the
+    source is the event itself, not an access. `whoever`: that of any of its threads. Positions later than `most` counts
+    are not looked at. `turns`: those of its innermost loop in which the access is.
     """
 
     graph: Graph
@@ -86,7 +101,7 @@ class Reach:
     moment: bool = False
     most: int = 0
     whoever: bool = False
-    targets: frozenset[Hashable] = frozenset()
+    entry: Node | None = None
     turns: Turns | None = None
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
@@ -94,26 +109,36 @@ class Reach:
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
         field(default_factory=dict)
     )
-    ways: dict[tuple[str, bool], dict[Node, Ways]] = field(init=False)
-    """By what is known: a state's name, and whether all threads know all parts."""
-    asked: set[Node] = field(default_factory=set)
-    news: int = 0
-    """Labels that have come to the nodes that are asked about, since they are."""
+    ways: dict[Known, dict[Node, Ways]] = field(init=False)
+    passed: dict[Node, list[tuple[Node, Steps, Known]]] = field(init=False)
+    """The accesses on the ways: from which node, and by which steps."""
+    sent: dict[tuple[Node, Known], list[tuple[Label, State, str]]] = field(default_factory=dict)
+    """What has gone on along program order from a node."""
+    come: dict[Node, list[Label]] = field(default_factory=dict)
+    """All labels that a node has had."""
+    seen: dict[Node, Seen] = field(default_factory=dict)
+    measured: dict[Hashable, Any] = field(default_factory=dict)
+    """How far apart accesses are by the labels looked at so far (`distance`)."""
+    begun: tuple[Label, ...] = ()
+    """What is known right behind the access."""
 
     def __post_init__(self) -> None:
         origin, access = self.origin, self.source.access
         kind = (access.space, access.proxy, access.done, self.moment)
-        self.ways = self.graph.ways.setdefault((kind, self.targets), {})
+        self.ways, self.passed = self.graph.ways.setdefault(kind, ({}, {}))
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
             if self.any_site or self.whoever:
                 state = state._replace(who=origin.threads)
             label = Label(origin, state, position, "start", None)
+            self.begun += (label,)
             if self.moment:  # after the event itself
                 self._pass(label, [(state, "po")])
-            else:
+            elif self.entry in (None, origin):
                 self._visit(label)
+            else:
+                self._add(self.entry, state, position, "po", label)
         copies = access.done is Done.MBARRIER_TX
         if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
@@ -171,8 +196,46 @@ class Reach:
             label = Label(node, state, position, rule, before)
             known[:] = [*(o for o in known if not o.dead), label]
         self.queue.append(label)
-        if node in self.asked:
-            self.news += 1
+        come = self.come.get(node)
+        if come is None:
+            self.come[node] = [label]
+        else:
+            come.append(label)
+
+    def at(self, node: Node) -> list[Label]:
+        """What is known at a node so far, also where it does nothing; of those on the way to `entry`, see `begun`.
+
+        The list grows as labels are followed.
+        """
+        seen = self.seen.get(node)
+        if seen is None:
+            seen = self.seen[node] = Seen()
+        come = self.come.get(node, ())
+        if len(come) > seen.come:
+            seen.labels += come[seen.come :]
+            seen.come = len(come)
+        for way in self.passed.get(node, ()):
+            start, steps, known = way
+            sent = self.sent.get((start, known), ())
+            first = seen.sent.get(way, 0)
+            if len(sent) > first:
+                seen.sent[way] = len(sent)
+                for before, state, rule in sent[first:]:
+                    self._passing(seen.labels, node, steps, before, state, rule)
+        return seen.labels
+
+    def _passing(
+        self, found: list[Label], node: Node, steps: Steps, before: Label, state: State, rule: str
+    ) -> None:
+        """A label of a node that labels only pass."""
+        position, last = self._along(before, steps)
+        if position is None:
+            return
+        if node.turns is not None:
+            position = self._rounded(position, node.turns)
+        limit, most = self.graph.limit, self.most
+        if all([-limit <= offset <= most for _, offset in position]):
+            found.append(Label(node, state, position, rule if rule != "po" else last, before))
 
     def _visit(self, label: Label) -> None:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
@@ -220,24 +283,16 @@ class Reach:
         """Along program order."""
         node = label.node
         for state, rule in states:
-            kind = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
-            ways = self.ways.get(kind)
+            known = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
+            ways = self.ways.get(known)
             if ways is None:
-                ways = self.ways[kind] = {}
+                ways = self.ways[known] = {}
             here = ways.get(node)
             if here is None:
-                here = ways[node] = self._ways(node, *kind)
+                here = ways[node] = self._ways(node, known)
+            self.sent.setdefault((node, known), []).append((label, state, rule))
             for then, steps, choice in here:
-                position: Position | None = label.position
-                last = "po"
-                for step, clock in steps:
-                    assert position is not None
-                    position = follow(position, step, clock) or self._at_home(
-                        label, position, step, clock
-                    )
-                    last = step
-                    if position is None:
-                        break
+                position, last = self._along(label, steps)
                 if position is None:
                     continue
                 if choice:
@@ -245,8 +300,19 @@ class Reach:
                 else:
                     self._add(then, state, position, rule if rule != "po" else last, label)
 
-    def _ways(self, node: Node, name: str, full: bool) -> Ways:
-        """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
+    def _along(self, label: Label, steps: Steps) -> tuple[Position | None, str]:
+        """A label's position carried over steps, and the last of them."""
+        position: Position | None = label.position
+        last = "po"
+        for step, clock in steps:
+            last = step
+            position = follow(position, step, clock) or self._at_home(label, position, step, clock)
+            if position is None:
+                break
+        return position, last
+
+    def _ways(self, node: Node, known: Known) -> Ways:
+        """The nodes that follow and matter: those that add to what is known."""
         found: Ways = []
         for after, kind, clock in node.next:
             steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
@@ -254,8 +320,10 @@ class Reach:
                 kind != CHOICE
                 and len(after.next) == 1
                 and after.next[0][1] != CHOICE
-                and not self._matters(after, name, full)
+                and not self._matters(after, *known)
             ):
+                if after.event is not None and after.event.accesses:
+                    self.passed.setdefault(after, []).append((node, tuple(steps), known))
                 after, step, inner = after.next[0]
                 if step != PLAIN:
                     steps.append((step, inner))
@@ -266,9 +334,6 @@ class Reach:
         event = node.event
         if event is None:
             return False
-        for access in event.accesses:
-            if access.place in self.targets:
-                return True
         source = self.source.access
         key = (source.space, source.proxy, source.done, self.moment, name, full)
         known = self.graph.matters.setdefault(key, {})

@@ -10,7 +10,7 @@ from math import inf, lcm
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
-from tkc.analysis.happens_before.distance import distance
+from tkc.analysis.happens_before.distance import distance, known_at
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
@@ -23,7 +23,7 @@ from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.rules import RULES
-from tkc.ir.isa.memory import Space
+from tkc.ir.isa.memory import Done, Space
 
 
 class Verdict(StrEnum):
@@ -44,7 +44,7 @@ class Step:
     nodes: tuple[Node, Node] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Place:
     """An access of an event: which node, and the access; `turns`: of its loop, where it stands for these only."""
 
@@ -93,36 +93,47 @@ class Judge:
     assumed: frozenset[str]
     without: frozenset[Event] = frozenset()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
+    reach_of: dict[Place, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
     rows: dict[tuple[int, int], tuple[int, Meets]] = field(default_factory=dict)
     """When two slots meet, by their identity."""
 
     def reach(self, place: Place) -> Reach:
-        """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
-        access, node = place.access, place.node
-        what = access.what if access.space is Space.TENSOR else ""
-        area = id(access.area) if access.element else 0
-        cta = node.role.cta
-        home = home_of(access, cta, self.assumed)
-        key = (
-            node, place.turns, access.space, access.proxy, access.done, home, access.write, what, area,
-            first_operand(access),
-        )  # fmt: skip
-        found = self.reached.get(key)
+        """The labels of an access, as far as they are followed; accesses that go one way share them."""
+        found = self.reach_of.get(place)
         if found is None:
-            source = Source(access, place.event, node.threads, cta, home, self.assumed)
-            targets = frozenset(a.place for a in place.event.accesses)
-            found = self.reached[key] = Reach(
-                self.graph, source, node, self.without, most=self.graph.limit, targets=targets,
-                turns=place.turns,
-            )  # fmt: skip
+            key, entry = self._way(place)
+            found = self.reached.get(key)
+            if found is None:
+                node, cta = place.node, place.node.role.cta
+                home = home_of(place.access, cta, self.assumed)
+                source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
+                found = self.reached[key] = Reach(
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns
+                )  # fmt: skip
+            self.reach_of[place] = found
         return found
+
+    def _way(self, place: Place) -> tuple[Hashable, Node]:
+        """What accesses have in common that become known in one way, and where that begins: at the next event that does
+        something, or where their copies are complete."""
+        access, node = place.access, place.node
+        entry = self.graph.entry(node)[0]
+        begins: Hashable = (entry, entry is node)
+        if access.done is Done.MBARRIER_TX:
+            begins = tuple([(key, s.clock, s.rate, s.offset, s.after) for key, s in self.graph.sites_of.get(node, ())])
+        key = (
+            begins, node.role, node.path, node.loops, node.turns, place.turns, node.threads,
+            access.space, access.proxy, access.done, home_of(access, node.role.cta, self.assumed), access.write,
+            first_operand(access), (access.buffer, access.slot) if access.space is Space.MAP else None,
+        )  # fmt: skip
+        return key, entry
 
     def distance(
         self, first: Place, second: Place, clock: Clock
     ) -> tuple[float, Label | None, str]:
         """From how many counts on the second comes after the first, by all labels."""
-        return distance(self.reach(first).run(), second.node, second.access, clock)
+        return distance(self.reach(first).run(), first, second, clock)
 
     # Hazards ---------------------------------------------------------------------------------------------------------
 
@@ -159,11 +170,9 @@ class Judge:
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
         there, here = self.reach(first), self.reach(second)
-        there.asked.add(second.node)
-        here.asked.add(first.node)
         news, reaches = -1, [there] if there is here else [there, here]
         while True:  # what is known only grows, so that a proof found on the way is one
-            now = sum([r.news for r in reaches])
+            now = len(there.at(second.node)) + len(here.at(first.node))
             if now != news:
                 news = now
                 for pair in pairs:
@@ -203,8 +212,8 @@ class Judge:
     def _plainly(self, pair: _Pair) -> bool:
         """Whether the two would be ordered if there were one proxy."""
         first, second, clock = pair.first, pair.second, pair.clock
-        forward = distance(self.reach(first), second.node, second.access, clock, plain=True)[0]
-        back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
+        forward = distance(self.reach(first), first, second, clock, plain=True)[0]
+        back = distance(self.reach(second), second, first, clock, plain=True)[0]
         return pair.gap_of(forward, back) is None
 
     def never_awaited(self, place: Place) -> bool:
@@ -218,8 +227,8 @@ class Judge:
 
     def only_under_way(self, first: Place, second: Place) -> bool:
         """Whether what is known of the first where the second comes is only that it is under way."""
-        kept = self.reach(first).labels.get(second.node, {})
-        return bool(kept) and all(state.name in PENDING for state, _ in kept)
+        labels = known_at(self.reach(first), first, second)
+        return bool(labels) and all(x.state.name in PENDING for x in labels)
 
     def known_in_time(self, hazard: Hazard, first: Place, second: Place) -> bool:
         """Whether some thread, though not all that have to, knows that the first is complete."""
@@ -228,10 +237,9 @@ class Judge:
             abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0]),
         )
         return any(
-            state.name not in PENDING
+            x.state.name not in PENDING
             and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
-            for (state, _), kept in reach.labels.get(second.node, {}).items()
-            for x in kept
+            for x in known_at(reach, first, second)
         )
 
     def _through(
@@ -249,7 +257,7 @@ class Judge:
             if at > there + period:
                 return inf, ()
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
-        return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
+        return at + back, (*_steps(a, rule_a, first, read), between, *_steps(b, rule_b, read, second))
 
     def meetings(
         self, here: Place, there: Place, clock: Clock
@@ -340,10 +348,10 @@ class _Pair:
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
         """The distances there and back by what is known so far."""
         first, second, reach = self.first, self.second, self.judge.reach
-        there = distance(reach(first), second.node, second.access, self.clock)
+        there = distance(reach(first), first, second, self.clock)
         if first is second:
             return there, there
-        return there, distance(reach(second), first.node, first.access, self.clock)
+        return there, distance(reach(second), second, first, self.clock)
 
     def gap(self, forward: float = inf, back: float = inf) -> tuple[int, int] | None:
         """The nearest instances that nothing orders, with these distances beside the known ones."""
@@ -361,9 +369,9 @@ class _Pair:
                 self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.period
             )
         there, here = self.known()
-        steps = _steps(*there[1:], self.second)
+        steps = _steps(*there[1:], self.first, self.second)
         if self.first is not self.second:
-            steps += _steps(*here[1:], self.first)
+            steps += _steps(*here[1:], self.second, self.first)
         used = frozenset(a for s in steps for a in s.assumptions)
         return Hazard(
             self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.period, steps, None, used
@@ -423,13 +431,13 @@ def _table(period: int, meets: Meets) -> tuple[int, ...]:
     return tuple(d for d in range(-period, period + 1) if meets(d))
 
 
-def _steps(label: Label | None, rule: str, end: Place) -> tuple[Step, ...]:
+def _steps(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:
     """A label's chain without its plain steps."""
     if label is None:
         return ()
     found: list[Step] = []
     last = label.node
-    for start, node, how in label.chain():
+    for start, node, how in label.chain(begin.node):
         if how not in ("po", "loop", "leave", "choice"):
             found.append(_step(start, node, how))
     found.append(_step(last, end.node, rule))
