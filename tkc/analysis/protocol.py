@@ -373,7 +373,7 @@ class RingProtocol:
             return False
         reach = after(self.graph, wait.node, True, self._turns(wait, item))
         while not self._later(reach, site, wait, depth):
-            if not reach.advance():
+            if not reach.advance(site.node.role):
                 return False
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -17,37 +18,29 @@ from tkc.ir.stage.scalar import ArithOp
 _CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
-def lane_of(role: s.RoleOp) -> int:
-    """The lane that acts for its warp in a role: 0, which elections choose, or another that all conditions ask for."""
-    found = {
-        0 if guard.elected else guard.number
-        for op in role.walk()
-        if isinstance(op, s.IfOp) and (guard := guard_of(op.condition)) is not None and guard.lane
-    }
-    return found.pop() if len(found) == 1 else 0
+def who_acts(ops: Sequence[Operation]) -> tuple[int, int | None]:
+    """The lane that acts for its warp in a role, and the warp that acts for the role; None: the first.
 
-
-def warp_of(role: s.RoleOp, first: int = 0) -> int:
-    """The warp that stands for the first of a role, or of a warpgroup that begins with warp `first`: that, or another
-    where all tests of warps name it and nothing else in the role is done by one thread."""
-    named: set[int] = set()
-    under: set[Operation] = set()
-    for op in role.walk():
-        guard = guard_of(op.condition) if isinstance(op, s.IfOp) else None
-        if guard is not None and guard.warp is not None:
-            named.add(guard.warp)
-            under |= set(op.walk())
-    if len(named) != 1 or role.groups.value.data > 1:
-        return first
+    The lane is 0, which elections choose, or another that all conditions ask for; the warp another than the first where
+    all tests of warps name it and nothing else in the role is done by one thread.
+    """
+    tests = [(op, guard_of(op.condition)) for op in ops if isinstance(op, s.IfOp)]
+    guards = [guard for _, guard in tests if guard is not None]
+    lanes = {0 if guard.elected else guard.number for guard in guards if guard.lane}
+    lane = lanes.pop() if len(lanes) == 1 else 0
+    named = {guard.warp for guard in guards if guard.warp is not None}
+    if len(named) != 1:
+        return lane, None
+    under = {o for op, guard in tests if guard is not None and guard.warp is not None for o in op.walk()}
     lone = any(
         op not in under
         and (
             (isinstance(op, s.StageOp) and op.executed_by is s.By.ONE)
             or (isinstance(op, s.ElectedOp) and op.scope.data == s.By.ONE)
         )
-        for op in role.walk()
+        for op in ops
     )
-    return first if lone else named.pop()
+    return lane, None if lone else named.pop()
 
 
 def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads | None:

@@ -71,10 +71,11 @@ class Evaluator:
         self.constants: dict[Hashable, dict[SSAValue, int | None]] = {}
         """What is known where nothing is given, by the turns that are looked at."""
         self.carried: dict[Operation, list[Carried]] = {}
-        for op in self.role.walk():
+        self.ops = list(self.role.walk())
+        for op in self.ops:
             if isinstance(op, s.ForOp) or op.name == "stage.while":
                 self.carried[op] = _carried(op)
-        for op in self.role.walk():
+        for op in self.ops:
             if isinstance(op, s.IfOp) and self._counts(op):
                 self.carried[op] = _passed(op)
 

@@ -15,7 +15,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.guards import guard_of
-from tkc.analysis.happens_before.conditions import narrowed
+from tkc.analysis.happens_before.conditions import narrowed, who_acts
+from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
@@ -60,10 +61,12 @@ def program(kernel: s.KernelOp) -> Program:
                 )
     roles = [op for op in kernel.body.block.ops if isinstance(op, s.RoleOp)]
     write = Expressions()
+    beside = [o for op in kernel.body.block.ops if not isinstance(op, s.RoleOp) for o in op.walk()]
+    copies = [Copies(op, beside) for op in roles]
     for rank in range(cluster):
-        for op in roles:
-            for group in range(op.groups.value.data):
-                made.roles.append(_role(op, group, rank, cluster, made, write))
+        for each in copies:
+            for group in range(each.role.groups.value.data):
+                made.roles.append(_role(each, group, rank, cluster, made, write))
     number_meetings(made)
     return made
 
@@ -77,12 +80,46 @@ def _alone_in_grid(kernel: s.KernelOp, cluster: int) -> bool:
     return len(sizes) == len(grid) and prod(sizes) <= cluster
 
 
+class Copies:
+    """A role that several CTAs or warpgroups run, of which what is the same in all is followed once; `beside`: what the
+    kernel computes for all roles."""
+
+    def __init__(self, role: s.RoleOp, beside: list[Operation]) -> None:
+        self.role, self.beside = role, beside
+        self.first: Operations | None = None
+        self.of_group: dict[int, Operations] = {}
+
+    def operations(
+        self, group: int, rank: int, cluster: int, made: Program, write: Expressions
+    ) -> Operations:
+        """The operations of one copy."""
+        first = self.first
+        if first is None:
+            values = Values(self.role, group, rank)
+            self.acts = who_acts(values.ops)
+            self.differ = differing([*self.beside, *values.ops])
+            self.alike = alike(values.ops, self.differ)
+        elif self.alike:
+            values = first.values.of_copy(group, rank, self.differ)
+        else:
+            values = Values(self.role, group, rank)
+        found = Operations(self.role, group, rank, cluster, made.barriers, write, values, self.acts)
+        if first is None:
+            self.first = found
+        else:
+            found.evolve = first.evolve
+        if group in self.of_group and self.alike:
+            found.formulas.like(self.of_group[group].formulas, self.differ)
+        self.of_group.setdefault(group, found)
+        return found
+
+
 def _role(
-    op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions
+    copies: Copies, group: int, rank: int, cluster: int, made: Program, write: Expressions
 ) -> Role:
+    op = copies.role
     groups = op.groups.value.data
-    values = Values(op, group, rank)
-    operations = Operations(op, group, rank, cluster, made.barriers, write, values)
+    operations = copies.operations(group, rank, cluster, made, write)
     body = Body(operations).block(op.body.block, Threads.ALL)
     declared = op.sym_name.data
     name = declared + (f"[{group}]" if groups > 1 else "")

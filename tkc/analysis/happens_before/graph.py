@@ -130,12 +130,12 @@ class Graph:
     back: int = 0
     """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
     assumed: frozenset[str] = PRACTICE
-    matters: dict[Hashable, dict[Event, bool]] = field(default_factory=dict)
-    """Which events add to what is known of an access, by its kind."""
     ways: dict[Hashable, Any] = field(default_factory=dict)
-    """Where program order leads from a node to what matters, and past which accesses, by the kind of access that is
-    followed (`paths`)."""
+    """Where program order leads from a node to what matters, by what does (`ways`)."""
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
+    tells: dict[Role, set[Role]] = field(default_factory=dict)
+    """The roles that one of another's waits may have been told by."""
+    steps_to: dict[Role, dict[Role, int]] = field(default_factory=dict)
     awaiting: dict[Hashable, list[tuple[Site, int, Turns | None]]] = field(default_factory=dict)
     """The waits for items that come by a node (`paths`)."""
     waiting: list[Node] = field(default_factory=list)
@@ -156,6 +156,27 @@ class Graph:
             self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 
+
+    def toward(self, role: Role) -> dict[Role, int]:
+        """From each role, by how many arrivals or meetings at least one comes to this role."""
+        if not self.tells:
+            for ring in self.rings.values():
+                tell = {s.node.role for s in ring.copies} | set(ring.arrivals)
+                for wait in ring.waits:
+                    self.tells.setdefault(wait.node.role, set()).update(tell)
+            for sites in self.meetings.values():
+                meet = {s.node.role for s in sites}
+                for one in meet:
+                    self.tells.setdefault(one, set()).update(meet)
+        found = self.steps_to.get(role)
+        if found is None:
+            found, last, far = {role: 0}, [role], 0
+            while last:
+                far += 1
+                last = [o for r in last for o in self.tells.get(r, ()) if found.setdefault(o, far) == far]
+                last = list(dict.fromkeys(last))
+            self.steps_to[role] = found
+        return found
 
     def entry(self, node: Node) -> tuple[Node, list[Node]]:
         """The first node from one on that does more than touch, as far as program order is one way, in one turn; and

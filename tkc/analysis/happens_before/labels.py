@@ -12,7 +12,8 @@ from tkc.analysis.happens_before.graph import Node
 
 @dataclass(eq=False, slots=True)
 class Label:
-    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place."""
+    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place;
+    `crossed`: how often it has gone from one role to another."""
 
     node: Node
     state: State
@@ -20,6 +21,7 @@ class Label:
     rule: str
     before: Label | None
     dead: bool = False
+    crossed: int = 0
 
     def chain(self, origin: Node) -> list[tuple[Node, Node, str]]:
         """The steps on the way from one of the accesses that share it, first to last: from a node to the next, and the

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, warp_of
+from tkc.analysis.happens_before.conditions import Places, who_acts
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
@@ -71,7 +71,8 @@ CLUSTER = "cluster"
 
 @dataclass
 class Operations(Numbering):
-    """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`."""
+    """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`; `acts`: the lane and the warp
+    that act for others."""
 
     role: s.RoleOp
     group: int
@@ -80,15 +81,17 @@ class Operations(Numbering):
     barriers: dict[Hashable, Barrier]
     write: Expressions
     values: Values
+    acts: tuple[int, int | None]
     loops: dict[Chain, Loop] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
         self.evolve = Evolutions(self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
-        self.warps = self.role.warps.value.data // self.role.groups.value.data
-        self.lane = lane_of(self.role)
-        self.warp = warp_of(self.role, self.group * self.warps)
+        groups = self.role.groups.value.data
+        self.warps = self.role.warps.value.data // groups
+        self.lane, warp = self.acts
+        self.warp = self.group * self.warps if warp is None or groups > 1 else warp
         self.turns: Turns | None = None
 
     def events(self, op: Operation, who: Who) -> list[Event]:

@@ -20,21 +20,17 @@ from tkc.analysis.happens_before.clocks import Clock, Position, leave, refine, s
 from tkc.analysis.happens_before.events import (
     Arrive,
     AwaitGroup,
-    CloseGroup,
     Complete,
     Event,
     Meet,
-    ProxyFence,
-    TensorFence,
+    Role,
     Threads,
     Turns,
     Wait,
     first_operand,
 )
 from tkc.analysis.happens_before.graph import (
-    CHOICE,
     LEAVE,
-    PLAIN,
     Graph,
     Node,
     Site,
@@ -43,7 +39,8 @@ from tkc.analysis.happens_before.graph import (
     items_of,
 )
 from tkc.analysis.happens_before.labels import Label, as_early, worst
-from tkc.ir.isa.memory import Done, Proxy, Space
+from tkc.analysis.happens_before.ways import Known, Steps, Ways, matters
+from tkc.ir.isa.memory import Done
 
 
 @cache
@@ -53,18 +50,11 @@ def _known_to_all(state: State) -> State:
 
 
 Key = tuple[State, tuple[Clock, ...]]
+FAR = 100
+"""Between roles of which neither tells the other."""
 MOST_LABELS = 100_000
 """Labels that are followed for one kernel: a second or two. The work grows with the square of a kernel's items, so that
 without a bound a hundred loops in a row would take hours; the largest of the examples takes half of this."""
-
-Steps = tuple[tuple[str, Clock | None], ...]
-"""The loops left and turned on the way from one node to another."""
-
-Ways = list[tuple[Node, Steps, bool]]
-"""Where program order leads from a node: the next node that matters, the steps, and a choice that ends it."""
-
-Known = tuple[str, bool]
-"""What is known, as far as ways go by it: a state's name, and whether all threads know all parts."""
 
 Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
@@ -76,7 +66,7 @@ class Seen:
 
     labels: list[Label] = field(default_factory=list)
     come: int = 0
-    sent: dict[tuple[Node, Steps, Known], int] = field(default_factory=dict)
+    sent: dict[tuple[Node, Ways, Steps], int] = field(default_factory=dict)
 
 
 class Unfollowed(Exception):
@@ -105,14 +95,13 @@ class Reach:
     turns: Turns | None = None
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
-    queue: deque[Label] = field(default_factory=deque)
+    queue: dict[tuple[Role, int], deque[Label]] = field(default_factory=dict)
+    """Labels still to be followed, by their role and by how many roles they have gone through."""
     groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
         field(default_factory=dict)
     )
-    ways: dict[Known, dict[Node, Ways]] = field(init=False)
-    passed: dict[Node, list[tuple[Node, Steps, Known]]] = field(init=False)
-    """The accesses on the ways: from which node, and by which steps."""
-    sent: dict[tuple[Node, Known], list[tuple[Label, State, str]]] = field(default_factory=dict)
+    ways: dict[Known, Ways] = field(default_factory=dict)
+    sent: dict[tuple[Node, Ways], list[tuple[Label, State, str]]] = field(default_factory=dict)
     """What has gone on along program order from a node."""
     come: dict[Node, list[Label]] = field(default_factory=dict)
     """All labels that a node has had."""
@@ -124,8 +113,6 @@ class Reach:
 
     def __post_init__(self) -> None:
         origin, access = self.origin, self.source.access
-        kind = (access.space, access.proxy, access.done, self.moment)
-        self.ways, self.passed = self.graph.ways.setdefault(kind, ({}, {}))
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
@@ -143,20 +130,31 @@ class Reach:
         if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
 
-    def advance(self, count: int = 10) -> bool:
-        """Follows some labels further; says whether there were any. What is known only grows."""
-        queue = self.queue
-        went = bool(queue)
-        while queue and count:
-            label = queue.popleft()
-            if not label.dead:
-                self._visit(label)
-                count -= 1
+    def advance(self, toward: Role | None = None, count: int = 6) -> bool:
+        """Follows some labels further, first those with the fewest roles between them and one role; says whether there
+        were any. What is known only grows."""
+        queue, far = self.queue, self.graph.toward(toward) if toward is not None else {}
+        went, least = bool(queue), 0
+        while queue and count > 0:
+            place = None
+            for at in queue:
+                ahead = at[1] + far.get(at[0], FAR)
+                if place is None or ahead < least or (ahead == least and at[1] > place[1]):
+                    place, least = at, ahead
+            assert place is not None
+            labels = queue[place]
+            while labels and count:
+                label = labels.popleft()
+                if not label.dead:
+                    self._visit(label)
+                    count -= 1
+            if not labels:
+                del queue[place]
         return went
 
     def run(self) -> Reach:
         """Follows all labels to their ends."""
-        while self.advance(1000):
+        while self.advance(count=1000):
             pass
         return self
 
@@ -185,7 +183,8 @@ class Reach:
         key = (state, clocks)
         known = here.get(key)
         if known is None:
-            label = Label(node, state, position, rule, before)
+            crossed = before.crossed + (node.role is not before.node.role)
+            label = Label(node, state, position, rule, before, False, crossed)
             here[key] = [label]
         else:
             for other in known:
@@ -193,9 +192,14 @@ class Reach:
                     return
             for other in known:
                 other.dead = as_early(position, other.position)
-            label = Label(node, state, position, rule, before)
+            crossed = before.crossed + (node.role is not before.node.role)
+            label = Label(node, state, position, rule, before, False, crossed)
             known[:] = [*(o for o in known if not o.dead), label]
-        self.queue.append(label)
+        queue = self.queue.get((node.role, crossed))
+        if queue is None:
+            self.queue[node.role, crossed] = deque([label])
+        else:
+            queue.append(label)
         come = self.come.get(node)
         if come is None:
             self.come[node] = [label]
@@ -214,14 +218,14 @@ class Reach:
         if len(come) > seen.come:
             seen.labels += come[seen.come :]
             seen.come = len(come)
-        for way in self.passed.get(node, ()):
-            start, steps, known = way
-            sent = self.sent.get((start, known), ())
-            first = seen.sent.get(way, 0)
-            if len(sent) > first:
-                seen.sent[way] = len(sent)
-                for before, state, rule in sent[first:]:
-                    self._passing(seen.labels, node, steps, before, state, rule)
+        for ways in dict.fromkeys(self.ways.values()):
+            for start, steps in ways.past.get(node, ()):
+                sent = self.sent.get((start, ways), ())
+                first = seen.sent.get((start, ways, steps), 0)
+                if len(sent) > first:
+                    seen.sent[start, ways, steps] = len(sent)
+                    for before, state, rule in sent[first:]:
+                        self._passing(seen.labels, node, steps, before, state, rule)
         return seen.labels
 
     def _passing(
@@ -286,19 +290,17 @@ class Reach:
             known = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
             ways = self.ways.get(known)
             if ways is None:
-                ways = self.ways[known] = {}
-            here = ways.get(node)
-            if here is None:
-                here = ways[node] = self._ways(node, known)
-            self.sent.setdefault((node, known), []).append((label, state, rule))
-            for then, steps, choice in here:
-                position, last = self._along(label, steps)
+                what = matters(self.source.access, known, self.moment)
+                ways = self.ways[known] = self.graph.ways.setdefault(what, Ways(what))
+            self.sent.setdefault((node, ways), []).append((label, state, rule))
+            for way in ways.on(node):
+                position, last = self._along(label, way.steps) if way.steps else (label.position, "po")
                 if position is None:
                     continue
-                if choice:
-                    self._chosen(then, position, label, state, rule)
+                if way.choice:
+                    self._chosen(way.to, position, label, state, rule)
                 else:
-                    self._add(then, state, position, rule if rule != "po" else last, label)
+                    self._add(way.to, state, position, rule if rule != "po" else last, label)
 
     def _along(self, label: Label, steps: Steps) -> tuple[Position | None, str]:
         """A label's position carried over steps, and the last of them."""
@@ -310,62 +312,6 @@ class Reach:
             if position is None:
                 break
         return position, last
-
-    def _ways(self, node: Node, known: Known) -> Ways:
-        """The nodes that follow and matter: those that add to what is known."""
-        found: Ways = []
-        for after, kind, clock in node.next:
-            steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
-            while (
-                kind != CHOICE
-                and len(after.next) == 1
-                and after.next[0][1] != CHOICE
-                and not self._matters(after, *known)
-            ):
-                if after.event is not None and after.event.accesses:
-                    self.passed.setdefault(after, []).append((node, tuple(steps), known))
-                after, step, inner = after.next[0]
-                if step != PLAIN:
-                    steps.append((step, inner))
-            found.append((after, tuple(steps), kind == CHOICE))
-        return found
-
-    def _matters(self, node: Node, name: str, full: bool) -> bool:
-        event = node.event
-        if event is None:
-            return False
-        source = self.source.access
-        key = (source.space, source.proxy, source.done, self.moment, name, full)
-        known = self.graph.matters.setdefault(key, {})
-        if event not in known:
-            known[event] = self._acts(event, name, full)
-        return known[event]
-
-    def _acts(self, event: Event, name: str, full: bool) -> bool:
-        """Whether what an event does adds to what is known of such an access; `full`: all of it, by all threads."""
-        act, source = event.act, self.source.access
-        match act:
-            case None:
-                return False
-            case Arrive():
-                return True
-            case Meet():
-                return not full or act.barrier is not None or source.space is Space.TENSOR
-            case Complete():
-                return self.moment or (name == "raw" and source.proxy is Proxy.ASYNC)
-            case _ if self.moment:
-                return isinstance(act, Wait | AwaitGroup)
-            case Wait():
-                return False
-            case CloseGroup() | AwaitGroup():
-                read = (act.done, source.done) == (Done.BULK_GROUP, Done.BULK_GROUP_READ)
-                return name in PENDING and (read or act.done is source.done)
-            case TensorFence():
-                return source.space is Space.TENSOR
-            case ProxyFence():
-                return source.space is not Space.TENSOR and name in ("gen", "raw", "half")
-            case _:
-                return True
 
     def _at_home(
         self, label: Label, position: Position, kind: str, clock: Clock | None
@@ -384,7 +330,7 @@ class Reach:
         """After a choice holds what each branch gives, and what the access's own branch gives."""
         branch = label.node.path[-1]
         if rule != "po":  # what the branch's last event does is a step of its own
-            label = Label(label.node, state, label.position, rule, label)
+            label = Label(label.node, state, label.position, rule, label, False, label.crossed)
         if position[-1][0] is branch:
             outside = leave(position, branch)
             if outside is not None:
@@ -634,5 +580,5 @@ class Reach:
         self, node: Node, state: State, position: Position, rule: str, label: Label
     ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
-        known = Label(node, state, position, rule, label)
+        known = Label(node, state, position, rule, label, False, label.crossed + 1)
         self._pass(known, [(state, rule)])

@@ -170,7 +170,7 @@ class Judge:
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
         there, here = self.reach(first), self.reach(second)
-        news, reaches = -1, [there] if there is here else [there, here]
+        news, ways = -1, [(there, second.node.role), (here, first.node.role)]
         while True:  # what is known only grows, so that a proof found on the way is one
             now = len(there.at(second.node)) + len(here.at(first.node))
             if now != news:
@@ -178,7 +178,7 @@ class Judge:
                 for pair in pairs:
                     if pair.gap() is None:
                         return pair.ordered()
-            if not any([r.advance() for r in reaches]):
+            if not any([reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]):
                 break
         if first.access.write and second.access.write:
             for pair in pairs:
