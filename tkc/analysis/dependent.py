@@ -30,7 +30,7 @@ def check_dependent(graph: Graph) -> Iterator[Finding]:
         if node.event is None or node.role.copy:
             continue
         touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
-        if touches and not any(_known(reach, node) for reach in waits):
+        if touches and not _ever_known(waits, node):
             yield finding_at(
                 "TK318",
                 node,
@@ -44,7 +44,15 @@ def _after(graph: Graph, node: Node) -> Reach:
     assert node.event is not None
     access = Access(Space.GLOBAL, _TENSORS, True)
     source = Source(access, node.event, Threads.ONE, node.role.cta, node.role.cta, PRACTICE)
-    return Reach(graph, source, node, most=graph.limit, whoever=True).run()
+    return Reach(graph, source, node, most=graph.limit, whoever=True)
+
+
+def _ever_known(waits: list[Reach], node: Node) -> bool:
+    """Whether the threads of a node know of one of the waits, as far as these are followed until then."""
+    while not any(_known(reach, node) for reach in waits):
+        if not any([reach.advance(node.role) for reach in waits]):
+            return False
+    return True
 
 
 def _known(reach: Reach, node: Node) -> bool:

@@ -418,8 +418,10 @@ class RingProtocol:
 
     def _awaited_for(self, wait: Site, item: int, depth: int) -> bool:
         reach = after(self.graph, wait.node, False, self._turns(wait, item))
+        sites = [*(s for sites in self.ring.arrivals.values() for s in sites), *self.ring.copies]
+        toward = sites[0].node.role if sites else None
         while not self._told(wait, item, depth, reach):
-            if not reach.advance():
+            if not reach.advance(toward):
                 return False
         return True
 

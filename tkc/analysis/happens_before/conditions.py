@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.guards import Guard, guard_of
+from tkc.analysis.guards import Guard
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import Some, Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
@@ -18,13 +17,14 @@ from tkc.ir.stage.scalar import ArithOp
 _CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
-def who_acts(ops: Sequence[Operation]) -> tuple[int, int | None]:
+def who_acts(values: Values) -> tuple[int, int | None]:
     """The lane that acts for its warp in a role, and the warp that acts for the role; None: the first.
 
     The lane is 0, which elections choose, or another that all conditions ask for; the warp another than the first where
     all tests of warps name it and nothing else in the role is done by one thread.
     """
-    tests = [(op, guard_of(op.condition)) for op in ops if isinstance(op, s.IfOp)]
+    ops = values.ops
+    tests = [(op, values.guard(op.condition)) for op in ops if isinstance(op, s.IfOp)]
     guards = [guard for _, guard in tests if guard is not None]
     lanes = {0 if guard.elected else guard.number for guard in guards if guard.lane}
     lane = lanes.pop() if len(lanes) == 1 else 0
@@ -56,10 +56,9 @@ def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads | 
 
 
 def narrowed(
-    who: Who, condition: SSAValue, lane: int, warp: int = 0
+    who: Who, guard: Guard | None, lane: int, warp: int = 0
 ) -> tuple[Who, tuple[SSAValue, ...]] | None:
     """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
-    guard = guard_of(condition)
     if guard is not None and not guard.narrows:
         return None
     through = let_through(guard, lane, warp)
@@ -103,7 +102,7 @@ class Places:
         surely where that leaves out a loop's first turn or follows the loop (2)."""
         at, late = op.parent_op(), 0
         while isinstance(at, s.IfOp):
-            guard = guard_of(at.condition)
+            guard = self.values.guard(at.condition)
             asked = guard is not None and (guard.rest or not guard.narrows)
             if asked and self.values.constant(at.condition) is None:
                 known = self.guard(at.condition, at)

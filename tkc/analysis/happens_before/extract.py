@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from tkc.analysis.guards import guard_of
 from tkc.analysis.happens_before.conditions import narrowed, who_acts
 from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
@@ -96,7 +95,7 @@ class Copies:
         first = self.first
         if first is None:
             values = Values(self.role, group, rank)
-            self.acts = who_acts(values.ops)
+            self.acts = who_acts(values)
             self.differ = differing([*self.beside, *values.ops])
             self.alike = alike(values.ops, self.differ)
         elif self.alike:
@@ -144,7 +143,7 @@ class Body:
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and _alone(chains[op]) and all(_turns_once(o) for o in chains[op]):
+            if op in chains and _alone(chains[op]) and all(_turns_once(o, self.ops.values) for o in chains[op]):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -266,7 +265,7 @@ class Body:
             if region is not None and region.blocks
         ]
         known = self.ops.values.constant(op.condition)
-        guard = guard_of(op.condition)
+        guard = self.ops.values.guard(op.condition)
         if guard is not None and guard.warp is not None:
             elsewhere = guard.warp // self.ops.warps != self.ops.group
             known = 0 if elsewhere and self.ops.role.groups.value.data > 1 else known
@@ -282,7 +281,7 @@ class Body:
             return self.ops.answered(asked[0], op, who)
         if asked is not None and who is Threads.ONE:
             return self._answer(op, *asked, regions)
-        through = narrowed(who, op.condition, self.ops.lane, self.ops.warp)
+        through = narrowed(who, guard, self.ops.lane, self.ops.warp)
         if through is not None:
             threads, rest = through
             body: list[Item] = []
@@ -392,11 +391,11 @@ def _turns(bounds: list[Table]) -> list[int]:
     return found
 
 
-def _turns_once(op: Operation) -> bool:
+def _turns_once(op: Operation, values: Values) -> bool:
     """Of a condition: whether it asks of no thread, and does nothing where it does not hold."""
     if not isinstance(op, s.IfOp):
         return True
-    guard = guard_of(op.condition)
+    guard = values.guard(op.condition)
     if guard is None or guard.narrows:
         return False
     return op.otherwise is None or all(

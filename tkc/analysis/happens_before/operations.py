@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, who_acts
+from tkc.analysis.happens_before.conditions import Places
 from tkc.analysis.happens_before.events import (
     Access,
     Act,

@@ -60,15 +60,6 @@ Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
 
 
-@dataclass(eq=False, slots=True)
-class Seen:
-    """What is known at one node, and how much of what comes there and passes it has been looked at."""
-
-    labels: list[Label] = field(default_factory=list)
-    come: int = 0
-    sent: dict[tuple[Node, Ways, Steps], int] = field(default_factory=dict)
-
-
 class Unfollowed(Exception):
     """A kernel is too large for its order to be followed: nothing is known of it."""
 
@@ -103,9 +94,8 @@ class Reach:
     ways: dict[Known, Ways] = field(default_factory=dict)
     sent: dict[tuple[Node, Ways], list[tuple[Label, State, str]]] = field(default_factory=dict)
     """What has gone on along program order from a node."""
-    come: dict[Node, list[Label]] = field(default_factory=dict)
-    """All labels that a node has had."""
-    seen: dict[Node, Seen] = field(default_factory=dict)
+    asked: dict[Node, list[Label]] = field(default_factory=dict)
+    """What is known at the nodes that are asked about."""
     measured: dict[Hashable, Any] = field(default_factory=dict)
     """How far apart accesses are by the labels looked at so far (`distance`)."""
     begun: tuple[Label, ...] = ()
@@ -200,33 +190,23 @@ class Reach:
             self.queue[node.role, crossed] = deque([label])
         else:
             queue.append(label)
-        come = self.come.get(node)
-        if come is None:
-            self.come[node] = [label]
-        else:
-            come.append(label)
+        asked = self.asked.get(node)
+        if asked is not None:
+            asked.append(label)
 
     def at(self, node: Node) -> list[Label]:
         """What is known at a node so far, also where it does nothing; of those on the way to `entry`, see `begun`.
 
         The list grows as labels are followed.
         """
-        seen = self.seen.get(node)
-        if seen is None:
-            seen = self.seen[node] = Seen()
-        come = self.come.get(node, ())
-        if len(come) > seen.come:
-            seen.labels += come[seen.come :]
-            seen.come = len(come)
-        for ways in dict.fromkeys(self.ways.values()):
-            for start, steps in ways.past.get(node, ()):
-                sent = self.sent.get((start, ways), ())
-                first = seen.sent.get((start, ways, steps), 0)
-                if len(sent) > first:
-                    seen.sent[start, ways, steps] = len(sent)
-                    for before, state, rule in sent[first:]:
-                        self._passing(seen.labels, node, steps, before, state, rule)
-        return seen.labels
+        found = self.asked.get(node)
+        if found is None:
+            found = self.asked[node] = [x for kept in self.labels.get(node, {}).values() for x in kept]
+            for ways in dict.fromkeys(self.ways.values()):
+                for start, steps in ways.past.get(node, ()):
+                    for before, state, rule in self.sent.get((start, ways), ()):
+                        self._passing(found, node, steps, before, state, rule)
+        return found
 
     def _passing(
         self, found: list[Label], node: Node, steps: Steps, before: Label, state: State, rule: str
@@ -294,6 +274,10 @@ class Reach:
                 ways = self.ways[known] = self.graph.ways.setdefault(what, Ways(what))
             self.sent.setdefault((node, ways), []).append((label, state, rule))
             for way in ways.on(node):
+                for past, before in way.past:
+                    asked = self.asked.get(past)
+                    if asked is not None:
+                        self._passing(asked, past, before, label, state, rule)
                 position, last = self._along(label, way.steps) if way.steps else (label.position, "po")
                 if position is None:
                     continue

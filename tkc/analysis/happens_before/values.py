@@ -14,7 +14,6 @@ from math import prod
 from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.guards import guard_of
 from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
 from tkc.analysis.happens_before.straight import Straight
@@ -154,7 +153,7 @@ class Values(Evaluator):
         """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
         parent = op.parent_op()
         while isinstance(parent, s.IfOp):
-            guard = guard_of(parent.condition)
+            guard = self.guard(parent.condition)
             elected = guard is None or (guard.narrows and not guard.rest)
             if not elected and self.constant(parent.condition) is None:
                 return parent

@@ -81,8 +81,22 @@ class Hazard:
     assumptions: frozenset[str] = frozenset()
 
 
-Meets = Callable[[int], bool]
-"""Whether two accesses may touch the same slot so many counts apart."""
+@dataclass(eq=False, slots=True)
+class Meetings:
+    """Whether two accesses may touch the same slot so many counts apart, and after how many that repeats."""
+
+    period: int
+    meets: Callable[[int], bool]
+    near: tuple[int, ...] = ()
+    """How many counts apart they may, within one repetition."""
+
+    def __post_init__(self) -> None:
+        self.near = tuple([d for d in range(-self.period, self.period + 1) if self.meets(d)])
+
+
+ALWAYS = Meetings(1, lambda d: True)
+TOGETHER = Meetings(1, lambda d: not d)
+NEVER = Meetings(1, lambda d: False)
 
 
 @dataclass(eq=False, slots=True)
@@ -95,8 +109,8 @@ class Judge:
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     reach_of: dict[Place, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
-    rows: dict[tuple[int, int], tuple[int, Meets]] = field(default_factory=dict)
-    """When two slots meet, by their identity."""
+    rows: dict[Hashable, Meetings] = field(default_factory=dict)
+    """When two slots meet, by their repetitions."""
 
     def reach(self, place: Place) -> Reach:
         """The labels of an access, as far as they are followed; accesses that go one way share them."""
@@ -158,8 +172,8 @@ class Judge:
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
-            period, meets = self.meetings(first, second, clock)
-            meetings.append((period, _table(period, meets)))
+            meet = self.meetings(first, second, clock)
+            meetings.append((meet.period, meet.near))
         return (
             a.op, a.name, a.accesses.index(first.access), first.turns,
             b.op, b.name, b.accesses.index(second.access), second.turns,
@@ -250,26 +264,24 @@ class Judge:
         back, b, rule_b = self.distance(read, second, clock)
         if there == inf or back == inf or read.turns is not None:
             return inf, ()
-        period, meets = self.meetings(first, read, clock)
+        meetings = self.meetings(first, read, clock)
         at = int(there)
-        while not meets(at):
+        while not meetings.meets(at):
             at += 1
-            if at > there + period:
+            if at > there + meetings.period:
                 return inf, ()
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
         return at + back, (*_steps(a, rule_a, first, read), between, *_steps(b, rule_b, read, second))
 
-    def meetings(
-        self, here: Place, there: Place, clock: Clock
-    ) -> tuple[int, Callable[[int], bool]]:
-        """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
+    def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
+        """Which differences of counts of a clock a pair's slots may be equal at."""
         first, second = here.access, there.access
         if (
             first.ring != second.ring
         ):  # nothing says which slots of the one lie in which of the other
             first, second = replace(first, slot=None), replace(second, slot=None)
-        turns = [self._turns(p, clock) for p in (here, there)]
-        if any(turns):
+        turns = self._turns(here, clock), self._turns(there, clock)
+        if turns != (None, None):
             return self._some_meet(first, second, turns, clock)
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         once = clock is self.graph.kernel
@@ -278,10 +290,10 @@ class Judge:
         )
         if once or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
-            return 1, lambda d: not d and not apart
+            return NEVER if apart else TOGETHER
         if one is None or two is None:
-            return 1, lambda d: True
-        key = id(one), id(two)
+            return ALWAYS
+        key = one.before, one.period, two.before, two.period
         if key not in self.rows:
             self.rows[key] = _meetings(one, two)
         return self.rows[key]
@@ -293,7 +305,7 @@ class Judge:
 
     def _some_meet(
         self, first: Access, second: Access, turns: Sequence[Turns | None], clock: Clock
-    ) -> tuple[int, Callable[[int], bool]]:
+    ) -> Meetings:
         """The same of accesses in some turns only."""
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         rows = [row for row in (one, two) if row is not None]
@@ -311,7 +323,9 @@ class Judge:
             for j in theirs
             if one is None or two is None or one.at(i) == two.at(j)
         }
-        return period, lambda d: d % period in same or (before > 0 and abs(d) < before + period)
+        return Meetings(
+            period, lambda d: d % period in same or (before > 0 and abs(d) < before + period)
+        )
 
     def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
         if slot is None:
@@ -336,14 +350,17 @@ class _Pair:
 
     def __post_init__(self) -> None:
         first, second = self.first, self.second
-        self.period, self.meets = self.judge.meetings(first, second, self.clock)
+        meetings = self.judge.meetings(first, second, self.clock)
+        self.period, self.meets = meetings.period, meetings.meets
         # one count of an outer clock has many instances of an access in an inner loop
         path = first.node.path
         inner = path[path.index(self.clock) + 1 :]
         same = first is second and all(c.high <= 1 for c in inner)
         self.apart = same or exclusive(first.node, second.node, self.clock)
-        near = range(-2 * self.period, 2 * self.period + 1)
-        self.never = not any(self.meets(d) for d in near if d or not self.apart)
+        self.never = not any([d or not self.apart for d in meetings.near])
+        if self.never:  # what is before the repetition may be further apart
+            near = range(-2 * self.period, 2 * self.period + 1)
+            self.never = not any(self.meets(d) for d in near if d or not self.apart)
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
         """The distances there and back by what is known so far."""
@@ -407,8 +424,8 @@ def _gap(
     return None
 
 
-def _meetings(one: Slot, two: Slot) -> tuple[int, Meets]:
-    """The period of two rows of slots, and which differences of counts may have equal ones."""
+def _meetings(one: Slot, two: Slot) -> Meetings:
+    """Which differences of counts two rows of slots may have equal ones at."""
     before = max(len(one.before), len(two.before))
     period = lcm(len(one.period), len(two.period))
     where: tuple[dict[int, list[int]], ...] = {}, {}
@@ -424,11 +441,7 @@ def _meetings(one: Slot, two: Slot) -> tuple[int, Meets]:
                     early.add(j - i)
                 elif i < before + period and j < before + period:
                     same.add((j - i) % period)
-    return period, lambda d: d % period in same or d in early
-
-
-def _table(period: int, meets: Meets) -> tuple[int, ...]:
-    return tuple(d for d in range(-period, period + 1) if meets(d))
+    return Meetings(period, lambda d: d % period in same or d in early)
 
 
 def _steps(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:

@@ -91,11 +91,12 @@ def matters(access: Access, known: Known, moment: bool) -> Matters:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """To the next node that matters; `choice`: it ends a branch of one."""
+    """To the next node that matters, past some that touch; `choice`: it ends a branch of one."""
 
     to: Node
     steps: Steps
     choice: bool
+    past: tuple[tuple[Node, Steps], ...]
 
 
 @dataclass(eq=False, slots=True)
@@ -120,6 +121,7 @@ class Ways:
         found: list[Way] = []
         for after, kind, clock in node.next:
             steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
+            past: list[tuple[Node, Steps]] = []
             while (
                 kind != CHOICE
                 and len(after.next) == 1
@@ -127,9 +129,11 @@ class Ways:
                 and not self.matters.by(after.event)
             ):
                 if after.event is not None and after.event.accesses:
-                    self.past.setdefault(after, []).append((node, tuple(steps)))
+                    past.append((after, tuple(steps)))
                 after, step, inner = after.next[0]
                 if step != PLAIN:
                     steps.append((step, inner))
-            found.append(Way(after, tuple(steps), kind == CHOICE))
+            found.append(Way(after, tuple(steps), kind == CHOICE, tuple(past)))
+            for touching, before in past:
+                self.past.setdefault(touching, []).append((node, before))
         return found
