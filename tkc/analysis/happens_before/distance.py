@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from tkc.analysis.happens_before import automaton
-from tkc.analysis.happens_before.areas import own
+from tkc.analysis.happens_before import areas, automaton
 from tkc.analysis.happens_before.automaton import PENDING, TO_ACQUIRE, Part
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.events import Access, Threads
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     from tkc.analysis.happens_before.verdicts import Place
 
 
-def _own(first: Access, second: Access) -> bool:
+def own(first: Access, second: Access) -> bool:
     """Whether what a thread touches by one of two accesses of a role, no other of its threads touches by the other."""
     elements = first.element and second.element
     return (
         elements
         and first.area is not None
         and second.area is not None
-        and own(first.area, second.area)
+        and areas.own(first.area, second.area)
     )
 
 
@@ -75,7 +74,7 @@ def _measure(
     """Looks at more labels."""
     node, access, event, threads = second.node, second.access, second.event, first.node.threads
     home = node.role is first.node.role
-    mine = home and threads is not Threads.ONE and _own(first.access, access)
+    mine = home and threads is not Threads.ONE and own(first.access, access)
     same = home and (
         threads is Threads.ONE
         or mine

@@ -39,6 +39,7 @@ from tkc.analysis.happens_before.events import (
     Who,
 )
 from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.analysis.happens_before.symmetry import Symmetry
 
 NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
 
@@ -54,6 +55,8 @@ class Node:
     loops: tuple[Loop, ...] = ()
     turns: Turns | None = None
     """The turns of the innermost loop in which it runs, where these are some only."""
+    number: int = 0
+    """Which node of its role it is."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -132,6 +135,7 @@ class Graph:
     assumed: frozenset[str] = PRACTICE
     ways: dict[Hashable, Any] = field(default_factory=dict)
     """Where program order leads from a node to what matters, by what does (`ways`)."""
+    symmetry: Symmetry = field(init=False)
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     tells: dict[Role, set[Role]] = field(default_factory=dict)
     """The roles that one of another's waits may have been told by."""
@@ -156,6 +160,9 @@ class Graph:
             self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 
+
+    def __post_init__(self) -> None:
+        self.symmetry = Symmetry(self.program)
 
     def toward(self, role: Role) -> dict[Role, int]:
         """From each role, by how many arrivals or meetings at least one comes to this role."""
@@ -210,6 +217,9 @@ def build(program: Program) -> Graph:
         graph.end_of[role] = end
     for key, barrier in program.barriers.items():
         graph.rings[key] = Ring(barrier)
+    counts: dict[Role, int] = {}
+    for node in graph.nodes:
+        node.number = counts[node.role] = counts.get(node.role, -1) + 1
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]

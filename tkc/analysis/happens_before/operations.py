@@ -199,7 +199,11 @@ class Operations(Numbering):
         )  # fmt: skip
 
     def _owners(self, op: Operation, row: m.Touch) -> list[int]:
-        """The CTAs whose memory an operation touches by one of its rows; every CTA where it is not known."""
+        """The CTAs whose memory an operation touches by one of its rows, every CTA where it is not known; the own one
+        first, so that all CTAs say it alike."""
+        return sorted(self._touched(op, row), key=lambda r: r ^ self.rank)
+
+    def _touched(self, op: Operation, row: m.Touch) -> list[int]:
         if row.at:
             known = self.values.constant(getattr(op, row.at))
             return list(range(self.cluster)) if known is None else [known]
@@ -385,12 +389,14 @@ class Operations(Numbering):
         ]  # fmt: skip
 
     def _told(self, op: Operation) -> list[int | None]:
-        """The CTAs on whose barriers an operation arrives; None: one that is not known."""
+        """The CTAs on whose barriers an operation arrives, the own one first; None: one that is not known."""
         if word(op, "to") == s.To.ALL:
-            return list(range(self.cluster))
-        if word(op, "to") == s.To.PAIR:
-            return [self.rank & ~1, self.rank | 1]
-        return [*self._masked(op)] or [self._of(op, self.rank)]
+            found = list(range(self.cluster))
+        elif word(op, "to") == s.To.PAIR:
+            found = [self.rank, self.rank ^ 1]
+        else:
+            found = self._masked(op)
+        return sorted(found, key=lambda r: r ^ self.rank) or [self._of(op, self.rank)]
 
     def _of(self, op: Operation, own: int) -> int | None:
         """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""

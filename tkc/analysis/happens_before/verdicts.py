@@ -10,7 +10,7 @@ from math import inf, lcm
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
-from tkc.analysis.happens_before.distance import distance, known_at
+from tkc.analysis.happens_before.distance import distance, known_at, own
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
@@ -154,8 +154,7 @@ class Judge:
     def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
         """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between.
 
-        Roles that run the same program are alike: what holds of one pair of copies holds of every pair whose slots
-        meet at the same counts.
+        What holds of one pair holds of every pair of roles that do the same whose slots meet at the same counts.
         """
         key = self._alike(first, second)
         if key is None:
@@ -165,20 +164,26 @@ class Judge:
         return self.alike[key]
 
     def _alike(self, first: Place, second: Place) -> Hashable:
-        a, b = first.event, second.event
-        if a.op is None or b.op is None:
-            return None
         one, other = first.node.role, second.node.role
+        symmetry = self.graph.symmetry
+        if one.copies == other.copies == 1 and not symmetry.swaps:
+            return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
             meet = self.meetings(first, second, clock)
             meetings.append((meet.period, meet.near))
+        x, y = first.access, second.access
+        owners = (x.owner, y.owner) if x.space is not Space.GLOBAL else (0, 0)
+        slots: Hashable = None
+        if x.write and y.write:  # a third access may stand between
+            slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
+            slots = tuple(slots)
         return (
-            a.op, a.name, a.accesses.index(first.access), first.turns,
-            b.op, b.name, b.accesses.index(second.access), second.turns,
-            same, one.cta, other.cta, first is second,
-            *meetings,
+            symmetry.shapes[one], first.node.number, first.event.accesses.index(x), first.turns,
+            symmetry.shapes[other], second.node.number, second.event.accesses.index(y), second.turns,
+            same, symmetry.ctas(one.cta, other.cta, *owners), first is second,
+            x.part == y.part, own(x, y), own(y, x), slots, *meetings,
         )  # fmt: skip
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
