@@ -31,7 +31,9 @@ def who_acts(values: Values) -> tuple[int, int | None]:
     named = {guard.warp for guard in guards if guard.warp is not None}
     if len(named) != 1:
         return lane, None
-    under = {o for op, guard in tests if guard is not None and guard.warp is not None for o in op.walk()}
+    under = {
+        o for op, guard in tests if guard is not None and guard.warp is not None for o in op.walk()
+    }
     lone = any(
         op not in under
         and (

@@ -143,7 +143,11 @@ class Body:
         for op in block.ops:
             if op in done:
                 continue
-            if op in chains and _alone(chains[op]) and all(_turns_once(o, self.ops.values) for o in chains[op]):
+            if (
+                op in chains
+                and _alone(chains[op])
+                and all(_turns_once(o, self.ops.values) for o in chains[op])
+            ):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}

@@ -160,7 +160,6 @@ class Graph:
             self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 
-
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
 
@@ -180,7 +179,12 @@ class Graph:
             found, last, far = {role: 0}, [role], 0
             while last:
                 far += 1
-                last = [o for r in last for o in self.tells.get(r, ()) if found.setdefault(o, far) == far]
+                last = [
+                    o
+                    for r in last
+                    for o in self.tells.get(r, ())
+                    if found.setdefault(o, far) == far
+                ]
                 last = list(dict.fromkeys(last))
             self.steps_to[role] = found
         return found

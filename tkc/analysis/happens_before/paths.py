@@ -201,7 +201,9 @@ class Reach:
         """
         found = self.asked.get(node)
         if found is None:
-            found = self.asked[node] = [x for kept in self.labels.get(node, {}).values() for x in kept]
+            found = self.asked[node] = [
+                x for kept in self.labels.get(node, {}).values() for x in kept
+            ]
             for ways in dict.fromkeys(self.ways.values()):
                 for start, steps in ways.past.get(node, ()):
                     for before, state, rule in self.sent.get((start, ways), ()):
@@ -278,7 +280,9 @@ class Reach:
                     asked = self.asked.get(past)
                     if asked is not None:
                         self._passing(asked, past, before, label, state, rule)
-                position, last = self._along(label, way.steps) if way.steps else (label.position, "po")
+                position, last = (
+                    self._along(label, way.steps) if way.steps else (label.position, "po")
+                )
                 if position is None:
                     continue
                 if way.choice:

@@ -54,7 +54,7 @@ class Symmetry:
 
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""
-        return min((tuple([n ^ k for n in numbers]) for k in (0, *self.swaps)))
+        return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
 
 
 class _Shape:

@@ -135,7 +135,12 @@ class Judge:
         entry = self.graph.entry(node)[0]
         begins: Hashable = (entry, entry is node)
         if access.done is Done.MBARRIER_TX:
-            begins = tuple([(key, s.clock, s.rate, s.offset, s.after) for key, s in self.graph.sites_of.get(node, ())])
+            begins = tuple(
+                [
+                    (key, s.clock, s.rate, s.offset, s.after)
+                    for key, s in self.graph.sites_of.get(node, ())
+                ]
+            )
         key = (
             begins, node.role, node.path, node.loops, node.turns, place.turns, node.threads,
             access.space, access.proxy, access.done, home_of(access, node.role.cta, self.assumed), access.write,
@@ -197,7 +202,9 @@ class Judge:
                 for pair in pairs:
                     if pair.gap() is None:
                         return pair.ordered()
-            if not any([reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]):
+            if not any(
+                [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
+            ):
                 break
         if first.access.write and second.access.write:
             for pair in pairs:
@@ -276,7 +283,11 @@ class Judge:
             if at > there + meetings.period:
                 return inf, ()
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
-        return at + back, (*_steps(a, rule_a, first, read), between, *_steps(b, rule_b, read, second))
+        return at + back, (
+            *_steps(a, rule_a, first, read),
+            between,
+            *_steps(b, rule_b, read, second),
+        )
 
     def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
         """Which differences of counts of a clock a pair's slots may be equal at."""
