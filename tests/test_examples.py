@@ -62,12 +62,20 @@ LIKE = ("gemm_e4m3_clc", "gemm_e4m3_early", "gemm_mxfp4_clc", "gemm_mxfp8_clc")
 """Examples that are others with operands of another type: most of what is looked at below, of them in long runs only."""
 
 
-def each(targets: tuple[str, ...], always: tuple[str, ...] = ()) -> pytest.MarkDecorator:
-    """Every example on every target that it is for; of those that are like others only some are not for long runs."""
+IN_TURN = ("sm_100f", "sm_103a")
+"""Targets with the instructions of sm_100a: of two examples one is assembled for the one, one for the other."""
+
+
+def each(
+    targets: tuple[str, ...], always: tuple[str, ...] = (), rare: tuple[str, ...] = ()
+) -> pytest.MarkDecorator:
+    """Every example on every target that it is for; those of `rare`, and most of `LIKE`, in long runs only."""
     cases: list[Any] = []
-    for name in [p.stem for p in EXAMPLES]:
+    for number, name in enumerate(p.stem for p in EXAMPLES):
+        turn = IN_TURN[number % 2]
         for target in [t for t in targets if claims(name, t)]:
-            long = name in LIKE and target not in always
+            other = target in rare or (target in IN_TURN and target != turn)
+            long = target not in always if name in LIKE else other
             cases.append(pytest.param(name, target, marks=[pytest.mark.soak] if long else []))
     return pytest.mark.parametrize(("name", "target"), cases)
 
@@ -183,7 +191,7 @@ def test_a_run_leaves_no_trace_in_the_next() -> None:
 
 @pytest.mark.skipif(find("ptxas") is None, reason="no ptxas")
 @each(TARGETS, always=("sm_100a",))
-def test_it_assembles_without_a_notice_a_spill_or_a_serial_loop(name: str, target: str) -> None:
+def test_it_assembles_without_a_notice_or_a_spill(name: str, target: str) -> None:
     if target not in ONLY.get(name, TARGETS):
         with pytest.raises(tkc.TkcError, match=r"which needs tcgen05\.mma on 8-bit integers"):
             tkc.compile(source(name), target=target)
@@ -193,8 +201,15 @@ def test_it_assembles_without_a_notice_a_spill_or_a_serial_loop(name: str, targe
     assert not assembly.notices
     assert not assembly.spills
     assert assembly.registers[kernel.name] > 0
-    if find("nvdisasm") is not None:
-        assert serial_loops(kernel.sass()) == []
+
+
+@pytest.mark.skipif(
+    find("ptxas") is None or find("nvdisasm") is None, reason="no ptxas or nvdisasm"
+)
+@each(TARGETS, always=("sm_100a",), rare=("sm_100f", "sm_103a", "sm_107a"))
+def test_no_loop_over_lanes_is_made_of_it(name: str, target: str) -> None:
+    if target in ONLY.get(name, TARGETS):
+        assert serial_loops(made(name, target).sass()) == []
 
 
 @pytest.mark.parametrize(
