@@ -49,7 +49,7 @@ demo: bytecode
 	@$(BIN)/python examples/demo.py --target $(TARGET) --out $(OUT)
 
 test: bytecode
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 soak: $(STAMP)
 	@TKC_SOAK_MINUTES=$(or $(MINUTES),10) TKC_SEED=$(SEED) $(BIN)/python -m pytest -q -m soak
