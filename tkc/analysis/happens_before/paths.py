@@ -12,7 +12,6 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from math import lcm
-from typing import NamedTuple
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
@@ -25,7 +24,6 @@ from tkc.analysis.happens_before.events import (
     Event,
     Meet,
     ProxyFence,
-    Role,
     TensorFence,
     Threads,
     Turns,
@@ -43,7 +41,7 @@ from tkc.analysis.happens_before.graph import (
     follow,
     items_of,
 )
-from tkc.analysis.happens_before.labels import Label, as_early, worst
+from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
@@ -64,16 +62,6 @@ that ends it."""
 
 Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
-
-
-class Group(NamedTuple):
-    """Arrivals of a role at a barrier that make up its items only together, and what waits of one kind know of each:
-    it has to be the same, whichever of them an item came by."""
-
-    role: Role
-    barrier: Hashable
-    known: tuple[str, int, int]
-    """Name, number and fence of the state."""
 
 
 class Unfollowed(Exception):
@@ -417,8 +405,7 @@ class Reach:
                 if made is not None:
                     waits.setdefault(made, set()).add(wait.node)
         for (known, rule), nodes in waits.items():
-            group = Group(site.node.role, act.barrier, known[:3])
-            store = self.groups.setdefault(group, {})
+            store = self.groups.setdefault(Group(site.node.role, act.barrier, known[:3]), {})
             store.setdefault(site, []).append((item, label))
             for position in worst(
                 [[i for s in case for i, _ in store.get(s, [])] for case in cases]
@@ -447,18 +434,9 @@ class Reach:
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
             return
-        event = label.node.event
+        event, offset = label.node.event, 0 if site.after else site.offset
         assert event is not None
-        self._to_items(
-            barrier,
-            site.rate,
-            items,
-            label,
-            state,
-            rule,
-            event.act,
-            0 if site.after else site.offset,
-        )
+        self._to_items(barrier, site.rate, items, label, state, rule, event.act, offset)
 
     def _to_items(
         self,
