@@ -185,7 +185,7 @@ LATER = [
         "`break` inside an election",
     ),
     ("d += a @ b.T", "if K > 1: d += a @ b.T", "accumulator d of a pipe under a condition"),
-    ("for k in blocks(K, BK):", "for k in blocks(K, BK), ahead = d:", "`ahead = ...` in a `for`"),
+    ("for k in blocks(K, BK):", "for k in blocks(K, BK), behind = d:", "`behind = ...` in a `for`"),
     ("bf16(read(d))", "ue8m0(read(d))", "register tiles of ue8m0"),
     ("bf16(read(d))", "bf16(read(d)) * 2", "arithmetic in bf16"),
     ("bf16(read(d))", "bf16(read(d) if 1.0 > 0.5 else 0)", "conditions on anything but integers"),

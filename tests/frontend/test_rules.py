@@ -291,7 +291,7 @@ def test_R9_refuses_more_items_than_slots() -> None:
                    ("* 2\n", "* 1\n"))  # fmt: skip
     told(text, "TK314")
     told(changed(GEMM, ("blocks(K, BK):\n                    get", "blocks(K, BK), ahead = inputs:\n                    get")),
-         "TK110", "`ahead = ...`")  # fmt: skip
+         "TK102", "puts no item of pipe inputs")  # fmt: skip
 
 
 def test_R10_allows_register_values_to_outlive_a_block() -> None:
