@@ -332,8 +332,8 @@ def test_R11_refuses_a_sum_that_goes_on_from_another_item() -> None:
     )
     told(
         changed(GEMM, ("                d = 0\n", "                d = 1\n")),
-        "TK110",
-        "an accumulator set to anything but 0",
+        "TK106",
+        "accumulator d begins with 0 or with a matrix product",
     )
 
 
