@@ -335,7 +335,7 @@ class Commands:
             told = f"`copy` is of a tile's scales to tensor memory, {how}, not {describe(what)}"
             self._fail("TK106", told, s.subject.span)
         source = self._slot(places.alone(self.values, found.tile, found.span), found.span)
-        scaling.fits(self.scope, source.tile, into.tile, s.span)
+        scaling.copied(self.scope, source.tile, into.tile, s.span)
         return X.CopyPlaces(into, source, self._paired(s, s.options, "copy"), s.span)
 
     def _copy_across(self, s: E.Command, into: X.Place, source: X.Place) -> X.ClusterCopy:
