@@ -56,12 +56,14 @@ class Part:
 
 
 class WarpClock:
-    """What a warp knows. `time` is that of its accesses now; `base` the component of its first lane."""
+    """What a warp knows. `time` is that of its accesses now; `base` the component of its first lane; `handed` the time
+    at which it last awaited its cp.async, or let an mbarrier do so."""
 
     __slots__ = (
         "base",
         "components",
         "copies",
+        "handed",
         "inits",
         "issued",
         "maps",
@@ -78,6 +80,7 @@ class WarpClock:
         self.moves: dict[str, list[int]] = {"ld": [], "st": []}
         self.issued: dict[int, int] = {}
         self.copies = 0
+        self.handed = 0
         self.inits = 0
         self.maps = 0
 

@@ -156,8 +156,9 @@ class Record(Findings):
         strong, acquires, releases, changes = self.semantics(ins)
         if strong and kind is Kind.READ and self.words:
             self.see(w, ins, region, offsets, where, acquires)
-        joint = kind is Kind.WRITE and ins.row.name == "tensormap.cp_fenceproxy"
-        if joint:
+        joint = ins.row.name == "tensormap.cp_fenceproxy"
+        if joint and kind is Kind.READ:
+            # Its write follows, and whoever has awaited that need not wait for the read.
             mine.maps += 1
         event = self.events.add(
             self.map_component(w) if joint else mine.base,

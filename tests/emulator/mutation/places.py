@@ -15,7 +15,6 @@ import numpy as np
 from emulator.mutation.knowledge import Group, Known
 
 from tkc.emulator.record import Record
-from tkc.emulator.unused import Uses
 from tkc.ir.isa.memory import Kind
 
 SEVERAL = 32
@@ -110,9 +109,10 @@ class Judge(Record):
         self.accesses: list[Access] = [None]  # type: ignore[list-item]
         self.sets: list[frozenset[int]] = [frozenset()]
         self.numbers: dict[frozenset[int], int] = {frozenset(): 0}
+        self.handed = 0
+        """What threads did before they let a wait, or an mbarrier, follow their cp.async."""
         self.unawaited: dict[tuple[Any, str], int] = {}
         """Loads and stores of tensor memory that their warp has not awaited yet, by warp and "ld" or "st"."""
-        self.uses = Uses(machine.program)
 
     def fault(self, rule: str, old: Any, new: Any, what: str = "") -> None:
         self.wrong.setdefault((rule, getattr(old, "line", 0), getattr(new, "line", 0)), what)
@@ -276,12 +276,26 @@ class Judge(Record):
             reader, its = (was, at) if was.kind is Kind.READ else (now, lane)
             if reader.kind is Kind.READ and self._goes_nowhere(reader, its):
                 return  # A17
+        if self._copy_unfenced(was, now, home):
+            return  # A27
         self.fault(
             "race",
             was.ins,
             now.ins,
             f"{was.ins.statement.mnemonic} .. {now.ins.statement.mnemonic}",
         )
+
+    def _copy_unfenced(self, was: Access, now: Access, home: Any) -> bool:
+        """A27: a product reads what cp.async of its CTA has written, or constant zeros, which it knows of."""
+        work, names = now.work, ("wgmma.mma_async", "tcgen05.mma")
+        if work is None or not work.ins.row.name.startswith(names) or was.kind is not Kind.WRITE:
+            return False
+        if home is None or not home is was.warp.cta is work.warp.cta:
+            return False
+        if was.work is not None:
+            return was.work.name == "cp.async" and bool(was.told & work.known.met)
+        zeros = was.ins.row.name.startswith("st") and self.uses.zeros(was.ins)
+        return zeros and all(bit & work.known.met & self.handed for _, bit in was.bits)
 
     def _goes_nowhere(self, read: Access, lane: int) -> bool:
         """A17: whether nothing uses what a thread has read."""

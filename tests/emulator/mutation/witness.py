@@ -274,6 +274,7 @@ class Witness(Judge):
         for group in self.lanes(w, w.mask):
             self._initialised(group, barrier, ins)
             held.now.ran |= group.told().ran
+            self.handed |= group.own
         for time, work in self.copies.get(w, ()):
             if time <= number:
                 held.now.met |= work.read | work.write
@@ -417,6 +418,8 @@ class Witness(Judge):
     def copied(self, w: Any, number: int) -> None:
         super().copied(w, number)
         for group in self.lanes(w, w.mask):
+            self.handed |= group.own
+            group.stretch = 0
             for time, work in self.copies.get(w, ()):
                 if time <= number:
                     group.known.met |= work.read | work.write
