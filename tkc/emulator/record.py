@@ -202,8 +202,8 @@ class Record(Findings):
                     here, places = lanes[mine_too], offsets[mine_too]
                     if not len(here):
                         continue
-                codes = here.astype(np.int64) | event << LANE_BITS
-                cells.touch(view, kind, places, size, codes, here + mine.base)
+                codes = here + np.array(event << LANE_BITS)
+                cells.touch(view, kind, places, size, codes, here + mine.first)
         if strong and kind is Kind.WRITE:
             self.tell(w, ins, region, offsets, where, releases, changes)
 
