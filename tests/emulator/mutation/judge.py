@@ -231,6 +231,8 @@ def run(
 
     Of `part` = (i, n) only the i-th of n parts, which depend on names alone.
     """
+    if state is not None:
+        state.parent.mkdir(parents=True, exist_ok=True)
     done = stored([state] if state is not None and state.exists() else [])
     known = {(v.kernel, v.mutant) for v in done}
     with_reasons(done, kernels)
