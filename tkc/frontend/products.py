@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 
+def mix(a: str, b: str) -> bool:
+    """Whether some target multiplies elements of two dtypes."""
+    if a == b:
+        return True
+    from tkc.ir.isa.mma import MMAS  # few programs mix dtypes
+
+    return any(row.takes(a, b, d) for row in MMAS if not row.block for d in row.d)
+
+
+def apart(a: str, b: str) -> str:
+    """Why there is no product of two dtypes."""
+    return f"`@` of {a} and {b}: operands have one dtype, or two that a target mixes, as e4m3 and e5m2"
+
+
 def product(values: Values, left: Any, right: Any, span: Span) -> Product:
     """`left @ right`; TK104, TK105, TK106 or TK110 where there is no such product."""
     scope = values.scope
@@ -42,10 +56,10 @@ def product(values: Values, left: Any, right: Any, span: Span) -> Product:
             scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
         )
     scaling.multiply(scope, sides, span)
-    if a.dtype != b.dtype and a.scale is None:
+    if not (a.scale or mix(a.dtype, b.dtype)):
         values.fail(
             "TK105",
-            f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
+            apart(a.dtype, b.dtype),
             span,
             scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
             scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),

@@ -27,6 +27,7 @@ from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
 from tkc.ir.target import target_of
+from tkc.passes.pipes.early import part_first_operands, read_first
 from tkc.passes.pipes.evenness import is_even
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers
 
@@ -65,6 +66,7 @@ class LowerPipesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
+            part_first_operands(kernel, op)
             rings: dict[SSAValue, Ring] = {
                 p.ring: Ring(p) for p in kernel.body.block.ops if isinstance(p, s.PipeOp)
             }
@@ -90,6 +92,10 @@ class RoleLowering:
     ids: dict[str, int] = field(default_factory=dict)
     by_lanes: set[tuple[SSAValue, type[Operation]]] = field(default_factory=set)
     """Rings whose slots each warp of the role hands on, and by which operation."""
+    even: list[Ring] = field(default_factory=list)
+    """Rings of which it is known how many items ago a slot was filled."""
+    early: list[Ring] = field(default_factory=list)
+    """Rings whose slots the role has done with when its products have read their first operands."""
 
     def run(self) -> None:
         self.solo = s.solo(self.role)
@@ -99,6 +105,7 @@ class RoleLowering:
             if isinstance(op, s.CommitOp | s.ReleaseOp) and "lane" in kinds_of(op)
         }
         self.even = [ring for ring in self.rings.values() if is_even(ring, self.role)]
+        self.early = [ring for ring in self.rings.values() if self._read_first(ring)]
         block = self.role.body.block
         used = self._used(block)
         emit = Emitter(Block(), self.role.location)
@@ -317,8 +324,27 @@ class RoleLowering:
             else:
                 id = self._id(ring, "full")
                 self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
+                self._own(emit, op, ring, states)
             op.slot.replace_all_uses_with(state.slot)
             states[_end(op)] = self._after(emit, ring, state)
+
+    def _own(self, emit: Emitter, op: s.WaitOp, ring: Ring, states: dict[End, State]) -> None:
+        """Where the role changes an accumulator before it puts it on: that wait comes ahead of the change.
+
+        Who has put the item has waited for the same, but what the commit of its products tells of that is not proved.
+        """
+        for other in self._after_of(ring):
+            if other.empty is not None and _changed_before_put(op, other):
+                state = states[other.pipe.ring, True]
+                assert state.phase is not None
+                free = emit.arith("xor", state.phase, emit.const(1))
+                by = (
+                    By.ALL
+                    if (other.pipe.ring, s.CommitOp) in self.by_lanes and not self.solo
+                    else By.ONE
+                )
+                id = self._id(other, f"empty.{ring.name}")
+                self._wait(emit, other, other.empty, state.slot, free, by, id)
 
     def _after_of(self, ring: Ring) -> list[Ring]:
         """The rings through which an item of this one goes on: its slot is free when the last of them gives it back."""
@@ -453,7 +479,7 @@ class RoleLowering:
             kinds = kinds_of(op)
             if "commit" in kinds:
                 how = {"id": self._id(ring, what), **reach}
-                if isinstance(op, s.ReleaseOp) and self._read_first(ring):
+                if isinstance(op, s.ReleaseOp) and ring in self.early:
                     how["reads"] = UnitAttr()
                 emit.add(s.Tcgen05CommitOp.create(operands=[barriers, op.slot], properties=how))
             if "lane" in kinds and self.solo:
@@ -481,8 +507,7 @@ class RoleLowering:
         """Whether this role's products read a ring's tiles as their first operands, nothing else of it does, and the
         target's commits can tell that by itself."""
         tiles = set(ring.pipe.buffers)
-        uses = [op for op in self.role.walk() if tiles & {*op.operands}]
-        if not uses or not all(isinstance(op, s.MmaOp) and op.b not in tiles for op in uses):
+        if not read_first([*tiles], [op for op in self.role.walk() if tiles & {*op.operands}]):
             return False
         module = self.role.get_toplevel_object()
         assert isinstance(module, ModuleOp)
@@ -496,6 +521,17 @@ class RoleLowering:
                 operands=[barriers, slot], properties={"by": StringAttr(by.value), **how}
             )
         )
+
+
+def _changed_before_put(op: s.WaitOp, other: Ring) -> bool:
+    """Whether an accumulator is changed between a get and the put, behind it in its block, that hands it on."""
+    changed, at = False, op.next_op
+    while at is not None:
+        if isinstance(at, s.AcquireOp) and at.ring is other.pipe.ring:
+            return changed
+        changed |= any(isinstance(o, s.WriteAccumulatorOp | s.MmaOp) for o in at.walk())
+        at = at.next_op
+    return False
 
 
 def _end(op: s.AcquireOp | s.WaitOp | s.SkipOp | s.TurnOp) -> End:
