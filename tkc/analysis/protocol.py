@@ -339,7 +339,8 @@ class RingProtocol:
                 )  # fmt: skip
 
     def _early(self) -> Iterator[Finding]:
-        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it."""
+        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it, or after
+        all arrivals that complete it."""
         depth = self.ring.barrier.depth
         for sites in self.ring.arrivals.values():
             for site in sites:
@@ -350,6 +351,7 @@ class RingProtocol:
                 items = [i for i in range(depth, depth + site.rate * self._period()) if site.has(i)]
                 if not all(
                     any(self._follows(site, w, i - depth, depth) for w in self.ring.waits)
+                    or self._completed(site, i - depth, depth)
                     for i in items
                 ):
                     yield finding_at(
@@ -376,6 +378,34 @@ class RingProtocol:
             if not reach.advance(site.node.role):
                 return False
         return True
+
+    def _completed(self, site: Site, item: int, depth: int) -> bool:
+        """Whether an arrival comes after all those that complete the item of the round before, each by all of its
+        threads."""
+        arrivals = [s for sites in self.ring.arrivals.values() for s in sites]
+        if self.ring.copies or not all(s.every or s.sometimes for s in arrivals):
+            return False
+        return all(self._comes_behind(site, s, item, depth) for s in arrivals if s.has(item))
+
+    def _comes_behind(self, site: Site, before: Site, item: int, depth: int) -> bool:
+        """Whether an arrival comes after one at an item of the round before."""
+        if before.clock is not site.clock or (site.offset - before.offset - depth) % site.rate:
+            return False
+        reach = after(self.graph, before.node, False, self._turns(before, item), by_warps=False)
+        while not self._behind(reach, site, before, depth):
+            if not reach.advance(site.node.role):
+                return False
+        return True
+
+    def _behind(self, reach: Reach, site: Site, before: Site, depth: int) -> bool:
+        counted = before.clock in before.node.path
+        for state, position in known_at(reach, site.node):
+            own = before.node.threads is Threads.ONE and before.node.role is site.node.role
+            if (state.part == Part.FULL or own) and within(site.node.threads, state.who):
+                d = bound(position, site.clock, counted)
+                if d * site.rate + site.offset <= before.offset + depth:
+                    return True
+        return False
 
     def _later(self, reach: Reach, site: Site, wait: Site, depth: int) -> bool:
         return any(
