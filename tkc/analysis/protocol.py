@@ -28,6 +28,7 @@ from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_al
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.moments import after, finding_at, known_at
+from tkc.analysis.rates import unequal
 from tkc.diagnostics import Severity
 
 
@@ -164,6 +165,16 @@ class RingProtocol:
                 return
         if counted and not counted[0].clock.agreed:
             roles = list(dict.fromkeys(s.node.role.name for s in counted))
+            sure = unequal(counted)
+            if sure is not None:
+                one, other, turns = sure
+                yield finding_at(
+                    "TK314", one.site.node,
+                    f"role {one.site.node.role.name} goes through {one.items} items of {self._name} in "
+                    f"{turns} turn{'s' * (turns != 1)} of the loop round it, and role {other.site.node.role.name} "
+                    f"through {other.items}: one of them waits for ever",
+                )  # fmt: skip
+                return
             yield replace(
                 finding_at(
                     "TK314", counted[0].node,
