@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.guards import Guard
+from tkc.analysis.guards import Guard, guard_of
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import Some, Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
@@ -152,6 +152,19 @@ def within(op: Operation, outer: Operation) -> bool:
     while at is not None and at is not outer:
         at = at.parent_op()
     return at is outer
+
+
+def asked_of(op: Operation | None) -> frozenset[tuple[Operation, bool]]:
+    """The conditions round an operation that ask more than who a thread is, each with whether it has to hold."""
+    found: set[tuple[Operation, bool]] = set()
+    region, at = (op.parent_region(), op.parent_op()) if op is not None else (None, None)
+    while at is not None and not isinstance(at, s.RoleOp):
+        if isinstance(at, s.IfOp):
+            guard = guard_of(at.condition)
+            if guard is None or guard.rest or not guard.narrows:
+                found.add((at, region is at.then))
+        region, at = at.parent_region(), at.parent_op()
+    return frozenset(found)
 
 
 def outside(op: Operation) -> bool:

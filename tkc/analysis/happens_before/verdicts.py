@@ -10,6 +10,7 @@ from math import inf, lcm
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
+from tkc.analysis.happens_before.conditions import asked_of
 from tkc.analysis.happens_before.distance import distance, known_at, own
 from tkc.analysis.happens_before.events import (
     CONSTANT,
@@ -310,7 +311,9 @@ class Judge:
         )
         if wary:
             distinct = distinct and first.part == second.part
-        if once or (distinct and _alike(first, second)):
+        asked = first.area is not None and second.area is not None and first.area.asked and second.area.asked
+        turn = asked and not wary and first.write and second.write  # of others nothing says that both come
+        if once or turn or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
             return NEVER if apart else TOGETHER
         if one is None or two is None:
@@ -516,7 +519,7 @@ def conflicts(here: list[Place], vague: bool = False) -> Iterator[tuple[Place, P
         for second in here[i:]:
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
-                if vague or not is_vague(a, b):
+                if vague or not is_vague(first, second):
                     yield first, second
 
 
@@ -535,14 +538,25 @@ def _alike(a: Access, b: Access) -> bool:
     return together(a.area, b.area)
 
 
-def is_vague(a: Access, b: Access) -> bool:
+def is_vague(first: Place, second: Place) -> bool:
     """Whether too little is known of two writes of a tensor to say that they are at the same place, or in the same
     launch: their conditions may exclude one another."""
+    a, b = first.access, second.access
     if a.space is not Space.GLOBAL or not (a.write and b.write):
         return False
-    if a.area is None or b.area is None or (a.area.asked and b.area.asked):
+    if a.area is None or b.area is None:
+        return True
+    if a.area.asked and b.area.asked and not _in_one_turn(first, second):
         return True
     return (a is b or a.part != b.part) and (a.area.vague or b.area.vague)
+
+
+def _in_one_turn(first: Place, second: Place) -> bool:
+    """Whether two accesses under conditions come in the same turns: all that one asks, the other does."""
+    if first is second or first.node.role is not second.node.role:
+        return False
+    one, other = asked_of(first.event.op), asked_of(second.event.op)
+    return one <= other or other <= one
 
 
 def _apart(a: Access, b: Access) -> bool:
