@@ -13,11 +13,12 @@ import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend import elements, places, scaling
 from tkc.frontend.describe import describe
-from tkc.frontend.products import apart, mix
+from tkc.frontend.products import apart
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
 from tkc.frontend.values import Values
 from tkc.frontend.writes import HINTS
+from tkc.ir.target import mix
 
 BARRIERS = 16
 """Named barriers of a CTA (PTX 9.7.15.1)."""

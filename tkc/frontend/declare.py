@@ -395,6 +395,14 @@ class Declarations:
 
     def _pipe(self, s: S.Pipe) -> None:
         for reference in (s.name, *s.tiles, *s.producers, *s.consumers):
+            if reference.part is not None and s.turns is not None and reference in s.consumers:
+                name = reference.name.text
+                self._fail(
+                    "TK102",
+                    f"`{name}[...] by turns` is of several roles, and there is no family `{name}`: they are declared "
+                    f"together as `role {name}[i in 0, 1]:`",
+                    reference.span,
+                )
             if reference.part is not None:
                 self._later("several pipes, tiles or roles of one name", reference.span)
         if s.turns is not None:

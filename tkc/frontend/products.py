@@ -9,23 +9,17 @@ from tkc.frontend import scaling
 from tkc.frontend.describe import describe
 from tkc.frontend.program import Product, Tile, Transposed
 from tkc.frontend.syntax import Span
+from tkc.ir.target import mix
 
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 
-def mix(a: str, b: str) -> bool:
-    """Whether some target multiplies elements of two dtypes."""
-    if a == b:
-        return True
-    from tkc.ir.isa.mma import MMAS  # few programs mix dtypes
-
-    return any(row.takes(a, b, d) for row in MMAS if not row.block for d in row.d)
-
-
 def apart(a: str, b: str) -> str:
     """Why there is no product of two dtypes."""
-    return f"`@` of {a} and {b}: operands have one dtype, or two that a target mixes, as e4m3 and e5m2"
+    return (
+        f"`@` of {a} and {b}: operands have one dtype, or two that a target mixes, as e4m3 and e5m2"
+    )
 
 
 def product(values: Values, left: Any, right: Any, span: Span) -> Product:

@@ -88,9 +88,7 @@ class Lists:
     def _check_waits(self) -> None:
         """Grids of one kernel share its maps: none is edited before those ahead have ended, which `order-grids` makes
         each role wait for; TK110 where the program says itself when it does."""
-        said = [
-            o for r in self.roles for o in r.walk() if isinstance(o, GridWaitOp | GridLaunchOp)
-        ]
+        said = [o for r in self.roles for o in r.walk() if isinstance(o, GridWaitOp | GridLaunchOp)]
         for op in said:
             raise TkcError.at(
                 "TK110",
