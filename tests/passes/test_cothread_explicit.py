@@ -155,7 +155,7 @@ def test_copies_leave_a_role_that_does_more(role: str, changes: list[tuple[str, 
     assert [f.message for f in check(kernel.module(after="insert-fences"))] == []
     found = [
         re.findall(r"(?:tcgen05|mbarrier|cp\.async|fence)\.[\w.:]+", made)
-        for made in (without_lines(kernel.ptx), FAST)
+        for made in (without_lines(kernel.ptx), fast())
     ]
     assert found[0] == found[1]
 
