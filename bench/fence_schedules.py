@@ -5,7 +5,7 @@
 
 The record of happens-before finds nothing, and the results are those of the first schedule with all fences, bit for bit
 (sums that the copy engine makes of several parts: to rounding). Exit code 1 where not. All programs get as many
-schedules, 25 at a time; what has been asked is written to `out/fence-schedules-*.jsonl`, whose name tells the tree,
+schedules, 50 at a time; what has been asked is written to `out/fence-schedules-*.jsonl`, whose name tells the tree,
 and is not asked again: where the time was not enough, the same command goes on.
 """
 
@@ -39,7 +39,7 @@ FENCES = ("conservative", "minimal")
 SCHEDULES = ("random", "pct", "lazy", "eager")
 SIZES = {"G": 2, "L": 2, "M": 264, "N": 136, "K": 224}
 """Several tiles and a rest, in most directions; two CTAs come to more blocks than a ring has slots."""
-FEW = {"axpy": {"N": 5000}, "gemm_splitk": {"K": 1320}, "histogram": {"N": 100}}
+FEW = {"axpy": {"N": 5000}, "gemm_splitk": {"K": 520}, "histogram": {"N": 50}}
 COUNTS = "rows"
 """A const tensor that is read as counts of rows."""
 ADDS = frozenset({"gemm_splitk"})
@@ -74,16 +74,30 @@ def given(example: str, contract: dict[str, Any]) -> list[Any]:
         if argument.get("scalar") or not argument["dims"]:
             specs[name] = argument_words.Number(0.5)
             continue
-        shape = tuple(sizes[d] if isinstance(d, str) else d for d in argument["dims"])
         made = {"read": argument_words.Random, "write": argument_words.Empty}.get(
             argument["access"], argument_words.Zeros
         )
-        specs[name] = made(shape)
+        dims = [sizes[d] if isinstance(d, str) else d for d in argument["dims"]]
+        if argument.get("list"):  # an array for each group, of as many rows as are counted
+            each = [[n if d is None else d for d in dims[1:]] for n in rows(sizes)]
+            specs[name] = argument_words.Several(tuple(made(tuple(shape)) for shape in each))
+        else:
+            specs[name] = made(tuple(dims))
     values, _ = arguments.make(specs, contract)
     for i, argument in enumerate(contract["arguments"]):
         if argument["name"] == COUNTS:
-            values[i] = np.array([sizes["M"] - 7, 1], np.int32)[: sizes["G"]]
+            values[i] = np.array(rows(sizes), np.int32)
     return values
+
+
+def rows(sizes: dict[str, int]) -> list[int]:
+    """How many rows each group has."""
+    return [sizes["M"] - 7, 1][: sizes["G"]]
+
+
+def flat(values: list[Any]) -> list[Any]:
+    """Arrays, those of lists one by one."""
+    return [a for v in values for a in (v if isinstance(v, list | tuple) else [v])]
 
 
 def results(question: Question) -> tuple[list[Any], str]:
@@ -96,7 +110,7 @@ def results(question: Question) -> tuple[list[Any], str]:
     )
     names = [a["name"] for a in kernel.contract["arguments"]]
     left = [values[names.index(name)] for name in kernel.contract["outputs"]]
-    return left, "; ".join(map(str, report.findings))
+    return flat(left), "; ".join(map(str, report.findings))
 
 
 @cache
@@ -119,7 +133,7 @@ def wrong(question: Question) -> str:
     return ""
 
 
-AT_ONCE = 25
+AT_ONCE = 50
 """Schedules of one program that one process asks about."""
 
 
