@@ -8,7 +8,7 @@ import numpy as np
 
 from tkc.emulator.clocks import BEFORE, LATER, ORDER, PENDING, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import BRIDGED
-from tkc.emulator.lanes import FULL, LANES, SELECT
+from tkc.emulator.lanes import FULL, LANES, SELECT, Vec
 
 if TYPE_CHECKING:
     from tkc.emulator.instruction import Instruction
@@ -21,21 +21,26 @@ SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "gl": 3, "sys": 4}
 
 
 class Part:
-    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what a fence did."""
+    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what a fence released.
 
-    __slots__ = ("clock", "mask", "ready", "seen")
+    `fenced` is the time of each lane's last such fence, by lane: a fence of a lane is for its own accesses alone.
+    """
+
+    __slots__ = ("clock", "fenced", "mask", "ready", "seen")
 
     def __init__(self, mask: int, clock: Clock) -> None:
         self.mask = mask
         self.clock = clock
         self.seen: Clock | None = None
         self.ready: Clock | None = None
+        self.fenced: Vec | None = None
 
     def divided(self, mask: int) -> Part:
         """Some of the lanes as a part of their own."""
         made = Part(self.mask & mask, self.clock.copy())
         made.seen = self.seen.copy() if self.seen is not None else None
         made.ready = self.ready.copy() if self.ready is not None else None
+        made.fenced = self.fenced
         self.mask &= ~mask
         return made
 
@@ -49,6 +54,16 @@ class Part:
                 self.ready = other.ready
             else:
                 self.ready.join(other.ready)
+        if other.fenced is not None:
+            mine = self.fenced
+            self.fenced = other.fenced if mine is None else np.maximum(mine, other.fenced)
+
+    def release(self, lanes: Vec, time: int) -> None:
+        """A fence of some lanes releases what they know, and what each of them has done."""
+        self.ready = self.clock.copy()
+        fenced = np.zeros(LANES, np.int32) if self.fenced is None else self.fenced.copy()
+        fenced[lanes] = time
+        self.fenced = fenced
 
     def see(self, source: Clock) -> None:
         if self.seen is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tkc.emulator.agents import COMPLETED, OWN
+from tkc.emulator.agents import COMPLETED
 from tkc.emulator.clocks import (
     BEFORE,
     GLOBAL,
@@ -114,9 +114,7 @@ class Fences(Ordering):
                 part.clock.join(part.seen)
                 part.seen = None
             if releases:
-                ready = part.clock.copy()
-                ready.fit()[: len(OWN), mine.lanes(part.mask & w.mask)] = mine.time
-                part.ready = ready
+                part.release(SELECT[part.mask & w.mask], mine.time)
         mine.time += 1
 
     def fence_init(self, w: Warp) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tkc.emulator.agents import OWN, Op, WarpClock
 from tkc.emulator.clocks import ORDER, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import Events, Who
+from tkc.emulator.lanes import SELECT
 from tkc.ir.isa.assumptions import STRICT, granted
 from tkc.ir.isa.memory import Kind
 
@@ -114,6 +117,10 @@ class Ordering:
             to.times[RUN, own] = mine.time
             if part.ready is not None:
                 to.join(part.ready)
+            if part.fenced is not None:
+                known = to.fit()[: len(OWN), own]
+                np.maximum(known, part.fenced[SELECT[here]], out=known)
+                to.times[: len(OWN), own] = known
         mine.time += 1
 
     def came(self, w: Warp, mask: int, to: Clock) -> None:
