@@ -122,8 +122,8 @@ class Findings(Words):
         old, new = pair.old, pair.new
         threads = not isinstance(old.agent, Op), not isinstance(new.agent, Op)
         if pair.lane == SEVERAL and old.agent is new.agent and pair.before is Kind.WRITE:
-            # Each of the lanes has written the place itself.
-            return not new.mask & ~old.mask
+            # Each of the lanes has written the place itself; of a matrix the others have written parts.
+            return not new.mask & ~old.mask and not old.ins.row.name.startswith("stmatrix")
         if (
             (pair.before, pair.now) == (Kind.WRITE, Kind.WRITE)
             and old.ins is new.ins

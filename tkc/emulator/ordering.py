@@ -107,6 +107,7 @@ class Ordering:
             if not here:
                 continue
             own = mine.lanes(here)
+            part.tell_halves(to, mine.base, here)
             if release:
                 to.join(part.clock)
                 to.fit()[: len(OWN), own] = mine.time
@@ -174,6 +175,7 @@ class Ordering:
             first.join(other)
             mine.parts.remove(other)
         first.clock.fit()[: len(OWN), mine.lanes(mask)] = mine.time
+        first.tell_halves(first.clock, mine.base, mask)
         mine.time += 1
 
     # Barriers of a CTA and of a cluster
