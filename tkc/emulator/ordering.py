@@ -209,6 +209,10 @@ class Ordering:
 
     def cluster_release(self, cluster: Cluster) -> None:
         cluster.released = cluster.clock.copy() if cluster.clock is not None else None
+        if cluster.released is not None and "A28" in self.grants:
+            for cta in cluster.ctas:
+                if cta.left is not None:
+                    cluster.released.join(cta.left)
 
     # Other CTAs' memory, and the end of a CTA
 

@@ -84,6 +84,9 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "CUTLASS's main loops of cp.async for sm_90 and sm_100 have none, though 9.7.17.7.1 asks for it; for "
                "foreign text alone: neither the analysis nor a pass knows of this row, and no fence is left out for it",
                warns=True),
+    Assumption("A28", "a thread that has exited has arrived at the cluster barrier, and tells what it did",
+               "exit releases the barriers that wait for it alone, and nothing is said of memory; ThunderKittens' pairs "
+               "give their tensor memory back behind such a barrier"),
     Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
                "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),
 )  # fmt: skip
