@@ -9,7 +9,7 @@ from math import inf
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Arrive
 from tkc.analysis.happens_before.graph import Node
-from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.labels import Label, earliest
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place
 from tkc.ir.certificates import End, Link, Order, label
@@ -70,11 +70,11 @@ Chain = tuple[Link, ...] | None
 def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> list[tuple[Link, ...]]:
     """The chains from an access to the other; none where there is no such way."""
     reach = judge.reach(first)
-    there, label, rule = distance(reach, second.node, second.access, hazard.clock)
+    there, label, rule = distance(reach, first, second, hazard.clock)
     if there == inf or label is None:
         return []
     last = Link(end_of(label.node), end_of(second.node), rule)
-    return [(*steps, last) for steps in islice(_ways(reach, label), MOST_WAYS)]
+    return [(*steps, last) for steps in islice(_ways(reach, label, first.node), MOST_WAYS)]
 
 
 def _through(
@@ -86,7 +86,7 @@ def _through(
     return both[:MOST_WAYS]
 
 
-def _ways(reach: Reach, label: Label) -> Iterator[tuple[Link, ...]]:
+def _ways(reach: Reach, label: Label, origin: Node) -> Iterator[tuple[Link, ...]]:
     """The steps of a label's chain; and where it goes through an arrival of one of several sites, those through each of
     the others, whose items it is not."""
     steps: list[Link] = []
@@ -98,12 +98,13 @@ def _ways(reach: Reach, label: Label) -> Iterator[tuple[Link, ...]]:
                 (other, Link(end_of(other.node), end_of(at.node), at.rule), len(steps))
                 for other in _beside(reach, at)
             ]
-            steps.append(Link(end_of(at.before.node), end_of(at.node), at.rule))
+            start = at.before.node if at.before.before is not None else origin
+            steps.append(Link(end_of(start), end_of(at.node), at.rule))
         at = at.before
     steps.reverse()
     yield tuple(steps)
     for other, link, left in turns:
-        for before in _ways(reach, other):
+        for before in _ways(reach, other, origin):
             yield (*before, link, *steps[len(steps) - left :])
 
 
@@ -113,10 +114,11 @@ def _beside(reach: Reach, label: Label) -> Iterator[Label]:
     act = before.node.event.act if before is not None and before.node.event is not None else None
     if before is None or not isinstance(act, Arrive):
         return
-    for (role, barrier, _), sites in reach.groups.items():
-        if role != id(before.node.role) or barrier != str(act.barrier):
+    for group, sites in reach.groups.items():
+        told = (before.node.role, act.barrier, label.state[:3])
+        if group != told or not any(site.node is before.node for site in sites):
             continue
-        if any(site.node is before.node for site in sites):
-            for site, known in sites.items():
-                if site.node is not before.node and known:
-                    yield known[-1][-1]
+        for site, known in sites.items():
+            if site.node is not before.node:
+                first = earliest(position for position, _ in known)
+                yield from (next(one for at, one in known if at == f) for f in first)
