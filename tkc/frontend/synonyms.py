@@ -26,7 +26,7 @@ SAID: dict[str, str] = {
     "ones": "a number spreads: `full(1)` may become a tile",
     "load": "`put p: a <- A[m, k]` copies, and `read(a)` in a get gives the values",
     "store": "`C[m, n] <- x` stores",
-    "arange": "of a block n, `f32(n)` beside a tile is the position of each element; `x if n <= m else 0` compares them",
+    "arange": "of a block n, `f32(n)` beside a tile is each element's position; `x if n <= m else 0` compares it",
     "max": "`row_max(x)` is one value a row, `col_max(x)` one a column",
     "min": "`row_min(x)` is one value a row, `col_min(x)` one a column",
     "exp": "functions stand before: `exp(x)`",
