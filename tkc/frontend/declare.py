@@ -428,10 +428,11 @@ class Declarations:
             self._later("a pipe without tiles", s.span)
         if len(producers) > 1 and any(t is not None and t.accumulator for t in tiles):
             self._later("an accumulator from several roles", s.producers[1].span)
-        for reference in s.consumers:
-            if reference.name.text in producers:
-                self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         kept = [t for t in tiles if t is not None]
+        scaled = all(t.scale is not None for t in kept)
+        for reference in s.consumers:
+            if reference.name.text in producers and not scaled:
+                self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         turns = s.turns is not None
         if turns:
             self._check_turns(s, kept)

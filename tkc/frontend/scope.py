@@ -163,6 +163,10 @@ class Scope:
         self.writers: dict[tuple[str, str], dict[str, Owned]] = {}
         self.silent: dict[tuple[str, str], dict[str, Owned]] = {}
         self.multicast: Callable[[Span], bool] | None = None
+        self.scales_of: dict[str, dict[str, Span]] = {}
+        """Of each tile for scales, those whose scales are copied there, and where."""
+        self.scaled_with: dict[str, dict[str, Span]] = {}
+        """Of each tile for scales, those that products multiply by them, and where."""
 
     # reporting
 
