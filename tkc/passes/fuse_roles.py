@@ -22,8 +22,6 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import const
 from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BufferType, Home
-from tkc.passes.fusing.flow import AccumulatorFlow
-from tkc.passes.fusing.order import Merge
 
 UseT = TypeVar("UseT", bound=Operation)
 
@@ -45,6 +43,8 @@ class FuseRolesPass(ModulePass):
             for pipe in pipes:
                 if pipe not in flowing:
                     _connect(pipe)
+            if flowing:
+                from tkc.passes.fusing.flow import AccumulatorFlow
             for buffer in dict.fromkeys(b for p in flowing for b in p.buffers if _in_registers(b)):
                 AccumulatorFlow(buffer).run()
             for pipe in flowing:
@@ -76,6 +76,8 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
     first, second = roles
     if first is second:  # joined already, for another pipe
         return
+    from tkc.passes.fusing.order import Merge
+
     between, late = _between(kernel, first, second)
     Merge(pipe, between, late).roles(first.body.block, second.body.block)
     if second.registers is not None:
