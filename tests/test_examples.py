@@ -22,6 +22,8 @@ from tkc.driver import run
 from tkc.dump import Dump
 from tkc.job import Job
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
