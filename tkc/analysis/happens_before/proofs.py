@@ -142,7 +142,7 @@ class Proofs:
             return
         self.wary.remove(pair)
         self.unsure.append(pair)
-        if not is_vague(first.access, second.access):
+        if not is_vague(first, second):
             yield self._judge(first, second, here)
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
@@ -335,10 +335,10 @@ def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
     for start, end in (
         ((first, second), (second, first)) if first is not second else ((first, second),)
     ):
-        _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
+        _, label, _ = distance(judge.reach(start), start, end, hazard.clock)
         if label is None:
             continue
-        for node, then, rule in label.chain():
+        for node, then, rule in label.chain(start.node):
             act = node.event.act if node.event is not None else None
             if rule == "choice" or (
                 isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)
