@@ -110,10 +110,9 @@ class Elimination:
             self.moved = list(ways)
             self.weakened |= ways
             proofs = Proofs(self.kernel, self.model)
-        if ways := self._halved(proofs, gone):
-            self.weakened |= ways
-            self.before |= dict.fromkeys(self.halves.wanted, "")
-            proofs = Proofs(self.kernel, self.model)
+        ways, proofs = self._halved(proofs, gone)
+        self.weakened |= ways
+        self.before |= dict.fromkeys(self.halves.wanted, "")
         return self._certified(proofs, gone, rested)
 
     def _left(self) -> c.Certificate:
@@ -178,7 +177,7 @@ class Elimination:
             return undo, again
         for back in undo.values():
             back()
-        proofs.restated(undo)
+        proofs.restate(undo)
         undo.clear()
         for op, ways in changes:
             proofs = self._first_that_holds(op, ways, proofs, gone, undo)
@@ -209,7 +208,7 @@ class Elimination:
                 undo[op] = back
                 return again
             back()
-            proofs.restated((op,))
+            proofs.restate((op,))
         return proofs
 
     def _still_proved(self, proofs: Proofs, gone: list[Operation]) -> bool:
@@ -235,28 +234,45 @@ class Elimination:
         elif isinstance(op, s.BulkWaitOp) and op.read is None and c.origin(c.label(op)) == "user":
             yield setting(op, "read", UnitAttr())
 
-    def _halved(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
-        """Takes a one-way form of fences for which it is enough; gives the ways back."""
+    def _halved(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> tuple[dict[Operation, Undo], Proofs]:
+        """Takes a one-way form of fences for which it is enough; gives the ways back, and the proofs after them."""
         found: dict[Operation, Undo] = {}
         if not proofs.settled:
-            return found
+            return found, proofs
+        ways = list(self._one_way(proofs, gone))
+        if not ways:
+            return found, proofs
+        halves = self.halves.may_stand(op for _, _, issuing in ways for op in issuing)
+        proofs = proofs.preceded(halves)
+        for fence, word, issuing in ways:
+            if fence in found:
+                continue
+            undo = self.halves.of(fence, word, issuing)()
+            again = proofs.restated((fence,), [halves[op] for op in issuing])
+            if again.rest_on_no_more(proofs) and _in_order(again, gone):
+                found[fence], proofs = undo, again
+            else:
+                undo()
+                proofs.restate((fence,))
+        return found, proofs
+
+    def _one_way(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> Iterator[tuple[s.ProxyFenceOp, str, list[Operation]]]:
+        """Fences with the one-way forms that each may get, and the operations before which the other half is needed."""
         fences = [f for f in proofs.events if f not in gone and self._may_halve(f)]
         if not fences:
-            return found
+            return
         rest: dict[Operation, list[Hazard]] = {}
         for hazard, _ in proofs.finally_without(gone):
             for fence in dict.fromkeys(e.op for e in steps_of(hazard)):
                 rest.setdefault(fence, []).append(hazard)
         for fence in fences:
             for word in halves(fence.space.data, self.ptx):
-                issuing = issuers(word, rest.get(fence, ()))
-                undo = self.halves.of(fence, word, issuing)() if issuing else None
-                if undo is not None and self._still_proved(proofs, gone):
-                    found[fence] = undo
-                    break
-                if undo is not None:
-                    undo()
-        return found
+                if issuing := issuers(word, rest.get(fence, ())):
+                    yield fence, word, issuing
 
     def _may_halve(self, fence: Operation) -> TypeGuard[s.ProxyFenceOp]:
         if not isinstance(fence, s.ProxyFenceOp) or fence in self.moved:

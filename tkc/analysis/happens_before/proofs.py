@@ -6,10 +6,10 @@ Where barriers do not keep their protocol nothing is proved, for every proof tak
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -28,13 +28,14 @@ from tkc.analysis.happens_before.events import (
     Wait,
 )
 from tkc.analysis.happens_before.extract import program
-from tkc.analysis.happens_before.graph import Graph, Node, build
-from tkc.analysis.happens_before.operations import restated
+from tkc.analysis.happens_before.graph import Graph, Node, bodies, build, put_before
+from tkc.analysis.happens_before.operations import proxy_fence, restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.ir.certificates import label
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
@@ -66,6 +67,8 @@ class Proofs:
     broken: bool = field(init=False)
     hazards: list[Hazard] = field(init=False)
     events: dict[Operation, list[Event]] = field(init=False)
+    absent: frozenset[Event] = frozenset()
+    """Events that are in the graph and taken as not being there: of fences that are gone, or not put in yet."""
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
@@ -158,21 +161,13 @@ class Proofs:
         return self.judges_without(e for f in away for e in self.events[f])
 
     def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
-        gone = frozenset(events)
+        gone = self.absent.union(events)
         return {m: Judge(self.graph, PROFILES[m], gone) for m in (self.profile, WIDEST)}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
         """The verdict on a hazard by other judges."""
         pair = hazard.first, hazard.second
         return judges[self.models[pair]].hazard(*pair, self.others[pair])
-
-    def without(self, away: Iterable[Operation]) -> Iterator[Hazard]:
-        """The verdicts without some fences on all hazards that one of them could order."""
-        gone = list(dict.fromkeys(away))
-        judges = self.judges(gone)
-        asked = {id(h): h for f in gone for h in self.guarded(f)}
-        for hazard in asked.values():
-            yield self.again(judges, hazard)
 
     def finally_without(self, gone: Sequence[Operation]) -> Iterator[tuple[Hazard, Judge]]:
         """Each hazard's verdict without some fences, with the judge that has its proof: the first one wherever no fence
@@ -189,24 +184,58 @@ class Proofs:
         rest = rests_on(self.judge_of[id(hazard)], hazard)
         return rest is not None and away.isdisjoint(rest)
 
-    def restated(self, changed: Iterable[Operation]) -> Proofs:
-        """The proofs now that some operations have another space or scope: what uses none of them stands.
+    def without(self, gone: Iterable[Operation]) -> Proofs:
+        """The proofs without some fences: what rests on none of them stands."""
+        away = set(gone)
+        return self._again(away, self.absent.union(e for f in away for e in self.events[f]))
+
+    def restated(self, changed: Iterable[Operation], present: Iterable[Operation] = ()) -> Proofs:
+        """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
+        in: what uses none of the former stands.
 
         Barriers keep their protocol as before, which asks for neither. Where the operations get back what they had,
-        and this is called again, the proofs from before are right again.
+        and `restate` is told so, the proofs from before are right again.
         """
+        away = set(changed)
+        self.restate(away)
+        return self._again(away, self.absent.difference(e for f in present for e in self.events[f]))
+
+    def restate(self, changed: Iterable[Operation]) -> None:
+        """Tells the graph that some operations have another space or scope."""
         away = set(changed)
         for role in self.graph.program.roles:
             for event in role.events():
                 if event.op in away:
                     event.act = restated(event)
+
+    def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
+        """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
+        a fence only adds to what is known."""
+        found = copy(self)
+        found.events, found.absent, found._guarded = dict(self.events), self.absent, {}
+        for role in self.graph.program.roles:
+            for body in list(bodies(role.body)):
+                for last, event in pairwise([None, *body]):
+                    op = event.op if isinstance(event, Event) else None
+                    if op not in fences or (isinstance(last, Event) and last.op is op):
+                        continue
+                    fence = fences[op]
+                    made = Event(label(fence), event.threads, (), proxy_fence(fence), fence)
+                    put_before(self.graph, body, event, made)
+                    found.events.setdefault(fence, []).append(made)
+                    found.absent |= {made}
+        return found
+
+    def _again(self, away: set[Operation], absent: frozenset[Event]) -> Proofs:
+        """The proofs with other events absent: a pair is judged again where it rests on an operation that is away."""
         found = copy(self)
         found.rest, found.models, found.others = (
             dict(self.rest),
             dict(self.models),
             dict(self.others),
         )
-        found.judge_of, found.with_all, found._guarded = dict(self.judge_of), self.judges(()), {}
+        found.absent = absent
+        found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
         found.hazards = [
             h if self._stands(h, away) else found._judge(h.first, h.second, self.others[h.first, h.second])
             for h in self.hazards
