@@ -29,9 +29,10 @@ EXPECTED = {
     "sm_90a": {"HGMMA": STEPS, "UTMALDG": 2, "UTMASTG": 4, "USETMAXREG": 2, "STSM": 16},
     "sm_100a": {"UTCHMMA": STEPS, "UTMALDG": 2, "UTMASTG": 1, "UTCBAR": 2, "LDTM": 1},
     "sm_103a": {"UTCHMMA": STEPS, "UTMALDG": 2, "UTMASTG": 1, "UTCBAR": 2, "LDTM": 1},
-    "sm_107a": {"UTCHMMA": STEPS, "UTMALDG": 2, "UTMASTG": 1, "UTCBAR": 2, "LDTM": 1},
+    "sm_107a": {"UTCHMMA": STEPS, "UTMALDG": 2, "UTMASTG": 1, "UTCBAR": 3, "LDTM": 1},
 }
-"""How often each instruction of the chip stands in the kernel: one group of products, one box of each operand."""
+"""How often each instruction of the chip stands in the kernel: one group of products, one box of each operand. On sm_107a
+A's slots are given back by themselves, when they are read."""
 
 VERSIONS = {"sm_90a": "8.0", "sm_100a": "8.6", "sm_103a": "8.8", "sm_100f": "8.8", "sm_107a": "9.4"}
 """The lowest `.version` that names the target and has every instruction."""

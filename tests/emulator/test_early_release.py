@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from emulator.test_block_scaled import FORMS, operand
 from programs import EXAMPLES, changed
 
 import tkc
@@ -61,12 +62,14 @@ def test_b_is_not_free_when_a_is_read() -> None:
     ("changes", "expected"),
     [
         ([("pipe rows(a):    load", "pipe rows(a, b): load"), ("    pipe columns(b): load -> math\n", ""),
-          ("                put columns:\n", ""), ("get rows, columns", "get rows")], [False, False]),
+          ("                put columns:\n", ""), ("get rows, columns", "get rows")], [True, False, False]),
+        ([("pipe rows(a):    load", "pipe rows(a, b): load"), ("    pipe columns(b): load -> math\n", ""),
+          ("                put columns:\n", ""), ("get rows, columns", "get rows"), ("a @ b.T", "b @ b.T")], [False, False]),
         ([("d += a @ b.T", "d += b @ a.T"), ("tiles(blocks(M, BM), blocks(N, BN)", "tiles(blocks(M, BN), blocks(N, BM)"),
           ("a <- A[m, k]", "a <- B[n, k]"), ("b <- B[n, k]", "b <- A[m, k]"), ("f32, BM, BN", "f32, BN, BM"),
           ("BN = 256", "BN = 512")], [False, True, False]),
     ],
-    ids=["one ring", "the other is first"],
+    ids=["one ring", "one ring, nothing is first alone", "the other is first"],
 )  # fmt: skip
 def test_which_ring_is_early(changes: list[tuple[str, str]], expected: list[bool]) -> None:
     assert commits(changed(EARLY, *changes), "sm_107a", BN=256, STAGES=1) == expected
@@ -97,13 +100,71 @@ def test_a_commit_of_reads_spelled_out() -> None:
         tkc.compile(apart, target="sm_100a", params=params)
 
 
-def test_a_tile_with_scales_waits_for_their_copies() -> None:
-    """Nothing says that a copy to tensor memory is done when products have read A."""
-    text = (EXAMPLES / "gemm_nvfp4.tk").read_text(encoding="utf-8")
-    apart = changed(
-        text,
-        ("    pipe inputs(a, b): load -> math\n", "    pipe rows(a): load -> math\n    pipe columns(b): load -> math\n"),
-        ("                put inputs:\n                    a <- A[m, k]\n", "                put rows: a <- A[m, k]\n                put columns:\n"),
-        ("get inputs:", "get rows, columns:"),
-    )  # fmt: skip
-    assert not any(commits(apart, "sm_107a", BN=128))
+APART = (
+    ("    pipe inputs(a, b): load -> math\n", "    pipe rows(a): load -> math\n    pipe columns(b): load -> math\n"),
+    ("                put inputs:\n                    a <- A[m, k]\n", "                put rows: a <- A[m, k]\n                put columns:\n"),
+    ("get inputs:", "get rows, columns:"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gemm_mxfp8", [True, False, False]),
+        ("gemm_mxfp4", [True, False, False]),
+        ("gemm_nvfp4", [True, False, False]),
+        ("gemm_nvfp4_2cta", [True, False, False, False]),
+    ],
+)
+def test_scales_wait_for_their_copies_and_what_they_scale_does_not(
+    name: str, expected: list[bool]
+) -> None:
+    """Nothing says that a copy to tensor memory is done when products have read A: scales go round with B's tiles."""
+    kernel = tkc.compile(EXAMPLES / f"{name}.tk", target="sm_107a", params={"STAGES": 2})
+    assert [READS in c for c in re.findall(r"tcgen05\.commit\S+", kernel.ptx)] == expected
+    a, b = (operand(rows, 1056, *FORMS[name.removesuffix("_2cta")]) for rows in (300, 72))
+    c, factor = np.full((300, 72), np.nan, BF16), a.global_scale * b.global_scale
+    given = [factor] if len(kernel.contract["arguments"]) > 5 else []
+    how: Any = kernel.emulation(a.pair, b.pair, c, *given, sm_count=4)
+    seed = int(RNG.integers(1 << 30))
+
+    def found(ptx: str) -> set[str]:
+        return {
+            f.code for f in tkc.emulate(ptx, **{**how, "schedule": "random", "seed": seed}).findings
+        }
+
+    assert found(kernel.ptx) == set()
+    exact = a.real @ b.real.T * (factor if given else 1)
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
+    early, second = list(re.finditer(r"(tcgen05\.commit\S+arrive::one)", kernel.ptx))[:2]
+    assert early.end() < second.end()
+    wrong = kernel.ptx[: second.end()] + READS + kernel.ptx[second.end() :]
+    assert found(wrong) & {"TK301", "TK309"}
+
+
+def test_a_ring_of_a_and_its_scales_alone_is_parted() -> None:
+    text = changed((EXAMPLES / "gemm_nvfp4.tk").read_text(encoding="utf-8"), *APART)
+    assert commits(text, "sm_107a", BN=128) == [True, False, False, False]
+    assert not any(commits(text, "sm_100a", BN=128))
+
+
+def test_first_operands_that_are_not_shared_do_not_wait_for_other_pairs() -> None:
+    """In a cluster of pairs that shares B, the commit of A's reads goes to its own pair, that of B to all four CTAs."""
+    text = changed(
+        (EXAMPLES / "gemm_2cta.tk").read_text(encoding="utf-8"),
+        ("launch persistent, pair", "launch persistent, pair, cluster(4)"),
+        ("b <- B[n, k]", "b <- B[n, k], multicast"),
+    )
+    kernel = tkc.compile(text, target="sm_107a", params={"STAGES": 2, "BN": 64})
+    masks = re.findall(r"tcgen05\.commit(\S+).*, (%\w+);", kernel.ptx)
+    first, second = (
+        [mask for text, mask in masks if (READS in text) == early] for early in (True, False)
+    )
+    assert len(first) == 1
+    assert first[0] not in second[:1]
+    a, b = (RNG.standard_normal((rows, 520)).astype(BF16) for rows in (1100, 72))
+    c = np.full((1100, 72), np.nan, BF16)
+    report = kernel.emulate(a, b, c, sm_count=4, schedule="random", seed=int(RNG.integers(1 << 30)))
+    assert not report.findings, report.findings[0]
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)

@@ -241,13 +241,7 @@ def _reach(copy: s.TmaLoadOp, pipe: s.PipeOp) -> Across | None:
     other loads are for the whole cluster."""
     across = None if pipe.across is None else Across(pipe.across.data)
     if copy.multicast is None:
-        return (
-            None
-            if across is Across.MULTICAST
-            else Across.GATHER
-            if across is Across.SHARED
-            else across
-        )
+        return None if across is None else across.unshared
     if across is Across.SHARED:
         raise TkcError.at(
             "TK110",

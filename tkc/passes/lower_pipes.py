@@ -27,6 +27,7 @@ from tkc.ir.stage.stealing import TryCancelOp
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.syntax import segments
 from tkc.ir.target import target_of
+from tkc.passes.pipes.early import part_first_operands, read_first
 from tkc.passes.pipes.evenness import is_even
 from tkc.passes.pipes.rings import Ring, how_of, kinds_of, make_barriers
 
@@ -65,6 +66,7 @@ class LowerPipesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in [k for k in op.body.block.ops if isinstance(k, s.KernelOp)]:
             ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
+            part_first_operands(kernel, op)
             rings: dict[SSAValue, Ring] = {
                 p.ring: Ring(p) for p in kernel.body.block.ops if isinstance(p, s.PipeOp)
             }
@@ -90,6 +92,10 @@ class RoleLowering:
     ids: dict[str, int] = field(default_factory=dict)
     by_lanes: set[tuple[SSAValue, type[Operation]]] = field(default_factory=set)
     """Rings whose slots each warp of the role hands on, and by which operation."""
+    even: list[Ring] = field(default_factory=list)
+    """Rings of which it is known how many items ago a slot was filled."""
+    early: list[Ring] = field(default_factory=list)
+    """Rings whose slots the role has done with when its products have read their first operands."""
 
     def run(self) -> None:
         self.solo = s.solo(self.role)
@@ -99,6 +105,7 @@ class RoleLowering:
             if isinstance(op, s.CommitOp | s.ReleaseOp) and "lane" in kinds_of(op)
         }
         self.even = [ring for ring in self.rings.values() if is_even(ring, self.role)]
+        self.early = [ring for ring in self.rings.values() if self._read_first(ring)]
         block = self.role.body.block
         used = self._used(block)
         emit = Emitter(Block(), self.role.location)
@@ -453,7 +460,7 @@ class RoleLowering:
             kinds = kinds_of(op)
             if "commit" in kinds:
                 how = {"id": self._id(ring, what), **reach}
-                if isinstance(op, s.ReleaseOp) and self._read_first(ring):
+                if isinstance(op, s.ReleaseOp) and ring in self.early:
                     how["reads"] = UnitAttr()
                 emit.add(s.Tcgen05CommitOp.create(operands=[barriers, op.slot], properties=how))
             if "lane" in kinds and self.solo:
@@ -481,8 +488,7 @@ class RoleLowering:
         """Whether this role's products read a ring's tiles as their first operands, nothing else of it does, and the
         target's commits can tell that by itself."""
         tiles = set(ring.pipe.buffers)
-        uses = [op for op in self.role.walk() if tiles & {*op.operands}]
-        if not uses or not all(isinstance(op, s.MmaOp) and op.b not in tiles for op in uses):
+        if not read_first([*tiles], [op for op in self.role.walk() if tiles & {*op.operands}]):
             return False
         module = self.role.get_toplevel_object()
         assert isinstance(module, ModuleOp)

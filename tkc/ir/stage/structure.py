@@ -83,6 +83,11 @@ class Across(StrEnum):
     ANSWER = "answer"
     EVERY = "every"
 
+    @property
+    def unshared(self) -> Across | None:
+        """How a ring joins CTAs otherwise alike, into which nothing is copied for several of them."""
+        return {Across.MULTICAST: None, Across.SHARED: Across.GATHER}.get(self, self)
+
 
 class To(StrEnum):
     """Whose barrier of the cluster is signalled, where it is not the CTA's own."""
