@@ -6,7 +6,7 @@ Where barriers do not keep their protocol nothing is proved, for every proof tak
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -169,25 +169,14 @@ class Proofs:
         pair = hazard.first, hazard.second
         return judges[self.models[pair]].hazard(*pair, self.others[pair])
 
-    def finally_without(self, gone: Sequence[Operation]) -> Iterator[tuple[Hazard, Judge]]:
-        """Each hazard's verdict without some fences, with the judge that has its proof: the first one wherever no fence
-        that went is on the way."""
-        away, judges = set(gone), self.judges(gone)
+    def proved(self) -> Iterator[tuple[Hazard, Judge]]:
+        """Each hazard with the judge that has its proof."""
         for hazard in self.hazards:
-            if self._stands(hazard, away):
-                yield hazard, self.judge_of[id(hazard)]
-            else:
-                yield self.again(judges, hazard), judges[self.model_of(hazard)]
-
-    def _stands(self, hazard: Hazard, away: set[Operation]) -> bool:
-        """Whether a proof uses none of some operations; what has been found since may be another way."""
-        rest = rests_on(self.judge_of[id(hazard)], hazard)
-        return rest is not None and away.isdisjoint(rest)
+            yield hazard, self.judge_of[id(hazard)]
 
     def without(self, gone: Iterable[Operation]) -> Proofs:
         """The proofs without some fences: what rests on none of them stands."""
-        away = set(gone)
-        return self._again(away, self.absent.union(e for f in away for e in self.events[f]))
+        return self._again(self.absent.union(e for f in gone for e in self.events[f]))
 
     def restated(self, changed: Iterable[Operation], present: Iterable[Operation] = ()) -> Proofs:
         """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
@@ -198,7 +187,8 @@ class Proofs:
         """
         away = set(changed)
         self.restate(away)
-        return self._again(away, self.absent.difference(e for f in present for e in self.events[f]))
+        absent = self.absent.difference(e for f in present for e in self.events[f])
+        return self._again(absent, away)
 
     def restate(self, changed: Iterable[Operation]) -> None:
         """Tells the graph that some operations have another space or scope."""
@@ -226,8 +216,9 @@ class Proofs:
                     found.absent |= {made}
         return found
 
-    def _again(self, away: set[Operation], absent: frozenset[Event]) -> Proofs:
-        """The proofs with other events absent: a pair is judged again where it rests on an operation that is away."""
+    def _again(self, absent: frozenset[Event], changed: Set[Operation] = frozenset()) -> Proofs:
+        """The proofs with other events absent and some operations changed: a pair is judged again where it rests on one
+        of them."""
         found = copy(self)
         found.rest, found.models, found.others = (
             dict(self.rest),
@@ -236,11 +227,23 @@ class Proofs:
         )
         found.absent = absent
         found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
+        away = changed | {e.op for e in absent - self.absent}
         found.hazards = [
-            h if self._stands(h, away) else found._judge(h.first, h.second, self.others[h.first, h.second])
+            h
+            if self._stands(h, away, frozenset() if changed else absent)
+            else found._judge(h.first, h.second, self.others[h.first, h.second])
             for h in self.hazards
-        ]  # fmt: skip
+        ]
         return found
+
+    def _stands(self, hazard: Hazard, away: Set[Operation], absent: Set[Event]) -> bool:
+        """Whether a proof was found without some events, or uses none of some operations; what has been found since may
+        be another way."""
+        judge = self.judge_of[id(hazard)]
+        if absent and absent <= judge.without:
+            return True
+        rest = rests_on(judge, hazard)
+        return rest is not None and away.isdisjoint(rest)
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
         """Whether a fence is of the kind that could order two accesses."""
@@ -261,35 +264,46 @@ class Proofs:
             return True
         return self.may_guard(fence, hazard)
 
-    def removable(self, candidates: Sequence[Operation]) -> list[Operation]:
-        """A set of fences that may go together, none of the rest of which may go too; cheap ones stay for dear ones.
+    def removable(self, candidates: Sequence[Operation]) -> tuple[list[Operation], Proofs]:
+        """A set of fences that may go together, none of the rest of which may go too; cheap ones stay for dear ones;
+        and the proofs without them.
 
         `candidates` are in the order in which they should go. A pair is judged again only where a fence goes that its
         proof of the moment rests on.
         """
         if self.broken:
-            return []
+            return [], self
         doubtful = self._doubtful()
-        gone = [f for f in candidates if not any(self._might_order(f, h) for h in doubtful)]
-        gone = [f for f in gone if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
-        tried, gone = gone, list[Operation]()
+        tried = [f for f in candidates if not any(self._might_order(f, h) for h in doubtful)]
+        tried = [f for f in tried if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
+        gone: list[Operation] = []
         rest, until = dict(self.rest), self.graph.visited + MOST_TRIED
+        now: dict[int, tuple[Hazard, Judge]] = {}
         for fence in tried:
             asked = [h for h in self.guarded(fence) if self._may_fall(h, rest[id(h)], fence)]
             if asked and self.graph.visited > until:
                 self.untried.append(fence)
                 continue
             judges = self.judges([*gone, fence])
-            new: dict[int, frozenset[Operation] | None] = {}
+            new: dict[int, tuple[Hazard, Judge]] = {}
             for hazard in asked:
                 again = self.again(judges, hazard)
                 if again.verdict is not Verdict.ORDERED:
                     break
-                new[id(hazard)] = rests_on(judges[self.model_of(hazard)], again)
+                new[id(hazard)] = again, judges[self.model_of(hazard)]
             else:
                 gone.append(fence)
-                rest |= new
-        return gone
+                now |= new
+                rest |= {n: rests_on(judge, again) for n, (again, judge) in new.items()}
+        return gone, self._with(now).without(gone)
+
+    def _with(self, now: Mapping[int, tuple[Hazard, Judge]]) -> Proofs:
+        """The same with other proofs of some hazards."""
+        found = copy(self)
+        found.hazards = [now[id(h)][0] if id(h) in now else h for h in self.hazards]
+        found.judge_of = self.judge_of | {id(h): judge for h, judge in now.values()}
+        self.seen += [h for h, _ in now.values()]
+        return found
 
     def model_of(self, hazard: Hazard) -> str:
         return self.models[hazard.first, hazard.second]
