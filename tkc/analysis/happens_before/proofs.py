@@ -127,7 +127,7 @@ class Proofs:
             hazard = self.with_all[model].hazard(first, second, here)
         if id(hazard) not in self.rest:
             self.seen.append(hazard)
-            self.rest[id(hazard)] = rests_on(self.with_all[model], hazard)
+            self.rest[id(hazard)] = rests_on(self.with_all[model], hazard, here)
             self.judge_of[id(hazard)] = self.with_all[model]
             pair = hazard.first, hazard.second
             self.models[pair], self.others[pair] = model, here
@@ -177,6 +177,9 @@ class Proofs:
     def without(self, gone: Iterable[Operation]) -> Proofs:
         """The proofs without some fences: what rests on none of them stands."""
         return self._again(self.absent.union(e for f in gone for e in self.events[f]))
+
+    def _rests_on(self, hazard: Hazard, judge: Judge) -> frozenset[Operation] | None:
+        return rests_on(judge, hazard, self.others[hazard.first, hazard.second])
 
     def restated(self, changed: Iterable[Operation], present: Iterable[Operation] = ()) -> Proofs:
         """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
@@ -242,7 +245,7 @@ class Proofs:
         judge = self.judge_of[id(hazard)]
         if absent and absent <= judge.without:
             return True
-        rest = rests_on(judge, hazard)
+        rest = self._rests_on(hazard, judge)
         return rest is not None and away.isdisjoint(rest)
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
@@ -294,7 +297,7 @@ class Proofs:
             else:
                 gone.append(fence)
                 now |= new
-                rest |= {n: rests_on(judge, again) for n, (again, judge) in new.items()}
+                rest |= {n: self._rests_on(*of) for n, of in new.items()}
         return gone, self._with(now).without(gone)
 
     def _with(self, now: Mapping[int, tuple[Hazard, Judge]]) -> Proofs:
@@ -335,41 +338,47 @@ def acts_in(act: Act | None, space: Space) -> bool:
     return space is not Space.TENSOR
 
 
-def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
+def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Operation] | None:
     """The fences, arrivals and waits without which a proof would not stand; None where it has several ways, of which a
-    chain names one: where branches meet, where arrivals of several sites make up an item, or a read stands between."""
+    chain names one: where branches meet, or where arrivals of several sites make up an item. `others`: the accesses of
+    the same memory."""
     if hazard.forward == -inf:
         return frozenset()
+    if hazard.verdict is not Verdict.ORDERED:
+        return None
     used: set[Operation] = set()
-    first, second = hazard.first, hazard.second
-    for start, end in (
-        ((first, second), (second, first)) if first is not second else ((first, second),)
-    ):
+    for start, end in _ways(hazard, others):
         _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
-        if label is None:
-            continue
-        for node, then, rule in label.chain():
+        for node, then, rule in label.chain() if label is not None else ():
             act = node.event.act if node.event is not None else None
-            if rule == "choice" or (
-                isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)
-            ):
+            told = isinstance(act, Arrive) and rule not in SILENT
+            if rule == "choice" or (told and _gathered(judge, node)):
                 return None
-            if isinstance(act, Fence) and rule != "po":
+            if told or (isinstance(act, Fence) and rule != "po"):
                 used.add(node.event.op)  # pyright: ignore
-            elif isinstance(act, Arrive | AwaitGroup) and rule not in SILENT:
+            elif isinstance(act, AwaitGroup) and rule not in SILENT:
                 used.add(node.event.op)  # pyright: ignore
             if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
                 used.add(then.event.op)
-    return frozenset(used) if hazard.verdict is Verdict.ORDERED and _by_chains(hazard) else None
+    return frozenset(used)
+
+
+def _ways(hazard: Hazard, others: list[Place]) -> Iterator[tuple[Place, Place]]:
+    """From where to where the chains of a proof go: there and back, each also by a read that stands between."""
+    first, second = hazard.first, hazard.second
+    names = {step.start for step in hazard.chain if step.rule == BETWEEN}
+    reads = [read for read in others if not read.access.write and str(read) in names]
+    for start, end in {(first, second): None, (second, first): None}:
+        yield start, end
+        for read in reads:
+            yield start, read
+            yield read, end
 
 
 def _gathered(judge: Judge, node: Node) -> bool:
     """Whether an arrival makes up the items of its barrier only together with others."""
-    return not all(site.every for _, site in judge.graph.sites_of.get(node, ()))
-
-
-def _by_chains(hazard: Hazard) -> bool:
-    return all(step.rule != BETWEEN for step in hazard.chain)
+    sites = judge.graph.sites_of.get(node, ())
+    return not all(site.every or site.sometimes for _, site in sites)
 
 
 def steps_of(hazard: Hazard) -> list[Event]:
