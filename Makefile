@@ -2,6 +2,7 @@
 
 VENV   := .venv
 STAMP  := $(VENV)/.installed
+LINT   := $(VENV)/.linters
 BIN    := $(VENV)/bin
 TKC    := $(BIN)/tkc
 OUT    := out
@@ -32,6 +33,10 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[assemble,gpu,dev]'
 	@touch $@
 
+$(LINT): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lint]'
+	@touch $@
+
 install: bytecode
 
 # Where PYTHONDONTWRITEBYTECODE is set, Python would compile this package anew in every process: 0.1 s each, and as much
@@ -44,7 +49,7 @@ demo: bytecode
 	@$(BIN)/python examples/demo.py --target $(TARGET) --out $(OUT)
 
 test: bytecode
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal
 
 soak: $(STAMP)
 	@TKC_SOAK_MINUTES=$(or $(MINUTES),10) TKC_SEED=$(SEED) $(BIN)/python -m pytest -q -m soak
@@ -53,13 +58,13 @@ bless: $(STAMP)
 	@$(BIN)/python -m pytest -q --bless
 	@git --no-pager diff --stat -- tests/golden
 
-lint: $(STAMP)
+lint: $(LINT)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(TKC) fmt --check examples lit_tests
 	@$(BIN)/basedpyright
 
-format: $(STAMP)
+format: $(LINT)
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 	@$(TKC) fmt examples lit_tests

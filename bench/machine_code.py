@@ -58,8 +58,22 @@ OURS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         (*DUAL, ("BN = 256", "BN = 128"), ("STAGES = 5", "STAGES = 4")),
     ),
     "NVFP4, pair, two accumulators, work stealing": ("gemm_nvfp4_clc", ()),
+    "NVFP4, pair, two accumulators, work stealing, sm_103a, steps of 96": (
+        "gemm_nvfp4_clc",
+        (("BK = 256", "BK = 192"),),
+    ),
+    "NVFP4, pair, two accumulators, work stealing, sm_107a": ("gemm_nvfp4_clc", ()),
 }
-"""Which example, and what is changed in it."""
+"""Which example, and what is changed in it; for sm_100a, or the target that is named."""
+
+SHIPPED = {
+    "CuTe DSL, dense bf16": ("bf16", 600, 1, 4),
+    "Triton, bf16": ("bf16", 464, 1, 8),
+    "DeepGEMM, bf16": ("bf16", 760, 2, 16),
+    "CuTe DSL, NVFP4": ("NVFP4", 840, 1, 4),
+    "CUTLASS, NVFP4": ("NVFP4", 3144, 7, 8),
+}
+"""Of kernels that others ship, by the same assembler: operands, instructions, `fence.proxy.async`, products."""
 
 _GUARD = re.compile(r"^@!?U?P\d+ ")
 _BRANCH = re.compile(r"^(?:@!?U?P\d+ )?BRA(?:\.\S+)?\s(?:.*,\s*)?`\((\.\w+)\)")
@@ -152,8 +166,9 @@ def ours(name: str) -> Counts:
     text = (ROOT / "examples" / f"{example}.tk").read_text()
     for old, new in changes:
         text = text.replace(old, new)
-    kernel = tkc.compile(text, target=TARGET)
-    return count(kernel.ptx, kernel.name)
+    target = next((t for t in ("sm_103a", "sm_107a") if t in name), TARGET)
+    kernel = tkc.compile(text, target=target)
+    return count(kernel.ptx, kernel.name, target)
 
 
 COLUMNS = (
@@ -173,6 +188,24 @@ def row(name: str, c: Counts) -> str:
 
 def table(columns: tuple[str, ...], rows: list[str]) -> str:
     return "\n".join(["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|", *rows])
+
+
+def side_by_side(mine: dict[str, Counts]) -> str:
+    """Whole kernels of one kind of operands: ours, and those that others ship."""
+    rows: list[str] = []
+    for kind in ("bf16", "NVFP4"):
+        found = [
+            (f"**tkc** {name}", c)
+            for name, c in mine.items()
+            if name.startswith(kind) and "sm_" not in name
+        ]
+        found += [(name, c) for name, c in peers().items() if f"{kind.lower()}_b200" in name]
+        counts = [(name, c.instructions, c.proxy_fences, c.products) for name, c in found]
+        counts += [(name, *c) for name, (operands, *c) in SHIPPED.items() if operands == kind]
+        rows += [
+            "| " + " | ".join(map(str, row)) + " |" for row in sorted(counts, key=lambda r: r[1])
+        ]
+    return table(("kernel", "instructions", "`fence.proxy.async`", "`tcgen05.mma`"), rows)
 
 
 def peers() -> dict[str, Counts]:
@@ -272,10 +305,12 @@ SLOW = ("gemm_nvfp4_slow", "gemm_nvfp4_level2_slow")
 
 def sections() -> dict[str, str]:
     """The generated parts of the page, by the word that marks them."""
-    kernels = [row(f"**tkc** {name}", ours(name)) for name in OURS]
+    mine = {name: ours(name) for name in OURS}
+    kernels = [row(f"**tkc** {name}", counts) for name, counts in mine.items()]
     kernels += [row(name, counts) for name, counts in peers().items()]
     return {
         "kernels": table(COLUMNS, kernels),
+        "shipped": side_by_side(mine),
         "copies": "\n\n".join(before_and_after(example) for example in SLOW),
     }
 

@@ -27,6 +27,9 @@ _EXPECTED = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 COMMANDS = {"emulate": "emulate", "gpu": "run"}
 """Where a line runs → the command of tkc that runs it."""
 
+EMULATED_SMS = 8
+"""So few that CTAs which take turns have several each, and enough for a cluster of eight."""
+
 
 @dataclass(frozen=True)
 class KernelLine:
@@ -56,6 +59,8 @@ def kernel_lines(path: Path) -> list[KernelLine]:
 def command_words(line: KernelLine, machine: str, path: Path, scratch: Path) -> list[str]:
     """The words for `tkc` that run a line; what is expected is computed, and written to `scratch`."""
     words = list(_with_files(line.words, path, scratch))
+    if machine == "emulate" and "--sm-count" not in words:
+        words += ["--sm-count", str(EMULATED_SMS)]
     return [COMMANDS[machine], str(path), *words]
 
 

@@ -66,10 +66,9 @@ class GeneratedCode:
 
 def keep() -> GeneratedCode | None:
     """From here on Python's modules take code from the file; None where Python keeps no bytecode."""
-    try:
-        path = importlib.util.cache_from_source(__file__)
-    except NotImplementedError:
+    if sys.implementation.cache_tag is None:  # nor does it name a place then
         return None
+    path = importlib.util.cache_from_source(__file__)
     found = GeneratedCode(f"{path.removesuffix('.pyc')}.code")
 
     def execute(text: Any, *spaces: Any) -> None:

@@ -1,11 +1,13 @@
-"""Arrays and a driver that are not there: what a launch would do, on a machine without a GPU."""
+"""Arrays, a driver and tools that are not there: what a launch would do, on a machine without a GPU."""
 
 from __future__ import annotations
 
 import ctypes
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tkc.backend.arrays import ITEM_BYTES, packed
@@ -282,3 +284,10 @@ class HostMemory:
 def words(params: Any, sizes: Sequence[int]) -> list[bytes]:
     """What the kernel would read as its parameters, by their sizes in bytes."""
     return [ctypes.string_at(params[i], size) for i, size in enumerate(sizes)]
+
+
+def shell_tool(file: Path, body: str) -> Path:
+    """An executable file that the shell runs, in the place of a tool such as ptxas."""
+    file.write_text(f"#!{shutil.which('sh')}\n{body}\n")
+    file.chmod(0o755)
+    return file

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from backend.fakes import shell_tool
 
 from tkc.backend import assemble as module
 from tkc.backend.assemble import Assembly, assemble, cache_folder, find_ptxas, shared_library
@@ -194,12 +195,11 @@ echo "ptxas info    : (C7510) Potential Performance Loss: x serialized in functi
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two stand-ins for ptxas, the first of which is too old; they log how they were called."""
     for name, version, body in (("old", "11.0.1", OLD), ("new", "13.5.37", NEW)):
-        file = tmp_path / name
-        file.write_text(
-            f'#!/bin/sh\nif [ "$1" = --version ]; then echo "Cuda, release x, V{version}"; exit 0; fi\n'
-            f'echo "{name} $*" >> {tmp_path}/calls\n{body}\n'
+        shell_tool(
+            tmp_path / name,
+            f'if [ "$1" = --version ]; then echo "Cuda, release x, V{version}"; exit 0; fi\n'
+            f'echo "{name} $*" >> {tmp_path}/calls\n{body}',
         )
-        file.chmod(0o755)
     monkeypatch.setattr(
         module, "candidates", lambda name: [str(tmp_path / "old"), str(tmp_path / "new")]
     )

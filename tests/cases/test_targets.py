@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from pathlib import Path
 
 import pytest
+from backend.fakes import shell_tool
 from cases.products import EXAMPLES, GEMM
 from ir.isa.ptx_lines import disagreements, find_ptxas
 from programs import changed
@@ -75,15 +74,13 @@ def test_TGT_5_register_reallocation_is_a_feature_of_sm_90a_and_not_of_sm_90() -
 def test_TGT_7_only_options_that_every_assembler_has_are_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = tmp_path / "ptxas"
-    fake.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/said\necho "ptxas V12.0.1"\nexit 255\n')
-    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    said = tmp_path / "said"
+    fake = shell_tool(tmp_path / "ptxas", f'echo "$@" >> {said}; echo "ptxas V12.0.1"; exit 255')
     monkeypatch.setattr("tkc.backend.assemble.candidates", lambda name: [str(fake)])
     monkeypatch.setattr("tkc.backend.assemble.library", lambda name: None)
     with pytest.raises(tkc.TkcError):
         assemble(".version 8.0\n", "sm_90a")
-    words = {w for w in (tmp_path / "said").read_text().split() if w.startswith("-")}
+    words = {w for w in said.read_text().split() if w.startswith("-")}
     assert words <= {"--version", "-arch=sm_90a", "-v", "-lineinfo", "-o"}
 
 

@@ -284,7 +284,7 @@ def test_one_source_of_nvfp4_for_each_target(
     target: str, params: dict[str, int], k: int, columns: int, most: int
 ) -> None:
     """The longest products, the columns and the shared memory that each has. On sm_107a an item is 512 rows and 256
-    columns, in all of 576 columns with its scales, and B stays in the tensor core between its halves."""
+    columns, in all of 576 columns with its scales, B stays in the tensor core between its halves, and A is given back early."""
     kernel = tkc.compile(example("gemm_nvfp4_2cta"), target=target, params=params)
     words = re.findall(r"tcgen05\.mma[^\n]*, (\d+), \[", kernel.ptx)
     assert {decode_instruction("mxf4nvf4", int(word)).k for word in words} == {k}
@@ -292,6 +292,7 @@ def test_one_source_of_nvfp4_for_each_target(
     assert 0.8 * most < kernel.contract["shared_bytes"] <= most
     hints = set(re.findall(r"collector::b::(\w+)", kernel.ptx))
     assert hints == ({"fill", "lastuse"} if target == "sm_107a" else set())
+    assert ("::read::mma::a" in kernel.ptx) == (target == "sm_107a")
     assembly = kernel.assembly()
     assert not assembly.notices
     assert not assembly.spills

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from programs import changed
 
 import tkc
 from tkc.analysis.happens_before import check
-from tkc.emulator import Report
+from tkc.diagnostics import Severity
+from tkc.emulator import Report, emulate
 
 BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 
@@ -139,3 +142,60 @@ def test_a_slot_that_is_filled_too_early_is_found(seed: int) -> None:
     kernel = tkc.compile(text, target="sm_90a")
     x = np.random.default_rng(seed).uniform(-1, 1, (128, 160)).astype(ml_dtypes.bfloat16)
     assert kernel.emulate(x, np.zeros(x.shape, np.float32), sm_count=1, seed=seed).findings
+
+
+FED = (
+    ("barrier full * STAGES, count = 1", "barrier full * STAGES, count = 128"),
+    ("    role load:\n", "    role load, warps 4:\n"),
+    (
+        """                elect:
+                    expect full[slot], bytes(a, b)
+                    load a[slot] <- A[m, k], full[slot]
+                    load b[slot] <- B[n, k], full[slot]
+""",
+        """                j = thread
+                while j < BM * BK // 8:
+                    r = j // (BK // 8)
+                    q = j % (BK // 8) * 8
+                    load a[slot][r, q] <- A[m.index * BM + r, k.index * BK + q], 16
+                    load b[slot][r, q] <- B[n.index * BN + r, k.index * BK + q], 16
+                    j = j + 128
+                commit copies
+                wait copies
+                arrive full[slot], each = thread
+""",
+    ),
+)
+"""The GEMM of warpgroups with tiles that threads copy, and proxy fences in the role of the products."""
+
+
+def test_no_fence_is_left_out_for_what_foreign_kernels_rely_on(seed: int) -> None:
+    """A27 is for foreign text: the analysis asks for the fence, and eliminate-fences keeps one."""
+    path = Path(__file__).parents[2] / "examples" / "gemm_bf16_level2_sm90.tk"
+    text = changed(path.read_text(), *FED)
+    how = {"target": "sm_90a", "params": {"BN": 64, "WIDTH": 32, "STAGES": 2}}
+    kernel = tkc.compile(text, **how)
+    rng = np.random.default_rng(seed)
+    a, b = (rng.uniform(-1, 1, (64, 192)).astype(ml_dtypes.bfloat16) for _ in "ab")
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    bare = kernel.ptx.replace("fence.proxy.async.shared::cta;", "")
+    assert bare != kernel.ptx
+    for ptx, model, errors in (
+        (kernel.ptx, "strict", False),
+        (bare, "strict", True),
+        (bare, "practice", False),
+    ):
+        c = np.full((64, 64), np.nan, ml_dtypes.bfloat16)
+        launch = kernel.emulation(a, b, c, sm_count=1)
+        report = emulate(ptx, **launch, seed=seed, model=model)
+        reads = [f for f in report.findings if f.code == "TK302" and "read at" in f.message]
+        products = [f for f in reads if "(wgmma)" in f.message]
+        assert bool(products) == (ptx is bare), report.findings
+        assert all(f.severity is (Severity.ERROR if errors else Severity.WARNING) for f in products)
+        np.testing.assert_allclose(c.astype(np.float64), exact, rtol=2.0**-7, atol=2.0**-6)
+    module = kernel.module(after="insert-fences")
+    for op in list(module.walk()):
+        if op.name == "stage.proxy_fence":
+            op.detach()
+    said = [d.message for d in check(module) if d.code == "TK302"]
+    assert sum("by mma in role math" in message for message in said) == 2, said

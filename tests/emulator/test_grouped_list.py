@@ -48,6 +48,7 @@ FORMS = {
     "one map": Form((("edited * 2", "edited * 1"),)),
     "all edited": Form((("maps A, C: edited * 2", "maps A, B, C: edited * 3"),)),
     "serpentine": Form((("group = 8", "group = 2, order = serpentine"),), ("sm_100a",)),
+    "dependent": Form(((ALONE, f"{ALONE}, dependent"),)),
     "pair": Form(((ALONE, f"{ALONE}, pair"), ("BM = 128", "BM = 256")), ("sm_100a",), 256),
     "multicast B": Form(
         (
@@ -152,7 +153,12 @@ def test_one_array_whose_first_axis_numbers_the_groups() -> None:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("pair", "sm_100a"), ("multicast A", "sm_90a"), ("one map", "sm_100a")],
+    [
+        ("pair", "sm_100a"),
+        ("multicast A", "sm_90a"),
+        ("one map", "sm_100a"),
+        ("dependent", "sm_90a"),
+    ],
 )
 def test_a_form(name: str, target: str) -> None:
     launched(made(name, target), [FORMS[name].rows + 2, 0, 9], 72, 40)
@@ -172,6 +178,32 @@ def test_every_form_at_every_depth(name: str, target: str, stages: int) -> None:
 def test_every_form_is_in_order(name: str, target: str) -> None:
     module = to_module(Job(FORMS[name].text(), "k.tk", target), after="insert-fences")
     assert [d.message for d, _ in diagnose(module)] == []
+
+
+def test_no_map_is_edited_before_the_grids_ahead_have_ended() -> None:
+    """Grids of one kernel share its maps: a role that edits one waits first, and the emulator sees where it does not."""
+    kernel = made("dependent", "sm_100a")
+    before, _, after = kernel.ptx.partition("tensormap.replace")
+    assert "griddepcontrol.wait" in before
+    first = after.index("fence.proxy.tensormap::generic.release")
+    assert "griddepcontrol.wait" not in after[:first]
+    arrays = [[tensor(r, k, False) for r in (130, 3)] for k in (40, 40, 64)]
+    arrays[1] = [tensor(64, 40, False) for _ in range(2)]
+    rows = np.array([130, 3], np.int32)
+    how: Any = kernel.emulation(rows, *arrays, sm_count=2)
+    rash = kernel.ptx.replace("griddepcontrol.wait;", "")
+    assert not tkc.emulate(kernel.ptx, **how).findings
+    found = tkc.emulate(rash, **how).findings
+    assert {f.code for f in found} == {"TK318"}
+    assert any("tensormap" in str(f) for f in found)
+
+
+@pytest.mark.parametrize("word", ["wait", "arrive"])
+def test_words_for_other_grids_beside_edited_maps_are_refused(word: str) -> None:
+    loop = "            for k in blocks(K, BK):\n                put"
+    text = FORMS["dependent"].text().replace(loop, f"            {word} pdl\n{loop}")
+    with pytest.raises(tkc.TkcError, match="`arrive pdl` beside edited tensor maps"):
+        tkc.compile(text, target="sm_100a")
 
 
 def test_loads_for_a_cluster_of_pairs_through_edited_maps_are_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 from emulator.mutation.corpus import corpus, ours, reference
 from emulator.mutation.judge import Verdict, parts, rates, run
 from emulator.mutation.mutants import CHANGES, WHOLE, mutants
-from emulator.mutation.windows import same_products
+from emulator.mutation.windows import redundant, same_products
 
 SLICE = 8
 """Mutants; one takes about a second, with the witness."""
@@ -110,3 +110,21 @@ def test_a_fence_of_registers_is_spare_between_products_of_one_shape(
         "ret;",
     )
     assert same_products(text, 3, moved=False) is spare
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "spare"),
+    [
+        # The arrival behind the barrier tells of what all threads have waited for.
+        ("tcgen05.wait::ld.sync.aligned;", "@p1 mbarrier.arrive.b64 _, [r1];", False),
+        ("wgmma.wait_group.sync.aligned 0;", "@p1 mbarrier.arrive.b64 _, [r1];", False),
+        ("cp.async.wait_group 0;", "ld.shared.b32 r2, [r1];", False),
+        ("cp.async.bulk.wait_group.read 0;", "st.shared.b32 [r1], r2;", False),
+        ("tcgen05.wait::ld.sync.aligned;", "ld.shared.b32 r2, [r1];", True),
+        ("wgmma.wait_group.sync.aligned 0;", "ld.shared.b32 r2, [r1];", True),
+    ],
+)
+def test_a_barrier_hands_on_what_was_awaited(before: str, after: str, spare: bool) -> None:
+    text = ("bar.sync 0;", before, "bar.sync 0;", after, "bar.sync 0;", "ret;")
+    assert redundant(text, 3) is spare
+    assert redundant(text, 3, before) is spare

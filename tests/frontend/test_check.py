@@ -177,7 +177,6 @@ LATER = [
     ("tile[bf16, BM, BK]", "tile[bf16, BM]", "a tile of 1 axis"),
     ("load -> math", "load -> load", "from role load to itself"),
     ("a <- A[m, k]", "a <- A[m, k]; a <- A[m, k]", "a second copy into `a`"),
-    ("d = 0", "d = 1", "here the integer 1"),
     ("d += a @ b.T", "d -= a @ b.T", "`-=` of an accumulator"),
     (
         "C[m, n] <- bf16(read(d))",
@@ -185,7 +184,7 @@ LATER = [
         "`break` inside an election",
     ),
     ("d += a @ b.T", "if K > 1: d += a @ b.T", "accumulator d of a pipe under a condition"),
-    ("for k in blocks(K, BK):", "for k in blocks(K, BK), ahead = d:", "`ahead = ...` in a `for`"),
+    ("for k in blocks(K, BK):", "for k in blocks(K, BK), behind = d:", "`behind = ...` in a `for`"),
     ("bf16(read(d))", "ue8m0(read(d))", "register tiles of ue8m0"),
     ("bf16(read(d))", "bf16(read(d)) * 2", "arithmetic in bf16"),
     ("bf16(read(d))", "bf16(read(d) if 1.0 > 0.5 else 0)", "conditions on anything but integers"),
@@ -193,6 +192,29 @@ LATER = [
     ("bf16(read(d))", "A[m, n]", "runs over N, and axis 1 of A"),
     ("bf16(read(d))", "C[m, n]", "a copy from tensor to tensor"),
 ]
+
+
+MENDED = [
+    ("d = 0", "d = 1", "begins with 0 or with a matrix product, not with the integer 1: `d = 0`", "1"),
+    ("bf16(read(d))", "bf16(read(d) - column(row_max(read(d))))", "it stands beside a tile as it is", "column(row_max(read(d)))"),
+    ("bf16(read(d))", "bf16(read(d) - row(row_max(read(d))))", "this is one value a row, [128, 1]: a vector has one value a column", "row(row_max(read(d)))"),
+    ("bf16(read(d))", "bf16(read(d) if 0 < read(d) < 1 else 0)", "a comparison has two sides: `0 < read(d) and read(d) < 1`", "0 < read(d) < 1"),
+    ("bf16(read(d))", "bf16(read(d) ** 2)", "the language has no `**`: a square is `x * x`", "**"),
+    ("param BM = 128", "param BM = 2 ** 7", "the language has no `**`", "**"),
+    ("for k in blocks(K, BK):", "if K > 1 && N > 1:", "no operator `&&`: `and` joins conditions", "&&"),
+    ("for k in blocks(K, BK):", "if K > 1 || N > 1:", "unexpected characters `||`: `or` joins conditions", "||"),
+    ("pipe inputs(a, b): load -> math", "pipe inputs(a, b): load -> math[2] by turns", "declared together as `role math[i in 0, 1]:`", "math[2"),
+]  # fmt: skip
+"""What people write first, what they are told, and what is underlined."""
+
+
+@pytest.mark.parametrize(("old", "new", "what", "underlined"), MENDED, ids=[c[1] for c in MENDED])
+def test_a_slip_is_told_once_at_its_place_with_what_mends_it(
+    old: str, new: str, what: str, underlined: str
+) -> None:
+    (said,) = mistakes(changed(GEMM, (old, new)))
+    assert what in said.message
+    assert said.text == underlined
 
 
 @pytest.mark.parametrize(("old", "new", "what"), LATER, ids=[c[1] for c in LATER])

@@ -14,6 +14,8 @@ from tkc.ir.tile.ops import MapOp
 
 OPERATIONS = {
     "add": np.add, "mul": np.multiply, "max": np.fmax, "neg": np.negative, "exp": np.exp, "rcp": np.reciprocal,
+    "sub": np.subtract, "div": np.divide, "abs": np.abs, "min": np.fmin,
+    "if_lt": lambda a, b, x, y: np.where(a < b, x, y),
 }  # fmt: skip
 
 
@@ -50,6 +52,29 @@ def test_formulas(name: str, wanted: np.ndarray) -> None:
 def test_gelu_is_near_the_exact_one() -> None:
     exact = np.array([0.5 * x * (1 + math.erf(x / math.sqrt(2))) for x in WIDE])
     assert np.max(np.abs(run("gelu", X) - exact)) < 1e-3
+
+
+@pytest.mark.parametrize("most", [4, 1000, 39000])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_waves(name: str, most: int, seed: int) -> None:
+    x = np.random.default_rng(seed).uniform(-most, most, 20000).astype(np.float32)
+    assert np.max(np.abs(run(name, x) - getattr(np, name)(x.astype(np.float64)))) < 2**-22
+
+
+def test_waves_stay_in_their_bounds() -> None:
+    x = np.logspace(4, 38, 5000).astype(np.float32)
+    assert all(np.max(np.abs(run(name, x))) <= 1 for name in ("sin", "cos"))
+    assert all(np.isnan(run(n, [math.inf, -math.inf, math.nan])).all() for n in ("sin", "cos"))
+    assert run("sin", [0.0])[0] == 0
+    assert run("cos", [0.0])[0] == 1
+
+
+def test_erf_is_the_error_function() -> None:
+    exact = np.array([math.erf(x) for x in WIDE])
+    error = np.abs(run("erf", X) - exact)
+    assert np.all(error <= 2**-21 * np.abs(exact))
+    assert run("erf", [-math.inf, -5, 0, 5, math.inf]).tolist() == [-1, -1, 0, 1, 1]
+    assert np.isnan(run("erf", [math.nan])[0])
 
 
 def test_ends() -> None:

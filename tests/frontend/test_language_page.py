@@ -12,6 +12,7 @@ from tkc.frontend import commands, elements
 from tkc.frontend.casts import CASTS as DTYPES_OF_REGISTERS
 from tkc.frontend.explicit_program import IDENTITIES
 from tkc.frontend.explicit_syntax import COMMANDS
+from tkc.frontend.format import format_source
 from tkc.frontend.scope import FUNCTIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
@@ -29,6 +30,11 @@ WORDS = {
 
 def test_every_word_is_on_the_page() -> None:
     assert sorted(WORDS - QUOTED) == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_its_programs_are_in_the_one_style(program: str) -> None:
+    assert format_source(program, "page.tk") == program
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])

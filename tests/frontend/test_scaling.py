@@ -104,6 +104,8 @@ EXPLICIT = [
     ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3 / 16, BM]", "TK106", "scales[ue4m3 / 16, BM]", "`scales[ue4m3"),
     ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3, BM, BK]", "TK106", "ue4m3", "`scale = ue4m3 / 16`"),
     ("sa: scales[ue4m3 / 16, BM, BK]", "sa: scales[ue4m3 / 16, 64, BK]", "TK104", "scales[ue4m3 / 16, 64, BK]", "of 128"),
+    ("sa <- a.scales", "sa <- b.scales", "TK106", "a.scaled(sa)", "the scales of `b` are copied: expected a copy of `a.scales`"),
+    ("a.scaled(sa)", "a.scaled(sb)", "TK106", "a.scaled(sb)", "the scales of `b` are copied"),
     ("sa <- a.scales", "sa <- a", "TK106", "sa <- a", "`sa <- a.scales` copies"),
     ("sa <- a.scales", "sa <- a.scale", "TK102", "scale", "has no `.scale`"),
     ("sa <- a.scales", "a <- a.scales", "TK107", "a", "written inside a get"),
@@ -149,6 +151,8 @@ READ = "read(d[i], j * WIDTH, WIDTH)"
 SPELLED_OUT = [
     (COPY, "copy sa[slot] <- a[slot]", "TK106", "sa[slot] <- a[slot]", "not a slot of a"),
     (COPY, "copy sa[slot], a[slot]", "TK101", "copy sa[slot], a[slot]", "`copy sa[slot] <- a[slot].scales`"),
+    (COPY, "copy sa[slot] <- b[slot].scales", "TK106", SCALED, "the scales of `b` are copied"),
+    (COPY, "wait full[slot], phase", "TK106", SCALED, "where no scales are copied"),
     (COPY, "copy sa <- a[slot].scales", "TK116", "sa", "sa has 4 slots"),
     (COPY, "copy sa[slot] <- a.scales", "TK116", "a.scales", "a has 4 slots"),
     (COPY, "copy d[i] <- a[slot].scales", "TK106", "d[i] <- a[slot].scales", "not a slot of d"),

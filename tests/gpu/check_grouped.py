@@ -3,7 +3,7 @@
     tkc compile examples/gemm_grouped_list.tk --target sm_90a -o FOLDER/gemm_grouped_list.ptx
     python3 tests/gpu/check_grouped.py FOLDER
 
-FOLDER: every *.json is a form of the example (another tile, `edited * 1`, all three edited, cluster(2), pair). Needs torch,
+FOLDER: every *.json is a form of the example (another tile, `edited * 1`, all three edited, cluster(2), pair, dependent). Needs torch,
 no xdsl, no lark. Prints a line for each check and exits with 1 if one failed.
 """
 
@@ -143,6 +143,25 @@ def counted(kernel: tkc.Kernel) -> str:
     return "200 launches with other counts in the same place"
 
 
+def chained(kernel: tkc.Kernel) -> str:
+    """Kernel behind kernel with nothing between, by turns two problems: what `launch dependent` lets overlap."""
+    counts = [[700, 0, 3, 129, 511], [5, 900, 0, 64, 1, 256]]
+    given = [problem(its, 520, 1032) for its in counts]
+    for run in range(20):
+        for x, its in zip(given, counts, strict=True):
+            x.launch(kernel, its)
+        torch.cuda.synchronize()
+        for c in (c for x in given for c in x.c):
+            c.fill_(float("nan"))
+        torch.cuda.synchronize()
+        for _ in range(5):
+            for x in given:
+                kernel.launch(x.rows, x.a, x.b, x.c)
+        for x, its in zip(given, counts, strict=True):
+            x.verify(its, f"chained, run {run}")
+    return "20 chains of 10 launches with nothing between"
+
+
 def same(kernel: tkc.Kernel) -> str:
     counts = [129, 0, 1000, 3, 64, 0, 511, 257]
     given, first = problem(counts, 1032, 2056), None
@@ -226,7 +245,7 @@ def speed(kernel: tkc.Kernel) -> str:
     return "speed\n" + "\n".join(lines)
 
 
-CHECKS = (sets, slices, counted, same, plans, streams, speed)
+CHECKS = (sets, slices, counted, chained, same, plans, streams, speed)
 
 
 def main(folder: str) -> int:

@@ -537,7 +537,10 @@ class _Said:
         )
 
     def say_thread_fence(self, op: Op) -> None:
-        self.act(op, x.FenceOp, sem=StringAttr("acq_rel"), scope=StringAttr(op.scope), id=self.id)
+        with self.elected(op):
+            self.act(
+                op, x.FenceOp, sem=StringAttr("acq_rel"), scope=StringAttr(op.scope), id=self.id
+            )
 
     def say_sync(self, op: Op) -> None:
         if not op.number:

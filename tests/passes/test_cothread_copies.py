@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from emulator.test_block_scaled import BF16, RNG, operand
 from passes.programs import operations, parse, run
 from passes.scaled_programs import COLUMNS, COPY, MATH, MOVE, PRODUCT, program
+from programs import changed
 from xdsl.dialects.builtin import ModuleOp
 
 import tkc
@@ -180,11 +183,12 @@ def test_what_may_not_move_stays_with_the_reason(name: str) -> None:
     )
 
 
-def ptx(name: str, without: bool = False, **params: int) -> str:
+def ptx(name: str | Path, without: bool = False, **params: int) -> str:
+    """The text but for its places, of an example or a source."""
     passes = pipeline("sm_100a")
     if without:
         passes = passes.replace("cothread-copies,", "")
-    source = EXAMPLES / f"{name}.tk"
+    source = EXAMPLES / f"{name}.tk" if str(name).isidentifier() else name
     text = tkc.compile(source, target="sm_100a", params=params or None, passes=passes).ptx
     text = text.replace("gemm_nvfp4_slow", "gemm_nvfp4")
     return "\n".join(
@@ -199,6 +203,69 @@ def test_the_slow_form_becomes_the_fast_one_instruction_for_instruction(
     params: dict[str, int],
 ) -> None:
     assert ptx("gemm_nvfp4_slow", **params) == ptx("gemm_nvfp4", **params)
+
+
+SLOW = (EXAMPLES / "gemm_nvfp4_slow.tk").read_text(encoding="utf-8")
+MOVES = SLOW[SLOW.index("    role move:") : SLOW.index("    role math:")]
+BOTH = "                    sa <- a.scales\n                    sb <- b.scales\n"
+LOADED = "                    a <- A[m, k]\n                    b <- B[n, k]\n"
+TAKES = "                get inputs, put factors:\n" + BOTH
+STORE = "    role store:\n        for m, n in work:\n"
+INSIDE = """\
+                    get inputs:
+                        put factors:
+                            sa <- a.scales
+                            sb <- b.scales
+                        get factors:
+                            d += a.scaled(sa) @ b.scaled(sb).T
+"""
+
+
+def ends(role: str) -> list[tuple[str, str]]:
+    """The changes that leave the copies to another role."""
+    inputs = "load -> math" if role == "math" else f"load -> {role}, math"
+    return [(MOVES, ""), ("load -> move, math", inputs), ("move -> math", f"{role} -> math")]
+
+
+ELSEWHERE: dict[str, list[tuple[str, str]]] = {
+    "a role of four warps": [("role move:", "role move, warps 4:")],
+    "a role for each": [
+        (MOVES, MOVES.replace("role move", "role one").replace("put factors", "put of_a").replace(BOTH[35:], "")
+                + MOVES.replace("role move", "role two").replace("put factors", "put of_b").replace(BOTH[:35], "")),
+        ("load -> move, math", "load -> one, two, math"),
+        ("pipe factors(sa, sb): move -> math", "pipe of_a(sa): one -> math\n    pipe of_b(sb): two -> math"),
+        ("get inputs, factors:", "get inputs, of_a, of_b:"),
+    ],
+    "the loader": [*ends("load"), (LOADED, LOADED + TAKES)],
+    "the role that stores": [
+        *ends("store"), (STORE, STORE + "            for k in blocks(K, BK):\n" + TAKES)
+    ],
+    "the role that multiplies": [
+        *ends("math"), (SLOW[SLOW.index("                    get inputs, factors:") : SLOW.index(STORE) - 1], INSIDE)
+    ],
+}  # fmt: skip
+"""Where the copies may stand besides a role of their own of one warp."""
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_wherever_the_copies_stand_the_main_loop_is_the_same(where: str) -> None:
+    text = changed(SLOW, *ELSEWHERE[where])
+    found, wanted = ptx(text, STAGES=3), ptx("gemm_nvfp4", STAGES=3)
+    if where == "the role that stores":  # its registers are other ones
+        found, wanted = (
+            re.findall(r"(?:tcgen05|mbarrier|cp\.async|fence)\.[\w.:]+", t) for t in (found, wanted)
+        )
+    assert found == wanted
+    apart = tkc.compile(text, passes=pipeline("sm_100a").replace("cothread-copies,", ""))
+    assert [f.message for f in check(apart.module(after="insert-fences"))] == []
+    a, b = (operand(rows, 1056, "e2m1", "ue4m3", 16) for rows in (200, 136))
+    c = np.full((200, 136), np.nan, BF16)
+    report = apart.emulate(
+        a.pair, b.pair, c, 1.0, sm_count=2, schedule="random", seed=int(RNG.integers(99))
+    )
+    assert not report.findings, report.findings[0]
+    exact = a.real @ b.real.T
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
 
 
 def test_what_the_pass_takes_away() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import tkc
+from tkc.analysis.happens_before import check
 from tkc.analysis.ownership import is_shared, owned_twice
 from tkc.emulator import Poisoned
 from tkc.ir.stage import ops as s
@@ -133,3 +135,66 @@ def test_a_wait_that_may_miss_its_phase_proves_nothing() -> None:
     assert (
         "scaled.empty may complete its next phase before math.scaled.empty.added" in found.message
     )
+
+
+SUMS = """
+kernel sums(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], flag: i32):
+    param DEPTH = 1
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 64), blocks(N, 64))
+    shared a: tile[bf16, 64, 64] * 3
+    shared b: tile[bf16, 64, 64] * 3
+    accum  d: tile[f32, 64, 64] * DEPTH
+    pipe inputs(a, b): load -> math
+    pipe sum(d):       math -> scale
+    pipe scaled(d):    scale -> store
+    role load:
+        for m, n in work:
+            if m.index < flag:
+                for k in blocks(K, 64):
+                    put inputs:
+                        a <- A[m, k]
+                        b <- B[n, k]
+    role math:
+        for m, n in work:
+            if m.index < flag:
+                put sum:
+                    d = 0
+                    for k in blocks(K, 64):
+                        get inputs: d += a @ b.T
+    role scale:
+        for m, n in work:
+            if m.index < flag:
+                BODY
+    role store:
+        for m, n in work:
+            if m.index < flag:
+                get scaled: C[m, n] <- read(d)
+"""
+
+
+@pytest.mark.parametrize(("target", "depth"), [("sm_90a", 1), ("sm_100a", 1), ("sm_100a", 2)])
+@pytest.mark.parametrize(
+    "body",
+    ["get sum: d = read(d) * 2", "get sum:\n                    d = read(d) * 2"],
+    ids=["behind", "inside"],
+)
+def test_a_sum_that_is_changed_and_then_kept_is_handed_on(
+    body: str, target: str, depth: int, seed: int
+) -> None:
+    """Under a condition, in one slot or two: who changes it knows that the item before has been released."""
+    keep = (
+        "\n                put scaled: keep d"
+        if body.startswith("get sum: ")
+        else "\n                    put scaled: keep d"
+    )
+    made = tkc.compile(SUMS.replace("BODY", body + keep), target=target, params={"DEPTH": depth})
+    rng = np.random.default_rng(seed)
+    a, b = (rng.uniform(-1, 1, (n, 72)).astype(ml_dtypes.bfloat16) for n in (150, 72))
+    c = np.full((150, 72), np.nan, np.float32)
+    report = made.emulate(a, b, c, 2, schedule="random", seed=seed, sm_count=1)
+    assert not report.findings, report.findings[0]
+    exact = 2 * a[:128].astype(float) @ b.astype(float).T
+    np.testing.assert_allclose(c[:128], exact, atol=1e-3)
+    assert np.isnan(c[128:]).all()
+    assert check(made.module(after="eliminate-fences")) == []

@@ -44,7 +44,7 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
     graph.bounded, graph.assumed = True, PROFILES[profile]
     for finding in [*check_meetings(graph), *check_barriers(graph)]:
         if finding.severity is Severity.ERROR or finding.code == "TK325":
-            yield _unknown(kernel, finding.message)
+            yield _unknown(kernel, finding.message, ONE_LOOP if finding.code == "TK325" else "")
             return
     judge, alone = Judge(graph, PROFILES[profile]), True
     try:
@@ -64,7 +64,14 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
         yield _unknown(kernel, "there is too much to follow")
 
 
-def _unknown(kernel: s.KernelOp, why: str) -> Finding:
+ONE_LOOP = (
+    "one loop or condition round all items of each pipe that shares the tile can be followed; items behind it, in a "
+    "tile and a pipe of their own"
+)
+"""What can be followed, where several loops or conditions count the items of one pipe."""
+
+
+def _unknown(kernel: s.KernelOp, why: str, remedy: str = "") -> Finding:
     shared = [b for b in kernel.body.block.ops if isinstance(b, s.BufferOp) and _by_pipes(b)]
     names = ", ".join(b.sym_name.data for b in shared)
     return Finding(
@@ -72,6 +79,7 @@ def _unknown(kernel: s.KernelOp, why: str) -> Finding:
         f"nothing proves that no two blocks own a slot of {names} at once: {why}",
         "unknown",
         shared[0],
+        remedy=remedy,
     )
 
 

@@ -278,7 +278,7 @@ def _from_dlpack(array: Any, name: str, stream: int) -> View | None:
         on_gpu = int(array.__dlpack_device__()[0]) in (2, 13)
         # The protocol's numbers: 1 is the legacy default stream, which CUDA itself calls 0.
         capsule = array.__dlpack__(stream=stream or 1) if on_gpu else array.__dlpack__()
-    except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError, AttributeError):
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError):
         if hasattr(array, "__cuda_array_interface__") or hasattr(array, "__array_interface__"):
             return None
         raise _unknown_dtype(name, str(getattr(array, "dtype", "its data"))) from None

@@ -134,6 +134,13 @@ def _parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, A
     """The value of an argument, and that of its block scales where it is a pair of both. Raises TkcError TK401."""
     if not isinstance(value, tuple | list):
         return [(name, value)]
+    scaled = next((of for of, scales in pairs.items() if scales == name), None)
+    if scaled is not None:
+        told = (
+            f"{scaled} is block-scaled: expected its scales behind it, or its data and its scales as a pair, found "
+            f"{scaled} alone and then {len(value)} values"
+        )
+        raise TkcError.at("TK401", told)
     if name not in pairs:
         raise TkcError.at("TK401", f"{name} has no block scales: expected one array, found several")
     if len(value) != 2:

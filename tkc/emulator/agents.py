@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tkc.emulator.clocks import BEFORE, LATER, ORDER, PENDING, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import BRIDGED
 from tkc.emulator.lanes import FULL, LANES, SELECT
@@ -56,12 +58,15 @@ class Part:
 
 
 class WarpClock:
-    """What a warp knows. `time` is that of its accesses now; `base` the component of its first lane."""
+    """What a warp knows. `time` is that of its accesses now; `base`, or `first`, the component of its first lane;
+    `handed` the time at which it last awaited its cp.async, or let an mbarrier do so."""
 
     __slots__ = (
         "base",
         "components",
         "copies",
+        "first",
+        "handed",
         "inits",
         "issued",
         "maps",
@@ -73,11 +78,13 @@ class WarpClock:
     def __init__(self, components: Components, warp: Warp) -> None:
         self.components = components
         self.base = components.lane(warp.cta.rank, warp.index)
+        self.first = np.array(self.base)
         self.time = 1
         self.parts = [Part(FULL, Clock(components))]
         self.moves: dict[str, list[int]] = {"ld": [], "st": []}
         self.issued: dict[int, int] = {}
         self.copies = 0
+        self.handed = 0
         self.inits = 0
         self.maps = 0
 

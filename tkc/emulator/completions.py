@@ -96,6 +96,7 @@ class Completions(Fences):
         bar: BarrierClock = barrier.clock
         at = self._copy_component(w)
         self._check_init(w, w.mask, barrier, ins)
+        self.of(w).handed = self.of(w).time
         self.came(w, w.mask, bar.current)
         bar.current.fit()[COMPLETED, at] = number
 
@@ -282,7 +283,10 @@ class Completions(Fences):
     def copied(self, w: Warp, number: int) -> None:
         """cp.async up to a number have been awaited by the active lanes."""
         at = self._copy_component(w)
-        for part in self.of(w).split(w.mask, w.alive):
+        mine = self.of(w)
+        mine.handed = mine.time
+        mine.time += 1
+        for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
             times[COMPLETED, at] = np.maximum(times[COMPLETED, at], number)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LANE_BITS = 6
 SEVERAL = 63
 """In the low bits of a cell: the lane that made the access, or SEVERAL where all lanes of the event's mask did."""
+LANE_SHIFT, LANE_MASK, NONE = np.array(LANE_BITS), np.array(SEVERAL), np.array(0)
+"""The same as arrays, with which an operation on few lanes takes half the time."""
 GENERIC, BRIDGED, RAW = range(3)
 """Kinds of events: of the generic proxy; async with, or without, a proxy fence in its completion."""
 

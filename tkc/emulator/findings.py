@@ -10,10 +10,11 @@ from tkc.emulator.agents import Op
 from tkc.emulator.clocks import ORDER, Clock
 from tkc.emulator.events import LANE_BITS, SEVERAL, Who
 from tkc.emulator.lanes import SELECT, Vec
-from tkc.emulator.races import Pair, assumptions_of, describe, in_order
+from tkc.emulator.races import PRODUCTS, Pair, assumptions_of, describe, in_order
 from tkc.emulator.unused import Uses
 from tkc.emulator.view import View
 from tkc.emulator.words import Words
+from tkc.ir.isa.assumptions import notes_on
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ class Findings(Words):
                 continue
             pair = in_order(self, pair)
             code, message, notes = describe(self, pair)
-            self.raced(code, message, pair.old, pair.new, pair.place, notes)
+            if code == "TK302" and self._copy_unfenced(pair):
+                self._warn(code, message, pair, notes)
+            else:
+                self.raced(code, message, pair.old, pair.new, pair.place, notes)
 
     def raced(
         self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]
@@ -65,6 +69,35 @@ class Findings(Words):
             self.pairs.add(key)
             self.reported.setdefault((code, new.ins.line), (old, new))
             self.machine.raced(code, message, old, new, place, notes)
+
+    def _copy_unfenced(self, pair: Pair) -> bool:
+        """A27: whether a product reads what cp.async of its CTA has written, or zeros in place of that."""
+        old, new = pair.old, pair.new
+        if (
+            "A27" not in self.grants
+            or (pair.before, pair.now) != (Kind.WRITE, Kind.READ)
+            or not new.ins.row.name.startswith(PRODUCTS)
+            or not pair.view.home == pair.view.performer == self.events.rank[pair.number]
+        ):
+            return False
+        if isinstance(old.agent, Op):
+            return old.agent.name == "cp.async"
+        handed = old.agent.clock.handed >= self.events.time[pair.number]
+        return handed and old.ins.row.name.startswith("st") and self.uses.zeros(old.ins)
+
+    def _warn(self, code: str, message: str, pair: Pair, notes: tuple[str, ...]) -> None:
+        """A pair that practice takes, and no document: one warning for copies, and one for what threads store."""
+        key = (code, "A27", isinstance(pair.old.agent, Op))
+        if key not in self.pairs:
+            self.pairs.add(key)
+            notes = (*notes, *notes_on(("A27",)))
+            self.machine.raced(code, message, pair.old, pair.new, pair.place, notes, warning=True)
+
+    @property
+    def uses(self) -> Uses:
+        if self._uses is None:
+            self._uses = Uses(self.machine.program)
+        return self._uses
 
     def rests_on(self, finding: Finding) -> tuple[str, ...]:
         """The assumptions without which a pair is one: those of practice that its accesses call for."""
@@ -156,9 +189,7 @@ class Findings(Words):
 
     def _unused(self, who: Who, lanes: int) -> bool:
         """Whether lanes that read use nothing of it."""
-        if self._uses is None:
-            self._uses = Uses(self.machine.program)
-        guard = self._uses.guard(who.ins)
+        guard = self.uses.guard(who.ins)
         if guard is None:
             return False
         held = who.agent.R[guard[0]]

@@ -218,13 +218,22 @@ class Machine:
         (self.report.warnings if warning else self.report.faults).append(finding)
 
     def raced(
-        self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]
+        self,
+        code: str,
+        message: str,
+        old: Who,
+        new: Who,
+        place: str,
+        notes: tuple[str, ...],
+        *,
+        warning: bool = False,
     ) -> None:
         """Adds a race: both accesses, and what would order them."""
-        found = self.finding(code, message, new.ins, None, False, (), notes)
+        found = self.finding(code, message, new.ins, None, warning, (), notes)
         sentences = tuple(sentence(who, place, self.program) for who in (new, old))
         agents = (name_of(new), name_of(old))
-        self.report.races.append(replace(found, agents=agents, accesses=sentences))
+        kept = self.report.warnings if warning else self.report.races
+        kept.append(replace(found, agents=agents, accesses=sentences))
 
     def finding(
         self,

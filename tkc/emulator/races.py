@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tkc.emulator.view import View
 
 
+PRODUCTS = ("wgmma.mma", "tcgen05.mma")
+"""How the names of instructions begin that read tiles for the tensor core."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Access `number` (of `lane`) was made before that of the view, and does not come before it."""
@@ -240,6 +244,9 @@ def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
         found += ["A1", "A2"]
         if threads[0] and not threads[1] and old.verb == Kind.READ:
             found.append("A25")
+    if ranks[0] == ranks[1] and then.startswith(PRODUCTS) and old.verb == Kind.WRITE:
+        if first.startswith(("cp.async", "st")) and "bulk" not in first:
+            return ("A27",)
     if not any(threads):
         if first.startswith("tcgen05") and then.startswith("tcgen05"):
             found.append("A9" if "cp" in then else "A14")

@@ -156,8 +156,9 @@ class Record(Findings):
         strong, acquires, releases, changes = self.semantics(ins)
         if strong and kind is Kind.READ and self.words:
             self.see(w, ins, region, offsets, where, acquires)
-        joint = kind is Kind.WRITE and ins.row.name == "tensormap.cp_fenceproxy"
-        if joint:
+        joint = ins.row.name == "tensormap.cp_fenceproxy"
+        if joint and kind is Kind.READ:
+            # Its write follows, and whoever has awaited that need not wait for the read.
             mine.maps += 1
         event = self.events.add(
             self.map_component(w) if joint else mine.base,
@@ -201,8 +202,8 @@ class Record(Findings):
                     here, places = lanes[mine_too], offsets[mine_too]
                     if not len(here):
                         continue
-                codes = here.astype(np.int64) | event << LANE_BITS
-                cells.touch(view, kind, places, size, codes, here + mine.base)
+                codes = here + np.array(event << LANE_BITS)
+                cells.touch(view, kind, places, size, codes, here + mine.first)
         if strong and kind is Kind.WRITE:
             self.tell(w, ins, region, offsets, where, releases, changes)
 

@@ -11,7 +11,7 @@ import numpy as np
 from tkc.diagnostics import Severity
 from tkc.emulator.parameters import arrays_in
 from tkc.emulator.report import Finding, Report
-from tkc.ir.isa.assumptions import ASSUMPTIONS, PRACTICE, STRICT
+from tkc.ir.isa.assumptions import PRACTICE, STRICT, WARNED, notes_on
 
 if TYPE_CHECKING:
     from tkc.emulator.machine import Machine
@@ -23,7 +23,7 @@ Once = Callable[[int, str], "Machine"]
 def repeated(once: Once, args: Sequence[Any], seeds: range, model: str) -> Report:
     """The report of a launch with each of the seeds; the arrays are left as the last one leaves them.
 
-    Under `strict`, what `practice` takes as well is an error; the rest is a warning that names what practice rests on.
+    Under `strict`, what `practice` finds or warns of is an error; the rest is a warning with what practice rests on.
     """
     given = [array for argument in args for array, _ in arrays_in(argument)]
     before = [np.array(array) for array in given]
@@ -70,9 +70,13 @@ def _beside(machine: Machine, lenient: Report) -> Report:
     """The strict report, with a warning where practice has nothing to say."""
     report = machine.report
     known = {(f.code, f.ptx_line) for f in lenient.findings}
+
+    def stays(finding: Finding) -> bool:
+        return (finding.code, finding.ptx_line) in known or bool(_rests(machine, finding) & WARNED)
+
     for name in ("races", "faults"):
         mine: list[Finding] = getattr(report, name)
-        kept = [f for f in mine if (f.code, f.ptx_line) in known or not lenient.ended]
+        kept = [f for f in mine if stays(f) or not lenient.ended]
         for finding in mine:
             if finding not in kept:
                 report.warnings.append(_explained(machine, finding))
@@ -81,7 +85,11 @@ def _beside(machine: Machine, lenient: Report) -> Report:
 
 
 def _explained(machine: Machine, finding: Finding) -> Finding:
-    record = machine.record
-    ids = record.rests_on(finding) if record is not None else ()
-    notes = [f"practice rests on {a.id}: {a.grants}" for a in ASSUMPTIONS if a.id in ids]
+    notes = notes_on(_rests(machine, finding))
     return replace(finding, severity=Severity.WARNING, notes=(*finding.notes, *notes))
+
+
+def _rests(machine: Machine, finding: Finding) -> frozenset[str]:
+    """The rows that practice rests on for what strict has found."""
+    record = machine.record
+    return frozenset(record.rests_on(finding) if record is not None else ())

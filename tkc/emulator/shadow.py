@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tkc.emulator.events import GENERIC, LANE_BITS, SEVERAL
+from tkc.emulator.events import GENERIC, LANE_BITS, NONE, SEVERAL
 from tkc.emulator.lanes import Vec
 from tkc.ir.isa.memory import Kind
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 UNIT = 16
 _SHIFT = 4
+_SHIFTS = tuple(np.array(n) for n in range(_SHIFT + 1))
+"""As arrays, with which an operation on few lanes takes half the time."""
 MANY, BLOCK = 16, 128
 """Of how many lanes a dense access divides all pieces of the blocks that it touches."""
 MOST_READERS = 16
@@ -45,18 +47,19 @@ class Cells:
         read: Vec | None = None
         for slot in self.reads:
             found = slot[index]
-            if not found.any():
+            if not np.count_nonzero(found):
                 continue
             late = view.unordered(found, own, True)
             if late is not None:
                 view.conflict(Kind.READ, Kind.WRITE, found[late], before[late])
-            read = found > 0 if read is None else read | (found > 0)
+            held = found != NONE
+            read = held if read is None else read | held
             slot[index] = 0
         if bad is not None:
             # A read between two writes orders them where it is ordered itself, and was judged when it was made.
             if read is not None:
                 bad &= ~read
-            if bad.any():
+            if np.count_nonzero(bad):
                 view.conflict(Kind.WRITE, Kind.WRITE, before[bad], before[bad])
         self._put(self.last, index, codes)
 
@@ -72,9 +75,9 @@ class Cells:
         """Puts a read into the first slot where it replaces nothing that still counts."""
         for slot in self.reads:
             found = slot[index]
-            if found.any():
+            if np.count_nonzero(found):
                 free = (found == 0) | view.replaces(found, codes)
-                if not free.all():
+                if np.count_nonzero(free) < len(free):
                     slot[index[free]] = codes if isinstance(codes, int) else codes[free]
                     index = index[~free]
                     codes = codes if isinstance(codes, int) else codes[~free]
@@ -94,7 +97,7 @@ class Cells:
         if not isinstance(codes, int):
             # Of several lanes at one place only one could be kept: they all count.
             twice = slot[index] != codes
-            if twice.any():
+            if np.count_nonzero(twice):
                 slot[index[twice]] |= SEVERAL
 
 
@@ -139,7 +142,7 @@ class Shadow:
         index, codes, own = _expand(offsets >> _SHIFT, size >> _SHIFT, codes, own)
         if self.divided is not None:
             divided = self.divided[index]
-            if divided.any():
+            if np.count_nonzero(divided):
                 inner = index[divided] << _SHIFT
                 self._split(view, kind, inner, UNIT, _pick(codes, divided), _pick(own, divided))
                 rest = ~divided
@@ -171,7 +174,7 @@ class Shadow:
             self.parts.reads = [np.repeat(r, times) for r in self.parts.reads]
             self.grain = grain
         assert self.divided is not None
-        units = offsets >> _SHIFT
+        units = offsets >> _SHIFTS[_SHIFT]
         touched: Vec | None = units
         if not aligned:
             last = (offsets + (size - 1)) >> _SHIFT
@@ -180,7 +183,7 @@ class Shadow:
             touched = np.unique(np.concatenate([_expand(units, -(-size // UNIT) + 1, 0, None)[0]]))
             touched = touched[touched < len(self.divided)]
         done = self.divided[touched]
-        if not done.all():
+        if np.count_nonzero(done) < len(done):
             self._divide(self._around(touched[~done]))
         self._split(view, kind, offsets, size, codes, own)
 
@@ -216,7 +219,8 @@ class Shadow:
     ) -> None:
         assert self.parts is not None
         shift = self.grain.bit_length() - 1
-        index, codes, own = _expand(offsets >> shift, max(size >> shift, 1), codes, own)
+        first = offsets >> _SHIFTS[shift]
+        index, codes, own = _expand(first, max(size >> shift, 1), codes, own)
         if kind is Kind.READ:
             self.parts.read(view, index, codes, own)
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tkc.emulator.clocks import GLOBAL, LATER, ORDER, RUN, SHARED, TENSOR, Clock
-from tkc.emulator.events import GENERIC, LANE_BITS, RAW, SEVERAL
+from tkc.emulator.events import GENERIC, LANE_BITS, LANE_MASK, LANE_SHIFT, RAW, SEVERAL
 from tkc.emulator.lanes import SELECT, Vec
 from tkc.ir.isa.memory import Kind
 
@@ -112,11 +112,11 @@ class View:
     def _unordered(self, codes: Vec, own: Vec | None, reads: bool) -> Vec | None:
         events = self.record.events
         bridged = self.reads if reads else self.bridged
-        number = codes >> LANE_BITS
-        lane = codes & SEVERAL
-        component = events.component.take(number)
+        number = codes >> LANE_SHIFT
+        lane = codes & LANE_MASK
+        component = events.component[number]
         component += lane
-        time = events.time.take(number)
+        time = events.time[number]
         if self.is_async:
             known = np.where(
                 events.kind.take(number) == GENERIC,
@@ -126,10 +126,13 @@ class View:
         else:
             known = self.order.take(component, mode="clip")
         bad = known < time
+        several = lane == LANE_MASK
+        some = np.count_nonzero(several)
+        if not (some or np.count_nonzero(bad) or self.home is None or self.record.strict):
+            return None
         if own is not None:
             bad &= component != own
-        several = lane == SEVERAL
-        if np.count_nonzero(several):
+        if some:
             self._all_lanes(codes, number, several, bad, own, bridged)
         if self.home is None:
             other = events.cluster.take(number) != self.cluster

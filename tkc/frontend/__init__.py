@@ -51,6 +51,7 @@ def compile_source(
         _check_overrides(source, kernels, params or {})
         kernels = _spliced(source, kernels, functions)
         kernels = _expanded(source, kernels, params or {})
+        kernels = _separated(source, kernels)
         checked = [check_kernel(source, k, params or {}, functions) for k in kernels]
     if source.found.diagnostics:
         found = sorted(source.found.diagnostics, key=_order)
@@ -85,6 +86,16 @@ def _expanded(
     from tkc.frontend.expand import expand
 
     made = [expand(source, k, params) if has_families(k) else k for k in kernels]
+    return tuple(k for k in made if k is not None)
+
+
+def _separated(source: Source, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """The kernels with a role of its own for what a loop runs ahead; a wrong one is left out."""
+    if "ahead" not in source.text:
+        return kernels
+    from tkc.frontend.ahead import runs_ahead, separate
+
+    made = [separate(source, k) if runs_ahead(k) else k for k in kernels]
     return tuple(k for k in made if k is not None)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
@@ -37,11 +37,13 @@ Known = dict[str, Any]
 
 
 class _Trips:
-    """The loops and conditions round the puts or gets of one pipe in one role; those that hold none are left out."""
+    """The loops and conditions round the puts of one pipe in one role, or the gets; those that hold none are left
+    out."""
 
-    def __init__(self, scope: Scope, pipe: str, role: P.Role) -> None:
+    def __init__(self, scope: Scope, pipe: str, role: P.Role, direction: str) -> None:
         self.scope = scope
         self.pipe = pipe
+        self.direction = direction
         self.role = role
         self.failed = False
         self.breaks: list[Any] = []
@@ -60,7 +62,10 @@ class _Trips:
                 case P.Set():
                     known[s.name] = self._maybe(s.value, outer, known)
                 case P.Transfer():
-                    trips += [Trip(_ITEM, (), s.span) for p in s.pipes if p.name == self.pipe]
+                    mine = [
+                        p for p in s.pipes if (p.name, s.direction) == (self.pipe, self.direction)
+                    ]
+                    trips += [Trip(_ITEM, (), s.span) for _ in mine]
                     inner = self._body(s.body, outer, known)
                     if s.turn is not None:
                         _forget(known, s.body)
@@ -215,12 +220,11 @@ class _Trips:
 
     def _report(self, span: Span, told: str) -> None:
         self.failed = True
-        does = "puts" if self.pipe in {p.name for p in _pipes(self.role.body, "put")} else "gets"
         self.scope.error(
             "TK109",
-            f"role {self.role.name} {does} pipe {self.pipe} {told} the other roles cannot know: it is made of "
-            "sizes, arguments, loop variables and elements of `const` tensors alone; what a role computes travels "
-            "through a pipe",
+            f"role {self.role.name} {self.direction}s pipe {self.pipe} {told} the other roles cannot know: "
+            "it is made of sizes, arguments, loop variables and elements of `const` tensors alone; what a role "
+            "computes travels through a pipe",
             span,
         )
 
@@ -305,14 +309,6 @@ def _renamed(trip: Trip, depth: int, order: list[str]) -> Trip:
     return trip._replace(key=_numbered(trip.key, depth, order), inner=inner)
 
 
-def _pipes(body: P.Body, direction: str) -> Iterator[P.Pipe]:
-    for s in body:
-        if isinstance(s, P.Transfer) and s.direction == direction:
-            yield from s.pipes
-        for inner in P.bodies(s):
-            yield from _pipes(inner, direction)
-
-
 def _key(s: P.Each | P.Blocks, outer: tuple[str, ...]) -> Any:
     """What a loop's trip count is made of; a block that it runs in is named by its place among the variables."""
     if isinstance(s, P.Each):
@@ -351,30 +347,29 @@ def check_agreement(
     known: dict[str, dict[str, tuple[Trip, ...]]] = {}
     by_name = {role.name: role for role in roles}
     for pipe in pipes:
-        walks = {
-            name: _Trips(scope, pipe.name, by_name[name])
-            for name in (*pipe.producers, *pipe.consumers)
-        }
-        trips = known[pipe.name] = {name: walk.found() for name, walk in walks.items()}
-        if any(walk.failed for walk in walks.values()):
+        ends = [(name, "put") for name in pipe.producers]
+        ends += [(name, "get") for name in pipe.consumers]
+        walks = [_Trips(scope, pipe.name, by_name[name], direction) for name, direction in ends]
+        trips = [walk.found() for walk in walks]
+        known[pipe.name] = {name: trip for (name, _), trip in zip(ends, trips, strict=True)}
+        if any(walk.failed for walk in walks):
             continue
-        idle = [name for name in trips if not trips[name]]
-        for name in idle:
-            does = "puts" if name in pipe.producers else "gets"
+        idle = [end for end, trip in zip(ends, trips, strict=True) if not trip]
+        for name, direction in idle:
             scope.error(
                 "TK109",
-                f"role {name} never {does} pipe {pipe.name} ({scope.ends(pipe)})",
+                f"role {name} never {direction}s pipe {pipe.name} ({scope.ends(pipe)})",
                 pipe.span,
                 scope.note(f"role {name}", by_name[name].span),
             )
         if idle:
             continue
         producer = pipe.producers[0]
-        for other in (*pipe.producers[1:], *pipe.consumers):
+        for (other, direction), trip in list(zip(ends, trips, strict=True))[1:]:
             at = (by_name[producer].span, by_name[other].span)
-            found = _differ(trips[producer], trips[other], at)
+            found = _differ(trips[0], trip, at)
             if found:
-                _report(scope, pipe, (producer, other), *found)
+                _report(scope, pipe, (producer, other), direction, *found)
     return known
 
 
@@ -415,17 +410,17 @@ def _report(
     scope: Scope,
     pipe: P.Pipe,
     names: tuple[str, str],
+    does: str,
     spans: tuple[Span, Span],
     counts: tuple[int, int],
 ) -> None:
     texts = [scope.source.excerpt(span) for span in spans]
-    does = "puts" if names[1] in pipe.producers else "gets"
     if counts[0] != counts[1]:
         told = [
             f"{plural(n, 'put or loop', 'puts or loops')} in `{t}`"
             for n, t in zip(counts, texts, strict=True)
         ]
-        told[1] = told[1].replace("put", does.removesuffix("s"))
+        told[1] = told[1].replace("put", does)
     else:
         told = [f"`{t}`" for t in texts]
     if told[0] == told[1]:
@@ -434,7 +429,7 @@ def _report(
     scope.error(
         "TK109",
         f"roles {names[0]} and {names[1]} disagree about the items of pipe {pipe.name}: "
-        f"{names[0]} puts them by {told[0]}, {names[1]} {does} them by {told[1]}",
+        f"{names[0]} puts them by {told[0]}, {names[1]} {does}s them by {told[1]}",
         spans[1],
         scope.note(f"role {names[0]}: `{texts[0]}`", spans[0]),
         scope.note(f"role {names[1]}: `{texts[1]}`", spans[1]),

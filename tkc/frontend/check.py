@@ -22,6 +22,7 @@ from tkc.frontend.inline import Function
 from tkc.frontend.loops import Loops
 from tkc.frontend.program import Tile
 from tkc.frontend.ragged import mask_values
+from tkc.frontend.scaling import check_homes
 from tkc.frontend.scope import (
     REGISTER,
     RESERVED,
@@ -113,6 +114,8 @@ def check_kernel(
         check_dependent(scope, roles, declared.clauses.said["dependent"])
     trips: Any = {}
     if whole and declared.whole:
+        if not scope.failed:
+            check_homes(scope)
         check_writers(scope, [d for d in declared.made if isinstance(d, P.Pipe)])
         trips = check_agreement(scope, [d for d in declared.made if isinstance(d, P.Pipe)], roles)
     if len(source.found.diagnostics) > before:

@@ -13,10 +13,12 @@ import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend import elements, places, scaling
 from tkc.frontend.describe import describe
+from tkc.frontend.products import apart
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Int, Scope, listed
 from tkc.frontend.values import Values
 from tkc.frontend.writes import HINTS
+from tkc.ir.target import mix
 
 BARRIERS = 16
 """Named barriers of a CTA (PTX 9.7.15.1)."""
@@ -335,7 +337,7 @@ class Commands:
             told = f"`copy` is of a tile's scales to tensor memory, {how}, not {describe(what)}"
             self._fail("TK106", told, s.subject.span)
         source = self._slot(places.alone(self.values, found.tile, found.span), found.span)
-        scaling.fits(self.scope, source.tile, into.tile, s.span)
+        scaling.copied(self.scope, source.tile, into.tile, s.span)
         return X.CopyPlaces(into, source, self._paired(s, s.options, "copy"), s.span)
 
     def _copy_across(self, s: E.Command, into: X.Place, source: X.Place) -> X.ClusterCopy:
@@ -449,9 +451,8 @@ class Commands:
             )
             self._fail("TK104", told, s.span, *notes)
         scaling.multiply(self.scope, [(t.tile, t.transposed) for t in (a, b)], at)
-        if a.tile.dtype != b.tile.dtype and a.tile.scale is None:
-            told = f"`@` of {a.tile.dtype} and {b.tile.dtype}: operands have one dtype"
-            self._fail("TK105", told, at, *notes[:2])
+        if not (a.tile.scale or mix(a.tile.dtype, b.tile.dtype)):
+            self._fail("TK105", apart(a.tile.dtype, b.tile.dtype), at, *notes[:2])
 
     def _registers(self, s: E.Command) -> Any:
         self._together(s)

@@ -395,6 +395,14 @@ class Declarations:
 
     def _pipe(self, s: S.Pipe) -> None:
         for reference in (s.name, *s.tiles, *s.producers, *s.consumers):
+            if reference.part is not None and s.turns is not None and reference in s.consumers:
+                name = reference.name.text
+                self._fail(
+                    "TK102",
+                    f"`{name}[...] by turns` is of several roles, and there is no family `{name}`: they are declared "
+                    f"together as `role {name}[i in 0, 1]:`",
+                    reference.span,
+                )
             if reference.part is not None:
                 self._later("several pipes, tiles or roles of one name", reference.span)
         if s.turns is not None:
@@ -420,10 +428,11 @@ class Declarations:
             self._later("a pipe without tiles", s.span)
         if len(producers) > 1 and any(t is not None and t.accumulator for t in tiles):
             self._later("an accumulator from several roles", s.producers[1].span)
-        for reference in s.consumers:
-            if reference.name.text in producers:
-                self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         kept = [t for t in tiles if t is not None]
+        scaled = all(t.scale is not None for t in kept)
+        for reference in s.consumers:
+            if reference.name.text in producers and not scaled:
+                self._later(f"a pipe from role {reference.name.text} to itself", reference.span)
         turns = s.turns is not None
         if turns:
             self._check_turns(s, kept)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
 from tkc.frontend.scope import listed, plural
 from tkc.frontend.source import Source
@@ -28,6 +29,8 @@ ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
     "//": lambda a, b: a // b if b else None,
     "%": lambda a, b: a % b if b else None,
 }
+
+KEEP = "keep"
 
 Numbers = Mapping[str, int]
 """Indices that are known here, by name."""
@@ -144,6 +147,12 @@ class _Expansion:
                 return self._role(s)
             case S.For():
                 return self._loop(s, known)
+            case S.Words() if s.first.text == KEEP and s.second.text in self.families:
+                members = self.families[s.second.text].members
+                return [s._replace(second=_member(s.second, i)) for i in members]
+            case E.Command() if s.word.text == KEEP and self._kept(s) is not None:
+                kept = Word(self._chosen(self._kept(s), known), s.span)
+                return [S.Words(s.word, kept, s.subject.value, s.span)]
             case S.Assign() if isinstance(s.target, S.Name) and s.target.text in known:
                 self._fail(
                     "TK106", f"`{s.target.text}` is an index: it is not assigned", s.target.span
@@ -247,8 +256,16 @@ class _Expansion:
                     made += self._body(s.body, {**known, s.variables[0].text: value})
                 return made
         inner = {n: v for n, v in known.items() if n not in names}
-        over = tuple(self._inside(a, known) for a in s.over)
+        over = tuple(made for a in s.over for made in self._over(a, known))
         return [s._replace(over=over, body=self._body(s.body, inner))]
+
+    def _over(self, a: S.Argument, known: Numbers) -> list[S.Argument]:
+        """What a loop runs over, or says beside; `ahead = score` of a family is all of its members."""
+        family = a.value.text if a.name is not None and isinstance(a.value, S.Name) else ""
+        if family not in self.families:
+            return [self._inside(a, known)]
+        members = [f"{family}[{i}]" for i in self.families[family].members]
+        return [a._replace(value=S.Name(m, a.value.span)) for m in members]
 
     def _values(self, s: S.For, known: Numbers) -> list[int] | None:
         """What a loop goes through: listed numbers, or those of `unroll(n)`; None where they are not known."""
@@ -272,6 +289,12 @@ class _Expansion:
         if isinstance(x, tuple) and not isinstance(x, Span | Word):
             return any(self._chooses(part, name) for part in x)
         return False
+
+    def _kept(self, s: E.Command) -> Any:
+        """`o[i]` of `keep o[i]`, a member of a family."""
+        place = s.subject.place
+        chosen = isinstance(place, S.Index) and isinstance(place.base, S.Name)
+        return place if chosen and place.base.text in self.families else None
 
     # expressions
 

@@ -156,14 +156,63 @@ def _tile(x: Any) -> bool:
 CHOICES = {"<": "if_lt", "<=": "if_le", ">": "if_lt", ">=": "if_le", "==": "if_eq", "!=": "if_eq"}
 
 
-def _choose_elements(values: Values, by: Elementwise, e: S.Choice) -> P.Value:
+class Joined(NamedTuple):
+    """`x > 0 and x < 1`, `not x > 0`: comparisons of elements, and what is the same for all, joined. `sides` is one
+    where `sign` is `not`."""
+
+    sign: str
+    sides: tuple[Any, ...]
+    span: Span
+
+    @property
+    def told(self) -> str:
+        return (
+            "comparisons of elements, which choose between two tiles: `x if x > 0 and x < 1 else y`"
+        )
+
+
+OF_ELEMENTS = (Elementwise, Joined)
+
+
+def _choose_elements(values: Values, by: Elementwise | Joined, e: S.Choice) -> P.Value:
     """`x if x > 0 else y`, element by element."""
     sides = values.both(e.then, e.otherwise)
     made = [values.as_value(x, s.span) for x, s in zip(sides, (e.then, e.otherwise), strict=True)]
+    return _either_elements(values, by, made, e.span)
+
+
+def _either_elements(
+    values: Values, by: Elementwise | Joined, made: list[P.Value], span: Span
+) -> P.Value:
+    if isinstance(by, Joined):
+        zero = P.Constant(0.0, span)
+        return values.apply("if_lt", (zero, _holds(values, by), *made), span)
     if by.sign == "!=":
         made.reverse()
     compared = (by.right, by.left) if by.sign in (">", ">=") else (by.left, by.right)
-    return values.apply(CHOICES[by.sign], (*compared, *made), e.span)
+    return values.apply(CHOICES[by.sign], (*compared, *made), span)
+
+
+def _holds(values: Values, x: Any) -> P.Value:
+    """1 where a condition holds and 0 where it does not, so that both sides of `and` and `or` are made once."""
+    one, zero = P.Constant(1.0, x.span), P.Constant(0.0, x.span)
+    if isinstance(x, Elementwise):
+        return _either_elements(values, x, [one, zero], x.span)
+    if not isinstance(x, Joined):
+        return P.Apply("select", (as_condition(values, x, x.span), one, zero), F32, x.span)
+    if x.sign == "not":
+        return values.apply("sub", (one, _holds(values, x.sides[0])), x.span)
+    placed = [s for s in x.sides if values.tests(s)]
+    if (
+        placed
+    ):  # positions are no numbers: where they do not hold, `and` is 0; where they do, `or` is 1
+        (other,) = (s for s in x.sides if s not in placed)
+        tile, positions = _holds(values, other), placed[0]
+        if x.sign == "or":
+            positions = values.positions.negate(values, positions, x.span)
+        return P.Keep(tile, positions.tests, float(x.sign == "or"), tile.type, x.span)
+    sides = [_holds(values, s) for s in x.sides]
+    return values.apply("min" if x.sign == "and" else "max", (*sides,), x.span)
 
 
 def _literal(number: Any, other: Any) -> bool:
@@ -175,9 +224,14 @@ def _literal(number: Any, other: Any) -> bool:
     )
 
 
-def join(values: Values, e: S.Binary) -> Condition | P.Value:
+def join(values: Values, e: S.Binary) -> Condition | Joined | P.Value:
     """`p and q`, `p or q`."""
     left, right = values.both(e.left, e.right)
+    if isinstance(left, OF_ELEMENTS) or isinstance(right, OF_ELEMENTS):
+        for x, side in ((left, e.left), (right, e.right)):
+            if not isinstance(x, OF_ELEMENTS) and not values.tests(x):
+                as_condition(values, x, side.span)
+        return Joined(e.operator, (left, right), e.span)
     if values.tests(left) or values.tests(right):
         return values.positions.join(values, e, left, right)
     if isinstance(left, Condition) and isinstance(right, Condition):
@@ -190,9 +244,11 @@ def join(values: Values, e: S.Binary) -> Condition | P.Value:
     return P.Apply(e.operator, sides, I1, e.span)
 
 
-def negate(values: Values, e: S.Unary) -> Condition | P.Value:
+def negate(values: Values, e: S.Unary) -> Condition | Joined | P.Value:
     """`not p`."""
     x = values.evaluate(e.operand)
+    if isinstance(x, OF_ELEMENTS):
+        return Joined("not", (x,), e.span)
     if values.tests(x):
         return values.positions.negate(values, x, e.span)
     if isinstance(x, Condition):
@@ -207,7 +263,7 @@ def choose(values: Values, e: S.Choice) -> Any:
         return values.evaluate(e.then if known.test else e.otherwise)
     if values.tests(known):
         return values.positions.choose(values, known, e)
-    if isinstance(known, Elementwise):
+    if isinstance(known, OF_ELEMENTS):
         return _choose_elements(values, known, e)
     condition = as_condition(values, known, e.condition.span)
     then, otherwise = values.both(e.then, e.otherwise)

@@ -84,12 +84,7 @@ class Loops:
         """What the loop runs over."""
         named = next((a.name for a in s.over if a.name is not None), None)
         if named is not None:
-            ahead = (
-                ", items of a pipe a turn ahead of the rest of a loop"
-                if named.text == "ahead"
-                else ""
-            )
-            self._later(f"`{named.text} = ...` in a `for`{ahead}", named.span)
+            self._later(f"`{named.text} = ...` in a `for`", named.span)
         first = s.over[0].value
         if len(s.over) > 1 or isinstance(first, S.Integer):
             self._later("a loop over listed values", first.span)

@@ -9,9 +9,17 @@ from tkc.frontend import scaling
 from tkc.frontend.describe import describe
 from tkc.frontend.program import Product, Tile, Transposed
 from tkc.frontend.syntax import Span
+from tkc.ir.target import mix
 
 if TYPE_CHECKING:
     from tkc.frontend.values import Values
+
+
+def apart(a: str, b: str) -> str:
+    """Why there is no product of two dtypes."""
+    return (
+        f"`@` of {a} and {b}: operands have one dtype, or two that a target mixes, as e4m3 and e5m2"
+    )
 
 
 def product(values: Values, left: Any, right: Any, span: Span) -> Product:
@@ -42,10 +50,10 @@ def product(values: Values, left: Any, right: Any, span: Span) -> Product:
             scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
         )
     scaling.multiply(scope, sides, span)
-    if a.dtype != b.dtype and a.scale is None:
+    if not (a.scale or mix(a.dtype, b.dtype)):
         values.fail(
             "TK105",
-            f"`@` of {a.dtype} and {b.dtype}: operands have one dtype",
+            apart(a.dtype, b.dtype),
             span,
             scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
             scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),

@@ -161,6 +161,9 @@ def scaled(values: Values, e: S.Call, function: S.Attribute) -> P.Scaled:
             e.span,
         )
     fits(values.scope, ring_of(tile), ring_of(scales), e.span)
+    values.scope.scaled_with.setdefault(ring_of(scales).name, {}).setdefault(
+        ring_of(tile).name, e.span
+    )
     return P.Scaled(tile, scales, e.span)
 
 
@@ -199,8 +202,27 @@ def copy(values: Values, target: Tile, source: Any, span: Span) -> P.CopyScales:
             span,
         )
     values.reads(source.tile, source.span)
-    fits(values.scope, source.tile, target, span)
+    copied(values.scope, source.tile, target, span)
     return P.CopyScales(target.name, source.tile.name, span)
+
+
+def copied(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
+    """The scales of a tile are copied to where they fit."""
+    fits(scope, tile, scales, span)
+    scope.scales_of.setdefault(scales.name, {}).setdefault(tile.name, span)
+
+
+def check_homes(scope: Scope) -> None:
+    """Products multiply a tile by its own scales: TK106 where only those of others are copied there."""
+    for scales, tiles in scope.scaled_with.items():
+        copies = scope.scales_of.get(scales, {})
+        for tile, span in tiles.items():
+            if tile in copies or tile in scope.together or (not copies and scales in scope.pipe_of):
+                continue  # what a put lacks is told of the put
+            there = f"the scales of {listed([*copies])} are" if copies else "no scales are"
+            told = f"{tile} is multiplied by {scales}, where {there} copied: expected a copy of `{tile}.scales`"
+            notes = [scope.note(f"those of {x} are copied here", at) for x, at in copies.items()]
+            scope.error("TK106", told, span, *notes)
 
 
 def fits(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:

@@ -14,7 +14,8 @@ from tkc.ir.tile.types import DTYPES
 
 FUNCTIONS: dict[str, int] = {
     "exp": 1, "exp2": 1, "log": 1, "log2": 1, "sqrt": 1, "rsqrt": 1, "rcp": 1, "tanh": 1, "abs": 1, "min": 2, "max": 2,
-    "finite": 1, "guard_div": 2, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "cdiv": 2, "read": 1,
+    "finite": 1, "guard_div": 2, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "sin": 1, "cos": 1, "erf": 1,
+    "cdiv": 2, "read": 1,
     "row_max": 1, "row_min": 1, "row_sum": 1, "col_max": 1, "col_min": 1, "col_sum": 1,
     "row": 1, "column": 1, "full": 1,
 }  # fmt: skip
@@ -22,7 +23,7 @@ FUNCTIONS: dict[str, int] = {
 
 LATER = (
     "copy", "transpose", "iota",
-    "sin", "cos", "erf", "where", "range", "chain", "list", "reduce", "wait", "arrive",
+    "where", "range", "chain", "list", "reduce", "wait", "arrive",
     "commit", "expect", "fence", "elect", "barrier",
 )  # fmt: skip
 """Functions of the language to come, answered by TK110 rather than as unknown."""
@@ -162,6 +163,10 @@ class Scope:
         self.writers: dict[tuple[str, str], dict[str, Owned]] = {}
         self.silent: dict[tuple[str, str], dict[str, Owned]] = {}
         self.multicast: Callable[[Span], bool] | None = None
+        self.scales_of: dict[str, dict[str, Span]] = {}
+        """Of each tile for scales, those whose scales are copied there, and where."""
+        self.scaled_with: dict[str, dict[str, Span]] = {}
+        """Of each tile for scales, those that products multiply by them, and where."""
 
     # reporting
 

@@ -119,10 +119,8 @@ INSIDE: dict[str, str] = {
     "x <-": "a source is missing after `<-`",
     "x += ": "a value is missing after `+=`",
     "x = y = 2": "`=` stands once in a line",
-    "x = 2 ** 3": "the language has no `**`: a square is `x * x`",
     "x = where(a, b, c)": "a choice is written `x if x > 0 else y`",
-    "x++": "the language has no `++`",
-    "x = a && b": "`and` joins conditions, `&` the bits of integers",
+    "x++": "the language has no `++`: it is `i = i + 1`",
     "barrier:": _BARRIER,
     "barrier full = 1": _BARRIER,
     "barrier full[2]": _BARRIER,
@@ -133,6 +131,12 @@ INSIDE: dict[str, str] = {
     "x = a if b": "a choice is written `x if condition else y`",
 }
 """Lines in a kernel."""
+
+DOUBLED = {
+    "STAR": "the language has no `**`: a square is `x * x`",
+    "AMP": "no operator `&&`: `and` joins conditions, `&` the bits of integers",
+}
+"""What is wrong with a sign that stands there twice, wherever it does."""
 
 
 @cache
@@ -263,6 +267,8 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
     head = str(line[0])
     keywords = [w for w in map(_literal, _STATEMENTS) if w]
     message = examples.get((*where, str(token)))
+    if at and token.type in DOUBLED and line[at - 1].type == token.type:
+        message, place = DOUBLED[token.type], _both(source, line[at - 1], token)
     if message is None and token.type == "_NEWLINE" and "COLON" in accepts:
         message = f"missing `:` at the end of `{source.excerpt(over(span_of(line[0]), span_of(line[at - 1])))}`"
     if (
@@ -294,6 +300,12 @@ def explain(source: Source, session: Any, line: list[Token], at: int) -> None:
         if any(t.type == "FLOOR" for t in line[:at]):
             message += "; a comment begins with `#`"
     source.error(message, place)
+
+
+def _both(source: Source, first: Token, second: Token) -> Location:
+    """From the one token to the end of the other, which stand in one line."""
+    start, end = source.at(first), source.at(second)
+    return Location(source.file, start.line, start.column, end.end_column)
 
 
 def _found(token: Token) -> str:

@@ -15,7 +15,7 @@ from tkc.frontend.build import Builder
 from tkc.frontend.source import Source, clipped
 from tkc.frontend.tables import load
 
-_RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|.""", re.DOTALL)
+_RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|\|\||.""", re.DOTALL)
 """What a person sees as one wrong thing, from its first character."""
 
 _WORD = re.compile(r"\w")
@@ -28,6 +28,7 @@ _INSTEAD = {
     "\\": "a line goes on inside brackets, not after a backslash",
     "!": "a negation is written `not`",
     "|": "`or` joins conditions",
+    "?": "a choice is written `x if condition else y`",
     "\u2212": "write `-`", "\u2013": "write `-`", "\u2014": "write `-`", "\u00d7": "write `*`", "\u00b7": "write `*`",
     "\u2190": "write `<-`", "\u2192": "write `->`", "\u2264": "write `<=`", "\u2265": "write `>=`",
     "\u201c": "write `\"`", "\u201d": "write `\"`", "\u00a0": "write a plain space",
@@ -72,8 +73,9 @@ def _explain(run: str) -> str:
     if first == "_":
         return f"`{run}` cannot be a name: names begin with a letter"
     if first in _INSTEAD:
-        shown = first if first != "\u00a0" else "U+00A0"
-        return f"unexpected character `{shown}`: {_INSTEAD[first]}"
+        shown = run if first != "\u00a0" else "U+00A0"
+        what = "characters" if run == "||" else "character"
+        return f"unexpected {what} `{shown}`: {_INSTEAD[first]}"
     if first.isalpha():
         return f"`{run}` cannot be a name: names are made of ASCII letters, digits and `_`"
     return (

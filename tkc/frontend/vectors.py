@@ -45,9 +45,21 @@ def vector(values: Values, name: str, x: P.Value, span: Span) -> P.Value:
         made = (shape[0], 1) if axis == "row" else (1, shape[1])
         return P.Reduce(kind, x, Regs("f32", made), span)
     if len(shape) != 1:
-        raise takes("a vector")
+        raise _placed(values, name, shape, span) if 1 in shape else takes("a vector")
     made = (1, *shape) if name == "row" else (*shape, 1)
     return P.Reshape(x, Regs(type.dtype, made), span)
+
+
+def _placed(values: Values, name: str, shape: tuple[int, ...], span: Span) -> Failed:
+    """`column(row_max(x))`: what is one value a row, or a column, already."""
+    of, other = ("column", "row") if shape[0] == 1 else ("row", "column")
+    told = f"`{name}` takes a vector, and this is one value a {of}, {list(shape)}: "
+    if name == other:
+        told += "it stands beside a tile as it is"
+    else:
+        told += f"a vector has one value a {other} so, and `{other[:3]}_sum(x)` is one"
+    values.scope.error("TK106", told, span)
+    return Failed()
 
 
 def spread(

@@ -337,8 +337,13 @@ class Writes:
             isinstance(value, Constant) and value.value == 0
         )
         if not zero and not self.scope.shares(d.name):
-            told = f"anything but 0 or a matrix product, here {describe(value)}"
-            self.values.later(f"an accumulator set to {told}", s.span)
+            name, told = d.name, describe(value)
+            self.values.fail(
+                "TK106",
+                f"accumulator {name} begins with 0 or with a matrix product, not with {told}: `{name} = 0`, and what "
+                f"is added stands where it is read, as in `read({name}) + x`",
+                s.value.span,
+            )
         self._writable(d, s.target.span)
         if zero:
             return P.Clear(d.name, s.span)

@@ -20,3 +20,12 @@ def target_of(module: ModuleOp) -> Target:
             fix="begin the pipeline with set-target{arch=NAME}",
         )
     return TARGETS[name.data]
+
+
+def mix(a: str, b: str) -> bool:
+    """Whether some target multiplies elements of dtypes `a` and `b`, neither with scales of its own."""
+    if a == b:
+        return True
+    from tkc.ir.isa.mma import MMAS  # few programs mix dtypes
+
+    return any(row.takes(a, b, d) for row in MMAS if not row.block for d in row.d)

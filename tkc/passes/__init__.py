@@ -22,6 +22,7 @@ def _loader(name: str) -> Callable[[], type[ModulePass]]:
 
 _ORDER = (
     "split-over-cluster",
+    "order-stores",
     "select-swizzle",
     "place-tiles",
     "fuse-roles",
@@ -50,8 +51,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 
 REQUIRED = frozenset(
     {
-        "set-target", "split-over-cluster", "select-swizzle", "place-tiles", "lower-schedules", "edit-maps",
-        "order-grids",
+        "set-target", "split-over-cluster", "order-stores", "select-swizzle", "place-tiles", "lower-schedules",
+        "edit-maps", "order-grids",
         "lower-pipes", "prove-ownership",
         "elect-single-thread", "assign-shared", "assign-tensor-memory", "assign-registers", "lower-stage-to-ptx",
         "name-registers",

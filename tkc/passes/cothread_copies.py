@@ -269,10 +269,12 @@ def _check_groups(copies: list[s.CopyScalesOp], products: list[s.ScaledMmaOp]) -
 
 
 def _check_waits(giver: s.RoleOp) -> None:
-    """What a role waits for without a ring, its copies may need: nothing says that the products wait for it, too."""
+    """What a role waits for without a ring, its copies may need: nothing says that the products wait for it, too. Not
+    its own bulk groups, which only read shared memory."""
     for op in giver.walk():
         if not isinstance(op, s.AcquireOp | s.WaitOp) and any(
-            isinstance(row, Await) for row in (effects_of(op) or ())
+            isinstance(row, Await) and row.done is not Done.BULK_GROUP
+            for row in (effects_of(op) or ())
         ):
             raise Stays(
                 f"role {giver.sym_name.data} also waits for a barrier of its own ({op.name})"

@@ -35,7 +35,7 @@ from tkc.ir.locations import location_of
 from tkc.ir.stage import maps as m
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
-from tkc.ir.stage.explicit import TmaLoadToOp
+from tkc.ir.stage.explicit import GridLaunchOp, GridWaitOp, TmaLoadToOp
 from tkc.ir.stage.ops import Across
 from tkc.ir.stage.types import MapsType, RingType
 from tkc.ir.syntax import SEGMENTS, segments
@@ -72,11 +72,7 @@ class Lists:
 
     def run(self) -> None:
         if self.kernel.dependent is not None and self.declared:
-            raise TkcError.at(
-                "TK110",
-                "not supported yet: edited tensor maps in a `dependent` launch, whose grids share them",
-                location_of(next(iter(self.declared.values()))),
-            )
+            self._check_waits()
         for argument in self.block.args:
             if is_list(argument):
                 check_uses(argument)
@@ -88,6 +84,19 @@ class Lists:
             declared.erase()
         for role in self.roles:
             self._launched(role)
+
+    def _check_waits(self) -> None:
+        """Grids of one kernel share its maps: none is edited before those ahead have ended, which `order-grids` makes
+        each role wait for; TK110 where the program says itself when it does."""
+        said = [o for r in self.roles for o in r.walk() if isinstance(o, GridWaitOp | GridLaunchOp)]
+        for op in said:
+            raise TkcError.at(
+                "TK110",
+                "not supported yet: `wait pdl` and `arrive pdl` beside edited tensor maps, which may be edited before "
+                "that; without them every role waits before it edits",
+                location_of(op),
+                Note("edited maps", location_of(next(iter(self.declared.values())))),
+            )
 
     def _launched(self, role: s.RoleOp) -> None:
         """Copies through maps that the launch has made: an array is acquired once a group, or else at each copy."""

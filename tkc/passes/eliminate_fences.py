@@ -37,7 +37,7 @@ from tkc.passes.fencing import record
 from tkc.passes.fencing.changes import Change, Undo, setting
 from tkc.passes.fencing.halves import Halves, issuers
 from tkc.passes.fencing.sites import cost, fences_of, spelled
-from tkc.passes.fencing.waits import Waits, waits_of
+from tkc.passes.fencing.waits import Waits, is_last, waits_of
 
 TELLING = (s.MbarrierArriveOp, s.MbarrierWaitOp, s.BulkWaitOp)
 """What tells other threads of accesses of any space."""
@@ -84,6 +84,8 @@ class Elimination:
     waits: Waits = field(init=False)
     hidden: frozenset[Space] = frozenset()
     crossed: bool = False
+    waited: bool = False
+    unsure: bool = False
 
     def run(self) -> c.Certificate:
         for role in [r for r in self.kernel.body.block.ops if isinstance(r, s.RoleOp)]:
@@ -92,10 +94,12 @@ class Elimination:
                 [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)],
             )
         self.hidden, self.crossed = hidden_spaces(self.kernel), tensors_cross(self.kernel)
+        self.waited = any(waits_of(self.kernel))
         try:
-            proofs = Proofs(self.kernel, self.model)
+            proofs = self._proofs()
         except Unfollowed:
             return self._left()
+        self.unsure = bool(proofs.unsure)
         _say_unjudged(self.kernel, proofs)
         candidates = sorted(
             (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
@@ -109,20 +113,20 @@ class Elimination:
         self.before = {f: spelled(f) for f in proofs.events}
         rested = record.rested(proofs)
         if self._without_waits(proofs, gone, rested):
-            left = self._proofs(gone)
+            left = self._proofs().without(gone)
         self.weakened, proofs = self._weaken(left, gone)
         if self.move and (ways := self._behind_barriers(proofs, gone)):
             self.moved = list(ways)
             self.weakened |= ways
-            proofs = self._proofs(gone)
+            proofs = self._proofs().without(gone)
         ways, proofs = self._halved(proofs, gone)
         self.weakened |= ways
         self.before |= dict.fromkeys(self.halves.wanted, "")
         return self._certified(proofs, gone, rested)
 
-    def _proofs(self, gone: list[Operation]) -> Proofs:
-        """Those of the kernel as it now is, without some fences that still stand in it."""
-        return Proofs(self.kernel, self.model).without(gone)
+    def _proofs(self) -> Proofs:
+        """The proofs of the kernel as it now is."""
+        return Proofs(self.kernel, self.model, self.waited)
 
     def _left(self) -> c.Certificate:
         """Every fence stays."""
@@ -151,7 +155,8 @@ class Elimination:
             or not (settled and self._plainly(proofs))
         ):
             return False
-        self.waits.take(proofs, gone, lambda: self._still_proved(proofs, gone))
+        awaits = [w for w in waits_of(self.kernel) if self._may_give_way(w)]
+        self.waits.take(awaits, proofs, gone, lambda: self._still_proved(proofs, gone))
         for wait, told in self.waits.told.items():
             self.before[wait] = spelled(wait)
             rested[wait] = {record.pair_of(h) for h in told}
@@ -219,7 +224,7 @@ class Elimination:
 
     def _still_proved(self, proofs: Proofs, gone: list[Operation]) -> bool:
         """Whether all is in order in the kernel as it now is, on no more assumptions than before."""
-        again = self._proofs(gone)
+        again = self._proofs().without(gone)
         return again.rest_on_no_more(proofs) and again.settled
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
@@ -238,7 +243,14 @@ class Elimination:
                 if op.sem is None and self.ptx >= RELAXED:
                     yield setting(op, "sem", StringAttr(Sem.RELAXED))
         elif isinstance(op, s.BulkWaitOp) and op.read is None and c.origin(c.label(op)) == "user":
-            yield setting(op, "read", UnitAttr())
+            if self._may_give_way(op):
+                yield setting(op, "read", UnitAttr())
+
+    def _may_give_way(self, wait: Operation) -> bool:
+        """Whether a wait may be asked about: where stores may come to one place in no order that is followed, one that
+        awaits what they write is what orders them, unless nothing comes after it."""
+        awaits = isinstance(wait, s.BulkWaitOp) and wait.read is None
+        return not (awaits and self.unsure) or is_last(wait)
 
     def _halved(
         self, proofs: Proofs, gone: list[Operation]
@@ -355,7 +367,7 @@ class Elimination:
             for op in moved:
                 self.moved.remove(op)
                 self.weakened.pop(op)()
-            proofs = Proofs(self.kernel, self.model)
+            proofs = self._proofs()
             return self._certified(proofs.without(gone), gone, record.rested(proofs))
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
@@ -390,7 +402,7 @@ class Elimination:
         for wait in self.waits.told:
             del self.before[wait]
         self.waits.put_back()
-        proofs = Proofs(self.kernel, self.model)
+        proofs = self._proofs()
         return self._certified(proofs.without(gone), gone, record.rested(proofs))
 
     def _doubtful(self, certificate: c.Certificate) -> dict[Operation, Diagnostic]:

@@ -324,8 +324,27 @@ class RoleLowering:
             else:
                 id = self._id(ring, "full")
                 self._wait(emit, ring, ring.full, state.slot, state.phase, by, id)
+                self._own(emit, op, ring, states)
             op.slot.replace_all_uses_with(state.slot)
             states[_end(op)] = self._after(emit, ring, state)
+
+    def _own(self, emit: Emitter, op: s.WaitOp, ring: Ring, states: dict[End, State]) -> None:
+        """Where the role changes an accumulator before it puts it on: that wait comes ahead of the change.
+
+        Who has put the item has waited for the same, but what the commit of its products tells of that is not proved.
+        """
+        for other in self._after_of(ring):
+            if other.empty is not None and _changed_before_put(op, other):
+                state = states[other.pipe.ring, True]
+                assert state.phase is not None
+                free = emit.arith("xor", state.phase, emit.const(1))
+                by = (
+                    By.ALL
+                    if (other.pipe.ring, s.CommitOp) in self.by_lanes and not self.solo
+                    else By.ONE
+                )
+                id = self._id(other, f"empty.{ring.name}")
+                self._wait(emit, other, other.empty, state.slot, free, by, id)
 
     def _after_of(self, ring: Ring) -> list[Ring]:
         """The rings through which an item of this one goes on: its slot is free when the last of them gives it back."""
@@ -502,6 +521,17 @@ class RoleLowering:
                 operands=[barriers, slot], properties={"by": StringAttr(by.value), **how}
             )
         )
+
+
+def _changed_before_put(op: s.WaitOp, other: Ring) -> bool:
+    """Whether an accumulator is changed between a get and the put, behind it in its block, that hands it on."""
+    changed, at = False, op.next_op
+    while at is not None:
+        if isinstance(at, s.AcquireOp) and at.ring is other.pipe.ring:
+            return changed
+        changed |= any(isinstance(o, s.WriteAccumulatorOp | s.MmaOp) for o in at.walk())
+        at = at.next_op
+    return False
 
 
 def _end(op: s.AcquireOp | s.WaitOp | s.SkipOp | s.TurnOp) -> End:

@@ -1,8 +1,8 @@
 """What the emulator says of mutants, against what the memory model says of them.
 
 `python tests/emulator/mutation/judge.py --state FILE` judges the whole corpus and goes on where it was stopped;
-`--minutes`, `--seed`, `--seeds`, `--only` bound and choose, `--slice 3/16` takes one part of sixteen, which many machines
-or cores do side by side, each with a file of its own; `--report FILE…` says what all of them found. A mutant is caught where a run under `lazy`, or under
+`--jobs 16` uses as many cores; `--minutes`, `--seed`, `--seeds`, `--only` bound and choose; `--slice 3/16` takes one part of
+sixteen, which many machines do side by side, each with a file of its own; `--report FILE…` says what all of them found. A mutant is caught where a run under `lazy`, or under
 another schedule with one of the seeds, has an error. Two judges that know nothing of the record say whether it is wrong:
 the rules of `redundant.py`, each a section of the manual about the text alone, and a witness of its run (`witness.py`), which is asked of every
 silent mutant and of every one that is caught by a race alone. A silent mutant is missed where a result was wrong or the
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import re
 import sys
@@ -22,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 if __name__ == "__main__":
@@ -30,13 +32,15 @@ if __name__ == "__main__":
 from emulator.mutation.corpus import Kernel, corpus
 from emulator.mutation.mutants import Mutant, mutants
 from emulator.mutation.redundant import reason
-from emulator.mutation.witness import opinion
+from emulator.mutation.witness import Masks, opinion
 
 from tkc import TkcError
 from tkc.emulator import Report, machine
 from tkc.emulator.program import Segment
 
 SCHEDULES = ("eager", "random", "pct")
+SPARE = 6
+"""Runs after the lazy one of a mutant that a judge calls redundant."""
 RACES = frozenset(f"TK{n}" for n in (301, 302, 303, 306, 307, 308, 309, 310, 312, 313, 317, 318))
 """What is found in which accesses happen, and not in what they do."""
 
@@ -79,15 +83,18 @@ class Verdict:
 
 
 def judge(kernel: Kernel, mutant: Mutant, seeds: int, seed: int = 0) -> Verdict:
-    """Runs a mutant until it is caught: lazily, then under the other schedules with some seeds."""
-    tries = [("lazy", seed)]
-    tries += [(SCHEDULES[n % len(SCHEDULES)], seed + n) for n in range(seeds)]
+    """Runs a mutant until it is caught: lazily, then under the other schedules with some seeds.
+
+    The first run has all accesses, so that the witness is asked of that; what a judge calls redundant is run with few
+    seeds more, what nobody does with all of them.
+    """
     why = reason(mutant)
-    right = True
-    for schedule, number in tries:
-        second = ""
+    right, second = True, ""
+    for number in range(-1, seeds):
+        schedule = "lazy" if number < 0 else SCHEDULES[number % len(SCHEDULES)]
+        at = seed + max(number, 0)
         try:
-            report, same = kernel.run(mutant.text, schedule, number)
+            report, same = kernel.run(mutant.text, schedule, at)
         except TkcError as error:
             # Refused before it runs: the change has no meaning.
             codes = [str(error)[:80]]
@@ -95,17 +102,26 @@ def judge(kernel: Kernel, mutant: Mutant, seeds: int, seed: int = 0) -> Verdict:
         right = right and same
         if not report.clean:
             codes = sorted({f.code for f in report.findings})
-            if report.ended and RACES.issuperset(codes):
-                second = _second(kernel, mutant, schedule, number)
-            return _verdict(kernel, mutant, f"{schedule} {number}", codes, right, why, second)
-    return _verdict(kernel, mutant, "", [], right, why, _second(kernel, mutant, *tries[0]))
+            raced = report.ended and RACES.issuperset(codes)
+            second = _second(kernel, mutant, schedule, at) if raced else ""
+            return _verdict(kernel, mutant, f"{schedule} {at}", codes, right, why, second)
+        if number < 0:
+            second = _second(kernel, mutant, schedule, at)
+        if (why or second == "ordered") and number + 1 >= SPARE:
+            break
+    return _verdict(kernel, mutant, "", [], right, why, second)
+
+
+_MASKS: dict[str, Masks] = {}
+"""By kernel, which lanes act together."""
 
 
 def _second(kernel: Kernel, mutant: Mutant, schedule: str, seed: int) -> str:
     """What the witness says of a run, where it can see what the mutant lacks."""
     if BLIND.match(mutant.what):
         return ""
-    witness = opinion(lambda: kernel.run(mutant.text, schedule, seed))
+    masks = _MASKS.setdefault(kernel.name, {})
+    witness = opinion(lambda: kernel.run(mutant.text, schedule, seed), masks)
     if witness.wrong:
         return "unordered"
     return "ordered" if witness.report.ended else ""
@@ -209,11 +225,14 @@ def run(
     most: int = 1_000_000,
     say: Callable[[str], None] = print,
     part: tuple[int, int] = (1, 1),
+    jobs: int = 1,
 ) -> list[Verdict]:
     """Judges up to `most` mutants in an order that the seed chooses, those in the state file not again.
 
     Of `part` = (i, n) only the i-th of n parts, which depend on names alone.
     """
+    if state is not None:
+        state.parent.mkdir(parents=True, exist_ok=True)
     done = stored([state] if state is not None and state.exists() else [])
     known = {(v.kernel, v.mutant) for v in done}
     with_reasons(done, kernels)
@@ -225,27 +244,77 @@ def run(
     ]
     random.Random(seed).shuffle(work)
     until = time.monotonic() + seconds
-    lines: dict[str, set[int]] = {}
-    before = len(done)
-    for kernel, mutant in work:
+    before, failed = len(done), 0
+    for verdict in _verdicts(work, seeds, seed, jobs):
+        if isinstance(verdict, str):
+            failed += 1
+            say(f"failed: {verdict}")
+        elif verdict is not None:
+            done.append(verdict)
+            for word in ("missed", "false_alarm", "unjudged"):
+                if getattr(verdict, word):
+                    say(word.replace("_", " ") + about(verdict))
+            if state is not None:
+                with state.open("a") as file:
+                    file.write(json.dumps(asdict(verdict)) + "\n")
         if time.monotonic() > until or len(done) - before >= most:
             break
-        if kernel.name not in lines:
-            lines[kernel.name] = executed(kernel)
-        if mutant.line not in lines[kernel.name]:
-            continue
-        verdict = judge(kernel, mutant, seeds, seed)
-        done.append(verdict)
-        if verdict.missed or verdict.false_alarm:
-            word = "missed" if verdict.missed else "false alarm"
-            say(
-                f"{word}: {verdict.kernel} {verdict.mutant} {verdict.what} {verdict.codes} right {verdict.right}"
-            )
-        if state is not None:
-            with state.open("a") as file:
-                file.write(json.dumps(asdict(verdict)) + "\n")
-    say(rates(done))
+    say(rates(done) + (f"; {failed} FAILED" if failed else ""))
     return done
+
+
+Task = tuple[Kernel, Mutant]
+
+
+def _verdicts(work: list[Task], seeds: int, seed: int, jobs: int) -> Iterator[Verdict | str | None]:
+    """The verdict of each, None where the statement is not executed, or how this tool failed; in any order.
+
+    Kernels are closures, which processes inherit: only numbers are sent to them.
+    """
+    if jobs == 1:
+        lines: dict[str, set[int]] = {}
+        for kernel, mutant in work:
+            if kernel.name not in lines:
+                lines[kernel.name] = executed(kernel)
+            yield _try(kernel, mutant, seeds, seed) if mutant.line in lines[kernel.name] else None
+        return
+    kernels = {k.name: k for k, _ in work}
+    with multiprocessing.get_context("fork").Pool(
+        jobs, _inherit, (list(kernels.values()), work, seeds, seed)
+    ) as pool:
+        found = pool.map(_executed, range(len(kernels)), chunksize=1)
+        lines = dict(zip(kernels, found, strict=True))
+        numbers = [n for n, (k, m) in enumerate(work) if m.line in lines[k.name]]
+        yield from pool.imap_unordered(_nth, numbers)
+
+
+def _try(kernel: Kernel, mutant: Mutant, seeds: int, seed: int) -> Verdict | str:
+    try:
+        return judge(kernel, mutant, seeds, seed)
+    except Exception as error:
+        return f"{kernel.name} {mutant.name} {mutant.what}: {error!r}"
+
+
+_inherited: tuple[list[Kernel], list[Task], int, int]
+
+
+def _inherit(*what: Any) -> None:
+    global _inherited
+    _inherited = what  # type: ignore[assignment]
+
+
+def _executed(number: int) -> set[int]:
+    return executed(_inherited[0][number])
+
+
+def _nth(number: int) -> Verdict | str:
+    _, work, seeds, seed = _inherited
+    return _try(*work[number], seeds, seed)
+
+
+def about(v: Verdict) -> str:
+    """A verdict in a line."""
+    return f": {v.kernel} {v.mutant} {v.what} {v.codes} right {v.right} {v.second} {v.redundant}"
 
 
 def main() -> None:
@@ -255,9 +324,15 @@ def main() -> None:
     parser.add_argument("--state", type=Path)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seeds", type=int, default=50, help="runs of a mutant after the lazy one")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=50,
+        help="runs after the lazy one, of what no judge calls redundant",
+    )
     parser.add_argument("--only", default="", help="kernels whose names match")
     parser.add_argument("--slice", type=parts, default=(1, 1), help="I/N: the I-th of N parts")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
         "--report", type=Path, nargs="+", help="say what these states hold, and run nothing"
     )
@@ -273,6 +348,7 @@ def main() -> None:
         options.seed,
         options.seeds,
         part=options.slice,
+        jobs=options.jobs,
     )
 
 
@@ -292,11 +368,7 @@ def report(verdicts: list[Verdict], kernels: Sequence[Kernel]) -> str:
         mine = [v for v in verdicts if v.foreign is foreign]
         lines.append(f"{name}: {len(mine)} mutants: {rates(mine)}")
     for word in ("missed", "false_alarm", "unjudged"):
-        lines += [
-            f"{word}: {v.kernel} {v.mutant} {v.what} {v.codes} right {v.right} {v.second} {v.redundant}"
-            for v in verdicts
-            if getattr(v, word)
-        ]
+        lines += [word.replace("_", " ") + about(v) for v in verdicts if getattr(v, word)]
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ act together, found by a run before. Needs the standard library only; sections a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 
@@ -16,8 +16,9 @@ class Known:
 
     `met`: base causality (8.9.5). `ran`: the same with relaxed edges. `tensor`: for tensor memory (9.7.18.6); `before`:
     what a tcgen05.fence::before_thread_sync put in order for a ::after_thread_sync. `seen`: operations whose completion
-    an issuer of another completed operation had seen (A5). `half`: released by a one-way proxy fence, `read_half` by one of reads alone; `maps` and
-    `map_half`: the same for tensor maps. `fenced`: crossed a proxy fence, by whose memory the fence is for.
+    an issuer of another completed operation had seen (A5). `half`: released by a one-way proxy fence, `read_half` by one of
+    reads alone; `map_half`: the same for tensor maps. `fenced`: crossed a proxy fence, by whose memory the fence is for;
+    `maps`: acquired of a tensor map, by the CTA that did and the map's address.
     """
 
     __slots__ = (
@@ -32,18 +33,20 @@ class Known:
         "seen",
         "tensor",
     )
-    PLAIN = ("met", "ran", "tensor", "before", "seen", "half", "read_half", "map_half", "maps")
+    PLAIN = ("met", "ran", "tensor", "before", "seen", "half", "read_half", "map_half")
 
     def __init__(self) -> None:
         for name in self.PLAIN:
             setattr(self, name, 0)
         self.fenced: dict[Any, int] = {}
+        self.maps: dict[Any, int] = {}
 
     def join(self, other: Known) -> None:
         for name in self.PLAIN:
             setattr(self, name, getattr(self, name) | getattr(other, name))
-        for key, bits in other.fenced.items():
-            self.fenced[key] = self.fenced.get(key, 0) | bits
+        for mine, theirs in ((self.fenced, other.fenced), (self.maps, other.maps)):
+            for key, bits in theirs.items():
+                mine[key] = mine.get(key, 0) | bits
 
     def copy(self) -> Known:
         made = Known()
@@ -55,6 +58,7 @@ class Known:
         for name in self.PLAIN:
             setattr(self, name, getattr(self, name) & getattr(other, name))
         self.fenced = {k: v & other.fenced[k] for k, v in self.fenced.items() if k in other.fenced}
+        self.maps = {k: v & other.maps[k] for k, v in self.maps.items() if k in other.maps}
 
 
 class Bits:
@@ -137,13 +141,14 @@ class Group:
             self.known.half |= self.own
         self.stretch = 0
 
-    def fence_map(self, acquires: bool) -> None:
-        """fence.proxy.tensormap: a release, then an acquire that knows of it."""
-        if acquires:
-            self.known.maps |= (self.known.map_half | self.own_maps) & (self.known.met | self.own)
-        else:
+    def fence_map(self, maps: Collection[Any] | None) -> None:
+        """fence.proxy.tensormap: a release, or an acquire of some maps by one that knows of it."""
+        if maps is None:
             self.known.map_half |= self.known.met
             self.own_maps = self.own
+        for key in maps or ():
+            released = (self.known.map_half | self.own_maps) & (self.known.met | self.own)
+            self.known.maps[key] = self.known.maps.get(key, 0) | released
         self.stretch = 0
 
     def fence(self, acquires: bool, releases: bool) -> None:
@@ -179,6 +184,10 @@ class Group:
         self.unacquired.join(told)
 
 
+class Apart(Exception):
+    """Lanes act apart that have acted together in the run before."""
+
+
 class Groups:
     """The groups of every warp of a launch: `masks` are the sets of lanes that have acted together in a run before."""
 
@@ -188,12 +197,11 @@ class Groups:
         self._made: dict[Any, list[Group]] = {}
 
     def of(self, w: Any, mask: int) -> Iterator[Group]:
-        """The groups that make up a mask; a mask of which only a part of one is in it is an error of this tool."""
+        """The groups that make up a mask."""
         for group in self.all_of(w):
             if group.mask & mask:
-                assert not group.mask & ~mask, (
-                    "lanes act apart that acted together in the run before"
-                )
+                if group.mask & ~mask:
+                    raise Apart
                 yield group
 
     def all_of(self, w: Any) -> list[Group]:

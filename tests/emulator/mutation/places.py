@@ -15,7 +15,6 @@ import numpy as np
 from emulator.mutation.knowledge import Group, Known
 
 from tkc.emulator.record import Record
-from tkc.emulator.unused import Uses
 from tkc.ir.isa.memory import Kind
 
 SEVERAL = 32
@@ -44,7 +43,6 @@ class Work:
     """For a commit: the work that it tracks."""
     fenced_by_itself: dict[Any, int] = field(default_factory=dict)
     own_then: int = 0
-    own_maps: int = 0
     first: int = 0
     """The bit of the reads of a product's first operand."""
     acquired_reads: int = 0
@@ -77,6 +75,12 @@ class Access:
             return self.work.first
         return self.work.read if self.kind is Kind.READ else self.work.write
 
+    def lead(self, lane: int) -> int:
+        """A number for the group of a lane."""
+        if lane == SEVERAL or len(self.bits) < 2:
+            return min(lane, SEVERAL) if lane == SEVERAL or not self.bits else 0
+        return next(n for n, (g, _) in enumerate(self.bits) if g.mask >> lane & 1)
+
     def of(self, lane: int) -> list[tuple[Group, int]]:
         if lane == SEVERAL:
             return list(self.bits)
@@ -105,9 +109,10 @@ class Judge(Record):
         self.accesses: list[Access] = [None]  # type: ignore[list-item]
         self.sets: list[frozenset[int]] = [frozenset()]
         self.numbers: dict[frozenset[int], int] = {frozenset(): 0}
+        self.handed = 0
+        """What threads did before they let a wait, or an mbarrier, follow their cp.async."""
         self.unawaited: dict[tuple[Any, str], int] = {}
         """Loads and stores of tensor memory that their warp has not awaited yet, by warp and "ld" or "st"."""
-        self.uses = Uses(machine.program)
 
     def fault(self, rule: str, old: Any, new: Any, what: str = "") -> None:
         self.wrong.setdefault((rule, getattr(old, "line", 0), getattr(new, "line", 0)), what)
@@ -118,21 +123,35 @@ class Judge(Record):
             self._judge(access, codes, last, home)
             if access.work is None and len(np.unique(places)) < len(places):
                 # Several lanes read one byte: each of them is kept.
-                for place, code in zip(places.tolist(), codes.tolist(), strict=True):
-                    held.reads[place] = self._with(int(held.reads[place]), int(code))
-                return
-            for number, code in distinct(reads, codes):
-                where = places[(reads == number) & (codes == code)]
-                held.reads[where] = self._with(number, code)
+                for code in np.unique(codes).tolist():
+                    self._read(held, places[codes == code], code)
+            elif (codes == codes[0]).all():
+                self._read(held, places, int(codes[0]))
+            else:
+                pairs, which = np.unique(np.stack((reads, codes)), axis=1, return_inverse=True)
+                made = [self._with(number, code) for number, code in pairs.T.tolist()]
+                held.reads[places] = np.array(made)[which]
             return
         # A read between two writes orders them (S2).
         self._judge(access, codes, np.where(reads > 0, 0, last), home)
-        for number, writer, now in distinct(reads, last, codes) if reads.any() else ():
-            for was in self.sets[number]:
-                if not self._before(was, access, now & 63, home):
-                    self._harm(was, access, now & 63, home, writer)
+        for one in np.unique(reads).tolist():
+            late = self._late({was >> ENTRY for was in self.sets[one]}, access, home)
+            if not late:
+                continue
+            here = reads == one
+            before: dict[tuple[int, int, bool], bool] = {}
+            for writer, now in distinct(last[here], codes[here]):
+                for was in self.sets[one]:
+                    if not self._known_before(before, was, access, now & 63, home):
+                        self._harm(was, access, now & 63, home, writer)
         held.last[places] = codes
         held.reads[places] = 0
+
+    def _read(self, held: Bytes, places: Any, code: int) -> None:
+        """One thread, or one operation, reads some bytes."""
+        numbers, which = np.unique(held.reads[places], return_inverse=True)
+        made = [self._with(number, code) for number in numbers.tolist()]
+        held.reads[places] = np.array(made)[which]
 
     def _with(self, number: int, code: int) -> int:
         """The set with one more read; an earlier one of the same thread or group of threads gives way."""
@@ -154,9 +173,30 @@ class Judge(Record):
 
     def _judge(self, access: Access, codes: Any, old: Any, home: Any) -> None:
         """Against the writes before it."""
-        for was, now in distinct(old, codes) if old.any() else ():
-            if was and not self._before(was, access, now & 63, home):
+        numbers = old >> ENTRY
+        late = self._late(set(np.unique(numbers).tolist()) - {0}, access, home)
+        if not late:
+            return
+        here = np.isin(numbers, list(late))
+        before: dict[tuple[int, int, bool], bool] = {}
+        for was, now in distinct(old[here], codes[here]):
+            if not self._known_before(before, was, access, now & 63, home):
                 self._harm(was, access, now & 63, home)
+
+    def _late(self, numbers: set[int], now: Access, home: Any) -> set[int]:
+        """The accesses that do not come before one of now with all their threads: those are asked one by one."""
+        return {n for n in numbers if not self._before(n << ENTRY | SEVERAL, now, SEVERAL, home)}
+
+    def _known_before(
+        self, known: dict[tuple[int, int, bool], bool], code: int, now: Access, lane: int, home: Any
+    ) -> bool:
+        """`_before`, asked once for all threads of two groups."""
+        was, at = self.accesses[code >> ENTRY], code & 63
+        key = (code - at | was.lead(at), now.lead(lane), at == lane)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self._before(code, now, lane, home)
+        return found
 
     # The rules
 
@@ -236,12 +276,26 @@ class Judge(Record):
             reader, its = (was, at) if was.kind is Kind.READ else (now, lane)
             if reader.kind is Kind.READ and self._goes_nowhere(reader, its):
                 return  # A17
+        if self._copy_unfenced(was, now, home):
+            return  # A27
         self.fault(
             "race",
             was.ins,
             now.ins,
             f"{was.ins.statement.mnemonic} .. {now.ins.statement.mnemonic}",
         )
+
+    def _copy_unfenced(self, was: Access, now: Access, home: Any) -> bool:
+        """A27: a product reads what cp.async of its CTA has written, or constant zeros, which it knows of."""
+        work, names = now.work, ("wgmma.mma_async", "tcgen05.mma")
+        if work is None or not work.ins.row.name.startswith(names) or was.kind is not Kind.WRITE:
+            return False
+        if home is None or not home is was.warp.cta is work.warp.cta:
+            return False
+        if was.work is not None:
+            return was.work.name == "cp.async" and bool(was.told & work.known.met)
+        zeros = was.ins.row.name.startswith("st") and self.uses.zeros(was.ins)
+        return zeros and all(bit & work.known.met & self.handed for _, bit in was.bits)
 
     def _goes_nowhere(self, read: Access, lane: int) -> bool:
         """A17: whether nothing uses what a thread has read."""

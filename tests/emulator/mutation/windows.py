@@ -46,6 +46,12 @@ ACCESSES: tuple[tuple[str, Access], ...] = (
     (r"tcgen05\.cp", (_SHARED, _TENSOR)),
     (r"tcgen05\.alloc", (_NONE, _TENSOR | _SHARED)),
     (r"tcgen05\.(dealloc|shift)", (_NONE, _TENSOR)),
+    # A wait for groups of the thread stands for the accesses that it completes: an arrival after it hands them on.
+    (r"tcgen05\.wait::ld", (_TENSOR, _NONE)),
+    (r"tcgen05\.wait::st", (_NONE, _TENSOR)),
+    (r"wgmma\.wait_group", (_SHARED, _NONE)),
+    (r"cp\.async\.bulk\.wait_group", (_SHARED, _GLOBAL)),
+    (r"cp\.async\.wait", (_GLOBAL, _SHARED)),
     (r"(ld|st|atom|red|cp|mbarrier|barrier|fence|membar|tcgen05|wgmma|wmma|tensormap|call|griddepcontrol|"
      r"clusterlaunchcontrol|multimem|discard|trap)\b", WILD),
 )  # fmt: skip

@@ -8,12 +8,12 @@ clocks and no cells. What it cannot see: effects on values, counts, hangs; those
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 from unittest import mock
 
 import numpy as np
-from emulator.mutation.knowledge import Group, Groups, Known, key_of
+from emulator.mutation.knowledge import Apart, Group, Groups, Known, key_of
 from emulator.mutation.places import (
     ENTRY,
     SEVERAL,
@@ -101,7 +101,6 @@ class Witness(Judge):
         size: int,
         where: Any = None,
     ) -> None:
-        super().access(agent, origin, kind, region, offsets, size, where)
         if region.space in ("local", "param") or int(offsets.max()) + size > region.size:
             return
         op = self.acting
@@ -275,6 +274,7 @@ class Witness(Judge):
         for group in self.lanes(w, w.mask):
             self._initialised(group, barrier, ins)
             held.now.ran |= group.told().ran
+            self.handed |= group.own
         for time, work in self.copies.get(w, ()):
             if time <= number:
                 held.now.met |= work.read | work.write
@@ -371,7 +371,6 @@ class Witness(Judge):
         alone = groups[0] if len(groups) == 1 and lane >= 0 else None
         fenced = dict(alone.own_fenced) if alone is not None else {}
         then = alone.own if alone is not None else 0
-        maps = alone.own_maps if alone is not None else 0
         for group in groups:
             told = group.told() if alone is None and op.name != "wgmma" else group.known.copy()
             told.ran |= group.own
@@ -387,7 +386,7 @@ class Witness(Judge):
         known.ran = ran
         new = self.groups.bits.new
         work = Work(op.name, op.warp, lane, op.ins, new(), new(), new(), known, alone, generic)
-        work.fenced_by_itself, work.own_then, work.own_maps = fenced, then, maps
+        work.fenced_by_itself, work.own_then = fenced, then
         work.first = new()
         work.acquired_reads = alone.reads if alone is not None else 0
         self.works[id(op)] = work
@@ -397,13 +396,13 @@ class Witness(Judge):
     def _reads_map(self, work: Work, region: Any, offset: int) -> None:
         held = self.bytes.setdefault(id(region), (region, Bytes(region.size)))[1]
         places = np.arange(offset, offset + 128)
+        acquired = work.known.maps.get((work.warp.cta.number, region.base + offset), 0)
         for code in np.unique(held.last[places]).tolist():
             was = self.accesses[code >> ENTRY]
             if not code:
                 continue
             bits = [b for _, b in was.of(code & 63)] if was.work is None else [was.told]
-            alone = was.warp is work.warp and code & 63 == work.lane
-            if not all(b & work.known.maps or (alone and b & work.own_maps) for b in bits):
+            if not all(b & acquired for b in bits):
                 self.fault("map", was.ins, work.ins)
         number = len(self.accesses) << ENTRY | SEVERAL
         self.accesses.append(Access(work.ins, Kind.READ, work.warp, work, (), False))
@@ -419,6 +418,8 @@ class Witness(Judge):
     def copied(self, w: Any, number: int) -> None:
         super().copied(w, number)
         for group in self.lanes(w, w.mask):
+            self.handed |= group.own
+            group.stretch = 0
             for time, work in self.copies.get(w, ()):
                 if time <= number:
                     group.known.met |= work.read | work.write
@@ -447,10 +448,12 @@ class Witness(Judge):
         for group in self.lanes(w, w.mask):
             group.fence_half(acquires, [*keys, "global"], reads)
 
-    def fence_map(self, w: Any, acquires: bool) -> None:
-        super().fence_map(w, acquires)
+    def fence_map(self, w: Any, maps: Mapping[int, int] | None = None) -> None:
+        """Each lane acquires the map that it names."""
+        super().fence_map(w, maps)
         for group in self.lanes(w, w.mask):
-            group.fence_map(acquires)
+            named = {maps[n] for n in range(32) if group.mask >> n & 1} if maps else ()
+            group.fence_map(None if maps is None else [(w.cta.number, at) for at in named])
 
     def map_written(self, w: Any) -> None:
         """tensormap.cp_fenceproxy: a write of the warp that all its threads have awaited, then a release (9.7.15.17)."""
@@ -485,7 +488,6 @@ class Witness(Judge):
     def tensor_access(
         self, agent: Any, origin: Any, kind: Kind, memory: Any, lanes: Any, start: int, stop: int
     ) -> None:
-        super().tensor_access(agent, origin, kind, memory, lanes, start, stop)
         op = self.acting
         rows = np.arange(128)[lanes]
         places = (rows[:, None] * memory.columns + np.arange(start, stop)).reshape(-1)
@@ -574,16 +576,33 @@ def _warpgroup(w: Any) -> Any:
     return (w.cta.index, w.index // 4)
 
 
-def opinion(run: Callable[[], object]) -> Witness:
+Masks = dict[Any, set[int]]
+"""Of each warp of a launch, the sets of lanes that act together."""
+
+
+def opinion(run: Callable[[], object], masks: Masks | None = None) -> Witness:
     """The witness of a launch that `run` makes: `wrong` is what nothing orders, `report` says whether it came to its end.
 
-    It is run twice, first to see which lanes act together.
+    It must know which lanes act together, and runs once more to see that, unless `masks` of a launch like it say enough;
+    they are added to.
     """
-    Witness.masks = {}
-    for hearing in (True, False):
-        Witness.hearing = hearing
-        with mock.patch.object(launch, "Record", Witness):
-            run()
+    Witness.masks = {} if masks is None else masks
+    if Witness.masks:
+        try:
+            return _heard(run)
+        except Apart:
+            pass
+    Witness.hearing = True
+    try:
+        _heard(run)
+    finally:
+        Witness.hearing = False
+    return _heard(run)
+
+
+def _heard(run: Callable[[], object]) -> Witness:
+    with mock.patch.object(launch, "Record", Witness):
+        run()
     found, Witness.latest = Witness.latest, None
     assert found is not None
     return found

@@ -261,7 +261,8 @@ def _proxy_fence(
     if act.space is not None and act.space is not access.space:
         return
     if act.half == "release":
-        mine = state.part == Part.OWN and within(source.threads, who)
+        mine = access.proxy is Proxy.GENERIC  # what has only become known to it is not its thread's
+        mine = mine and state.part == Part.OWN and within(source.threads, who)
         mine = mine and not (act.reads and access.write)
         if state.name == "gen" and state.n == 0 and mine and cta == source.cta:
             yield state._replace(name="half", who=who), "half-release"

@@ -9,7 +9,7 @@ from math import inf
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Arrive
 from tkc.analysis.happens_before.graph import Node
-from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.labels import Label, earliest
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place
 from tkc.ir.certificates import End, Link, Order, label
@@ -113,10 +113,11 @@ def _beside(reach: Reach, label: Label) -> Iterator[Label]:
     act = before.node.event.act if before is not None and before.node.event is not None else None
     if before is None or not isinstance(act, Arrive):
         return
-    for (role, barrier, _), sites in reach.groups.items():
-        if role != id(before.node.role) or barrier != str(act.barrier):
+    for group, sites in reach.groups.items():
+        told = (before.node.role, act.barrier, label.state[:3])
+        if group != told or not any(site.node is before.node for site in sites):
             continue
-        if any(site.node is before.node for site in sites):
-            for site, known in sites.items():
-                if site.node is not before.node and known:
-                    yield known[-1][-1]
+        for site, known in sites.items():
+            if site.node is not before.node:
+                first = earliest(position for position, _ in known)
+                yield from (next(one for at, one in known if at == f) for f in first)

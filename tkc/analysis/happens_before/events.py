@@ -143,7 +143,9 @@ class Access:
     share: int | None = None
     """Which of several equal parts of the slot it touches; None: any."""
     distinct: tuple[Loop, ...] = ()
-    """Loops each of whose turns touches other elements (of global memory)."""
+    """Loops each of whose turns is taken to touch other elements (of global memory)."""
+    apart: tuple[Loop, ...] = ()
+    """Those of which that is sure."""
     operand: str = ""
     """The operand of the operation that names the buffer."""
     area: Area | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tkc.analysis.happens_before.automaton import State
 from tkc.analysis.happens_before.clocks import Clock, Position
+from tkc.analysis.happens_before.events import Role
 from tkc.analysis.happens_before.graph import Node
 
 
@@ -30,6 +32,16 @@ class Label:
             label = label.before
         found.reverse()
         return found
+
+
+class Group(NamedTuple):
+    """Arrivals of a role at a barrier that make up its items only together, and what waits of one kind know of each:
+    it has to be the same, whichever of them an item came by."""
+
+    role: Role
+    barrier: Hashable
+    known: tuple[str, int, int]
+    """Name, number and fence of the state."""
 
 
 def as_early(one: Position, other: Position) -> bool:

@@ -49,6 +49,7 @@ from tkc.analysis.happens_before.properties import (
     word,
     written,
 )
+from tkc.analysis.happens_before.separate import loops_apart
 from tkc.analysis.happens_before.storage import placed
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.effects import effects_of
@@ -192,6 +193,7 @@ class Operations(Numbering):
         return Access(
             Space.GLOBAL, tensor, row.kind is m.Kind.WRITE, None, row.proxy, row.done, kind_of(op),
             part=part, atomic=atomic(op), distinct=distinct, operand=row.operand,
+            apart=self._apart(indices, widths(op, len(indices))),
             area=self.formulas.area(op, indices, widths(op, len(indices))), element=isinstance(op, ElementOp),
         )  # fmt: skip
 
@@ -305,6 +307,13 @@ class Operations(Numbering):
             self.rank if "rank" in counters else None,
         )
         return (*numbers, *own, turns), loops
+
+    def _apart(self, indices: Sequence[SSAValue], wide: Sequence[int]) -> tuple[Loop, ...]:
+        """The loops each turn of which is sure to be elsewhere in a tensor."""
+        found = set(loops_apart(indices, wide))
+        return tuple(
+            loop for chain, loop in self.loops.items() if len(chain) == 1 and chain[0] in found
+        )
 
     def slot(self, table: Table | None) -> Slot | None:
         if table is None:

@@ -8,7 +8,7 @@ is then known as the state says. Positions are partial: a node keeps those that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from math import lcm
@@ -41,7 +41,7 @@ from tkc.analysis.happens_before.graph import (
     follow,
     items_of,
 )
-from tkc.analysis.happens_before.labels import Label, as_early, worst
+from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
 from tkc.ir.isa.memory import Done, Proxy, Space
 
 
@@ -91,9 +91,7 @@ class Reach:
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
     queue: deque[Label] = field(default_factory=deque)
-    groups: dict[tuple[int, str, str], dict[Site, list[tuple[State, str, Position, Label]]]] = (
-        field(default_factory=dict)
-    )
+    groups: dict[Group, dict[Site, list[tuple[Position, Label]]]] = field(default_factory=dict)
     ways: dict[tuple[str, bool], dict[Node, Ways]] = field(init=False)
     """By what is known: a state's name, and whether all threads know all parts."""
     asked: set[Node] = field(default_factory=set)
@@ -390,25 +388,44 @@ class Reach:
     def _group(
         self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State
     ) -> None:
-        """Several arrivals share the items of a barrier: a wait knows what each of them would have told it."""
+        """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
             return
         if items == ((site.clock, 1),) and exclusive(self.origin, site.node, site.clock):
             items = ((site.clock, 0),)  # the access's own item is in its own branch
+        item = shift(items, 0 if site.after else site.offset)
+        waits: dict[tuple[State, str], set[Node]] = {}
         for after, rule in self._released(state, act):
-            after = (
-                after._replace(part=Part.FULL, who=Threads.ALL)
-                if after.name not in PENDING
-                else after
-            )
-            store = self.groups.setdefault((id(site.node.role), str(act.barrier), after.name), {})
-            item = shift(items, 0 if site.after else site.offset)
-            store.setdefault(site, []).append((after, rule, item, label))
+            for wait in self.graph.rings[act.barrier].waits:
+                event = wait.node.event
+                assert event is not None
+                assert isinstance(event.act, Wait)
+                made = self._meets(after, rule, act, event.act, site.node, wait.node)
+                if made is not None:
+                    waits.setdefault(made, set()).add(wait.node)
+        for (known, rule), nodes in waits.items():
+            store = self.groups.setdefault(Group(site.node.role, act.barrier, known[:3]), {})
+            store.setdefault(site, []).append((item, label))
             for position in worst(
-                [[i for s in case for _, _, i, _ in store.get(s, [])] for case in cases]
+                [[i for s in case for i, _ in store.get(s, [])] for case in cases]
             ):
-                self._to_items(act.barrier, site.rate, position, label, after, rule, act)
+                self._handed_to(nodes, act.barrier, site.rate, position, label, known, rule)
+
+    def _handed_to(
+        self,
+        nodes: Collection[Node],
+        barrier: object,
+        rate: int,
+        items: Position,
+        label: Label,
+        known: State,
+        rule: str,
+    ) -> None:
+        """Some waits know something from an item on."""
+        for wait, later, given in self._awaiting(barrier, label.node, items[-1][0], rate, 0):
+            if wait.node in nodes and wait.node.event not in self.without:
+                self._add_at(wait.node, items, later, given, known, rule, label)
 
     def _counted(self, clock: Clock) -> bool:
         return clock in self.origin.path
@@ -417,18 +434,9 @@ class Reach:
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
             return
-        event = label.node.event
+        event, offset = label.node.event, 0 if site.after else site.offset
         assert event is not None
-        self._to_items(
-            barrier,
-            site.rate,
-            items,
-            label,
-            state,
-            rule,
-            event.act,
-            0 if site.after else site.offset,
-        )
+        self._to_items(barrier, site.rate, items, label, state, rule, event.act, offset)
 
     def _to_items(
         self,
@@ -451,12 +459,24 @@ class Reach:
             made = self._meets(state, rule, act, event.act, node, wait.node)
             if made is None:
                 continue
-            after, why = made
-            position = shift(items, later) if later else items
-            if given is not None:
-                position = self._rounded(position, given)
-            known = State(after.name, after.n, after.fence, after.part, wait.node.threads)
-            self._add(wait.node, known, position, why, label)
+            self._add_at(wait.node, items, later, given, *made, label)
+
+    def _add_at(
+        self,
+        wait: Node,
+        items: Position,
+        later: int,
+        given: Turns | None,
+        known: State,
+        rule: str,
+        label: Label,
+    ) -> None:
+        """What a wait knows from an item on."""
+        position = shift(items, later) if later else items
+        if given is not None:
+            position = self._rounded(position, given)
+        state = State(known.name, known.n, known.fence, known.part, wait.threads)
+        self._add(wait, state, position, rule, label)
 
     def _awaiting(
         self, barrier: object, node: Node, clock: Clock, rate: int, offset: int

@@ -32,7 +32,15 @@ from tkc.analysis.happens_before.graph import Graph, Node, bodies, build, put_be
 from tkc.analysis.happens_before.operations import proxy_fence, restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rules import PROFILES
-from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict, conflicts, places
+from tkc.analysis.happens_before.verdicts import (
+    Hazard,
+    Judge,
+    Place,
+    Verdict,
+    conflicts,
+    is_vague,
+    places,
+)
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
 from tkc.ir.certificates import label
@@ -58,11 +66,13 @@ class Unjudged(NamedTuple):
 
 @dataclass(eq=False)
 class Proofs:
-    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol. Raises
-    `Unfollowed`."""
+    """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol; `waits`: whether
+    waits of its own may go, so that what orders its accesses of tensors counts; `unsure`: pairs of those that nothing
+    orders if they meet. Raises `Unfollowed`."""
 
     kernel: KernelOp
     profile: str = "practice"
+    waits: bool = False
     graph: Graph = field(init=False)
     broken: bool = field(init=False)
     hazards: list[Hazard] = field(init=False)
@@ -85,6 +95,8 @@ class Proofs:
         self.untried: list[Operation] = []
         self.others: dict[tuple[Place, Place], list[Place]] = {}
         self.unjudged: list[Unjudged] = []
+        self.wary: set[tuple[Place, Place]] = set()
+        self.unsure: list[tuple[Place, Place]] = []
         self.hazards = [] if self.broken else self._judged()
         self.graph.bounded = False
         self.events = {}
@@ -105,11 +117,15 @@ class Proofs:
         made: dict[int, Hazard] = {}
         left = MOST_PAIRS
         for here in sorted(places(self.graph).values(), key=len):
-            pairs = list(islice(conflicts(here), left + 1))
+            wary = self.waits and here[0].access.space is Space.GLOBAL
+            pairs = list(islice(conflicts(here, vague=wary), left + 1))
             try:
                 if len(pairs) > left:
                     raise Unfollowed
-                judged = [self._judge(*pair, here) for pair in pairs]
+                if wary:
+                    judged = [h for pair in pairs for h in self._warily(*pair, here)]
+                else:
+                    judged = [self._judge(*pair, here) for pair in pairs]
             except Unfollowed:
                 access = here[0].access
                 self.unjudged.append(Unjudged(access.space, access.buffer, len(here)))
@@ -117,6 +133,20 @@ class Proofs:
             left -= len(pairs)
             made |= {id(h): h for h in judged}
         return list(made.values())
+
+    def _warily(self, first: Place, second: Place, here: list[Place]) -> Iterator[Hazard]:
+        """The verdict on a pair of a tensor that is in order wherever the two meet. Others are `unsure`, and judged as
+        if turns of a loop were at places of their own, or not at all where too little is known."""
+        pair = first, second
+        self.wary.add(pair)
+        hazard = self._judge(first, second, here)
+        if hazard.verdict is Verdict.ORDERED:
+            yield hazard
+            return
+        self.wary.remove(pair)
+        self.unsure.append(pair)
+        if not is_vague(first.access, second.access):
+            yield self._judge(first, second, here)
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
         """The verdict on a pair; under `practice` where this profile has no proof with all fences there."""
@@ -138,7 +168,10 @@ class Proofs:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
     def rest_on_no_more(self, before: Proofs) -> bool:
-        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own."""
+        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own, and
+        no more pairs of a tensor's accesses are unsure."""
+        if len(self.unsure) > len(before.unsure):
+            return False
         now, then = ([p.model_of(h) for h in p.hazards] for p in (self, before))
         return len(now) == len(then) and all(
             m in (self.profile, was) for m, was in zip(now, then, strict=True)
@@ -162,7 +195,7 @@ class Proofs:
 
     def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
         gone = self.absent.union(events)
-        return {m: Judge(self.graph, PROFILES[m], gone) for m in (self.profile, WIDEST)}
+        return {m: Judge(self.graph, PROFILES[m], gone, self.wary) for m in (self.profile, WIDEST)}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
         """The verdict on a hazard by other judges."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.happens_before.conditions import within
 from tkc.analysis.happens_before.values import Chain, Table
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ArithOp, ConstOp
 
 PARTNERS = {"full": "empty", "empty": "full"}
 """The barriers of a ring: who waits for the one arrives at the other."""
@@ -44,7 +46,28 @@ def of_wait(
         return None
     chain = max((c for c in loops if loop in c), key=len, default=None)
     places = [o for o in block.ops if o in waits]
-    return None if chain is None else Turn(chain, len(places), places.index(op))
+    numbers = _numbers(places)
+    count = numbers[-1] + 1
+    return None if chain is None or count < 2 else Turn(chain, count, numbers[places.index(op)])
+
+
+def _numbers(waits: list[Operation]) -> list[int]:
+    """Which item each wait of a turn is for: two in a row for the same slot and parity are for the same one, as items
+    that follow one another differ in one of the two."""
+    numbers = [0]
+    for before, wait in pairwise(waits):
+        numbers.append(numbers[-1] + (_named(before) != _named(wait)))
+    return numbers
+
+
+def _named(wait: Operation) -> tuple[object, ...]:
+    """The slot and the parity of a wait, written out as far as two waits of one item write them alike."""
+    assert isinstance(wait, s.MbarrierWaitOp)
+    parity = wait.parity.owner
+    if not isinstance(parity, ArithOp):
+        return wait.slot, wait.parity
+    parts = (v.owner.constant if isinstance(v.owner, ConstOp) else v for v in parity.inputs)
+    return wait.slot, parity.kind, *parts
 
 
 def _waits(barrier: SSAValue, role: s.RoleOp) -> set[Operation]:

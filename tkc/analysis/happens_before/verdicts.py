@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf, lcm
@@ -87,11 +87,13 @@ Meets = Callable[[int], bool]
 
 @dataclass(eq=False, slots=True)
 class Judge:
-    """Verdicts on one graph under one set of assumptions. `without`: events taken as absent."""
+    """Verdicts on one graph under one set of assumptions. `without`: events taken as absent; `wary`: pairs of places of
+    tensors of which nothing is taken for granted about where they meet."""
 
     graph: Graph
     assumed: frozenset[str]
     without: frozenset[Event] = frozenset()
+    wary: Collection[tuple[Place, Place]] = ()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
     rows: dict[tuple[int, int], tuple[int, Meets]] = field(default_factory=dict)
@@ -265,9 +267,13 @@ class Judge:
             return self._some_meet(first, second, turns, clock)
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         once = clock is self.graph.kernel
+        wary = (here, there) in self.wary
         distinct = all(
-            any(self.graph.clock_of[x] is clock for x in a.distinct) for a in (first, second)
+            any(self.graph.clock_of[x] is clock for x in (a.apart if wary else a.distinct))
+            for a in (first, second)
         )
+        if wary:
+            distinct = distinct and first.part == second.part
         if once or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
             return 1, lambda d: not d and not apart
@@ -466,13 +472,14 @@ def turns_of(graph: Graph, node: Node) -> Iterator[Turns | None]:
         yield node.turns
 
 
-def conflicts(here: list[Place]) -> Iterator[tuple[Place, Place]]:
-    """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes."""
+def conflicts(here: list[Place], vague: bool = False) -> Iterator[tuple[Place, Place]]:
+    """Pairs of accesses of one buffer of which one writes, apart from those that touch different bytes; those that may
+    never be at the same place only if asked for (`vague`)."""
     for i, first in enumerate(here):
         for second in here[i:]:
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
-                if not (a.write and b.write and _vague(a, b)):
+                if vague or not is_vague(a, b):
                     yield first, second
 
 
@@ -491,10 +498,10 @@ def _alike(a: Access, b: Access) -> bool:
     return together(a.area, b.area)
 
 
-def _vague(a: Access, b: Access) -> bool:
+def is_vague(a: Access, b: Access) -> bool:
     """Whether too little is known of two writes of a tensor to say that they are at the same place, or in the same
     launch: their conditions may exclude one another."""
-    if a.space is not Space.GLOBAL:
+    if a.space is not Space.GLOBAL or not (a.write and b.write):
         return False
     if a.area is None or b.area is None or (a.area.asked and b.area.asked):
         return True

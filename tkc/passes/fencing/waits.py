@@ -16,8 +16,9 @@ from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.lifetimes import check_lifetimes
 from tkc.ir import certificates as c
+from tkc.ir.effects import effects_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import ClusterBarrierOp
+from tkc.ir.stage.explicit import ClusterBarrierOp, WhileOp
 
 HARMLESS = frozenset({"TK310", "TK313", "TK324"})
 """What may be wrong with a program whose order is understood nevertheless: something is under way at its end."""
@@ -36,6 +37,21 @@ def waits_of(kernel: s.KernelOp) -> Iterator[Operation]:
                 yield op
 
 
+def is_last(wait: Operation) -> bool:
+    """Whether a role does nothing behind a wait but to wait for more stores."""
+    at: Operation | None = wait
+    while at is not None and not isinstance(at, s.RoleOp):
+        if isinstance(at, s.ForOp | WhileOp):
+            return False
+        following = at.next_op
+        while following is not None:
+            if any(effects_of(op) and not isinstance(op, s.BulkWaitOp) for op in following.walk()):
+                return False
+            following = following.next_op
+        at = at.parent_op()
+    return True
+
+
 @dataclass
 class Waits:
     """The waits that have been taken out of a kernel, and where each stood."""
@@ -45,14 +61,20 @@ class Waits:
     told: dict[Operation, list[Hazard]] = field(default_factory=dict)
     """The pairs whose proofs used each."""
 
-    def take(self, proofs: Proofs, gone: Sequence[Operation], proved: Callable[[], bool]) -> None:
-        """Takes out one wait after another without which all is as it was; `proved`: whether all pairs are in order
-        in the kernel as it then is."""
+    def take(
+        self,
+        waits: Sequence[Operation],
+        proofs: Proofs,
+        gone: Sequence[Operation],
+        proved: Callable[[], bool],
+    ) -> None:
+        """Takes out one of some waits after another without which all is as it was; `proved`: whether all pairs are in
+        order in the kernel as it then is."""
         events = _events(proofs)
         absent = [e for f in gone for e in proofs.events[f]]
         before: set[Wrong] | None = None
         ended: set[Wrong] | None = None
-        for wait in list(waits_of(self.kernel)):
+        for wait in waits:
             mine = [h for h in proofs.hazards if any(e.op is wait for e in steps_of(h))]
             judges = proofs.judges_without([*absent, *events.get(wait, ())])
             if not all(proofs.again(judges, h).verdict is Verdict.ORDERED for h in mine):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import i1
@@ -26,6 +27,9 @@ from tkc.ir.stage.maps import argument_of
 from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
+
+RARE_FAMILIES = ("bulk", "debugging", "elements", "explicit", "maps", "stealing")
+"""Files of ways that few kernels need: they register when an operation has none yet, and are not imported before."""
 
 Number = SSAValue | int
 """A register, or a number that is known now."""
@@ -189,13 +193,8 @@ class Kernel:
         """The first way to write the operation whose needs the target meets."""
         candidates = self.TABLE.get(type(op))
         if candidates is None:
-            import tkc.passes.lowering.bulk
-            import tkc.passes.lowering.debugging
-            import tkc.passes.lowering.elements
-            import tkc.passes.lowering.explicit
-            import tkc.passes.lowering.maps
-            import tkc.passes.lowering.stealing  # noqa: F401 - register the ways of what few kernels have
-
+            for family in RARE_FAMILIES:
+                import_module(f"tkc.passes.lowering.{family}")
             candidates = self.TABLE.get(type(op))
         if candidates is None:
             raise Bug("lower-stage-to-ptx", f"{op.name} should be gone by now")

@@ -395,9 +395,6 @@ def _read(p: Placement, op: t.ReadOp | ReadColumnsOp, type: FragmentType, piece:
         if isinstance(op.tile.type, AccumType):
             slot.touch(How.TENSOR)
             if isinstance(op, t.ReadOp):
-                from tkc.passes.placement.keeping import check_holds
-
-                check_holds(p, key, op)
                 nonzero = _nonzero(p, op)
             else:
                 nonzero = [p.values[v] for v in op.nonzero]

@@ -24,7 +24,6 @@ Product = t.MmaOp | ScaledMmaOp
 def keep(p: Placement, op: t.KeepOp) -> None:
     """A slot is handed on when all that the role does to what lies there is done."""
     slot = p.role.slots[op.tile]
-    check_holds(p, op.tile, op)
     role = role_round(op)
     assert role is not None
     place = place_of(op.tile)
@@ -51,36 +50,6 @@ def _how(p: Placement, op: Operation, place: SSAValue) -> list[How]:
 
 def _at(end: SSAValue, place: SSAValue) -> bool:
     return isinstance(end.type, SharedType | AccumType) and place_of(end) is place
-
-
-# Registers -----------------------------------------------------------------------------------------------------------
-
-
-def handed_on(p: Placement, tile: SSAValue, taken: SSAValue | None) -> SSAValue | None:
-    """What an accumulator in registers holds where a put begins: what the get round it has, or the one before left."""
-    if taken is not None:
-        return p.role.accumulators.get(taken)
-    value, block = p.role.left.get(tile, (None, None))
-    return value if block is p.emit.block else None
-
-
-def check_holds(p: Placement, slot: SSAValue, op: Operation) -> None:
-    """TK213 where an accumulator in registers is to hold what an earlier block left: registers flow, and have no slots
-    to come back to."""
-    value, block = p.role.accumulators.get(slot), block_of(slot)
-    if p.home is not Home.REGISTER or not isinstance(block, t.PutOp) or value is None:
-        return
-    if (
-        isinstance(value.owner, s.OpenOp)
-        and not p.role.slots[slot].flows
-        and shares_place(slot_owner(slot))
-    ):
-        raise TkcError.at(
-            "TK213",
-            "what this put finds in its slot was left by another role or turn, and the accumulator lives in registers "
-            f"on {p.target.name}, which are handed on directly: by a put in the get that took them, or right behind it",
-            location_of(op),
-        )
 
 
 # Values --------------------------------------------------------------------------------------------------------------

@@ -38,8 +38,6 @@ class Slot:
     slot: SSAValue
     how: list[How] = field(default_factory=list[How])
     bytes: int = 0
-    flows: bool = False
-    """Whether an accumulator in registers comes from the get before it."""
     taken: Slot | None = None
     """The slot of a get round a put, which the put hands on: what is done to the one is done to the other."""
 
@@ -89,10 +87,6 @@ class Role:
     )
     """Shared tiles to the slot whose block scales were copied to tensor memory last, and where that was."""
     bulk: bool = False
-    left: dict[SSAValue, tuple[SSAValue, Block]] = field(
-        default_factory=dict[SSAValue, "tuple[SSAValue, Block]"]
-    )
-    """What the last get of an accumulator left in it, and where that was."""
 
     def key(self, slot: SSAValue) -> SSAValue:
         """What `accumulators` and `slots` know a slot by: the tile for one of `known`, whose registers flow."""

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import StringAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tkc.analysis.roles import slot_owner
-from tkc.analysis.sharing import block_of, shares_place
+from tkc.analysis.sharing import block_of
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -25,8 +24,6 @@ from tkc.passes.placement import scales, vectors
 from tkc.passes.placement.copies import copy
 from tkc.passes.placement.keeping import (
     check_grows,
-    check_holds,
-    handed_on,
     keep,
     meet_before,
     overwritten,
@@ -248,9 +245,7 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
         else:
             p.emit.add(s.ReleaseOp.create(operands=[ring, slot], properties=properties))
     for arg in op.body.block.args:
-        value = p.role.accumulators.pop(arg, None)
-        if value is not None and isinstance(op, t.GetOp):
-            p.role.left[slot_owner(arg)] = value, p.emit.block
+        p.role.accumulators.pop(arg, None)
 
 
 def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
@@ -260,11 +255,6 @@ def _open(p: Placement, arg: SSAValue, tile: SSAValue, slot: SSAValue) -> Slot:
     round_ = taken_round(block, arg) if isinstance(block, t.PutOp) else None
     if round_ is not None:
         opened.taken = p.role.slots[round_]
-    if isinstance(tile.type, AccumType) and p.home is Home.REGISTER and shares_place(tile):
-        flowing = handed_on(p, tile, round_) if isinstance(block, t.PutOp) else None
-        if flowing is not None:
-            p.role.accumulators[arg], opened.flows = flowing, True
-            return opened
     if isinstance(tile.type, AccumType) and not opened.type.holds_scales:
         type = AccumulatorType.of(opened.type.dtype.data, opened.type.shape)
         p.role.accumulators[arg] = p.emit.value(
@@ -293,7 +283,6 @@ def _mma(p: Placement, op: t.MmaOp) -> None:
     a, b = p.role.slots[op.a], p.role.slots[op.b]
     key = p.role.key(op.d)
     check_grows(p, op)
-    check_holds(p, key, op)
     for operand in (op.a, op.b, key):
         p.role.slots[operand].touch(how)
     properties: dict[str, Attribute] = {"trans_a": op.trans_a, "trans_b": op.trans_b}

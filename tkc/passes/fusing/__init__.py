@@ -1,0 +1,1 @@
+"""The pieces of `fuse-roles`: one order for the bodies of two roles, and accumulators that flow through both."""

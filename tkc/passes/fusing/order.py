@@ -1,0 +1,218 @@
+"""The bodies of two roles as one, in the order of the items that go between them: what gets an item comes behind what
+puts it, and what puts into a slot behind what gave that slot back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tkc.analysis.items import same
+from tkc.diagnostics import Note, TkcError
+from tkc.ir.locations import location_of
+from tkc.ir.stage import ops as s
+from tkc.ir.syntax import segments
+
+Loop = s.WorkLoopOp | s.ForOp
+Held = Loop | s.IfOp
+"""What may hold items of both roles."""
+
+Step = s.AcquireOp | s.CommitOp | s.WaitOp | s.ReleaseOp
+
+
+@dataclass
+class Merge:
+    """Two roles on their way to become one: `pipe` is why, `between` the rings that join the two, with their slots."""
+
+    pipe: s.PipeOp
+    between: dict[SSAValue, int]
+    late: tuple[frozenset[SSAValue], frozenset[SSAValue]] = (frozenset(), frozenset())
+    """Of each role, rings of others that may get something of the other one first: it waits for them last."""
+
+    def roles(self, first: Block, second: Block) -> None:
+        """The second role's operations go where they belong in the first; TK213 where there is no such place."""
+        loops = [[o for o in b.ops if isinstance(o, s.WorkLoopOp)] for b in (first, second)]
+        if len(loops[0]) != 1 or len(loops[1]) != 1 or loops[0][0].schedule != loops[1][0].schedule:
+            places = [loop for side in loops for loop in side]
+            raise TkcError.at(
+                "TK213",
+                f"the roles at the ends of {self.pipe.sym_name.data} share an accumulator in registers and "
+                "become one role on this target, but they do not run one loop over the same schedule",
+                location_of(places[0]) if places else location_of(self.pipe),
+                *(Note("and here", location_of(p)) for p in places[1:]),
+            )
+        self._blocks(first, second)
+
+    def _blocks(self, body: Block, other: Block) -> None:
+        """All operations of the second block, in the first: each as early as the first block's own, which come first
+        where both could, let it be."""
+        yielded = [
+            v for b in (body, other) if isinstance(b.last_op, s.YieldOp) for v in b.last_op.values
+        ]
+        last = body.last_op if isinstance(body.last_op, s.YieldOp) else None
+        sides = [[o for o in b.ops if not isinstance(o, s.YieldOp)] for b in (body, other)]
+        items = _Items(self.between)
+        order: list[Operation] = []
+        while sides[0] or sides[1]:
+            moved = False
+            for side, late in zip(sides, self.late, strict=True):
+                while side and not self._holds(side[0]) and items.may(side[0], late):
+                    order.append(items.passed(side.pop(0)))
+                    moved = True
+            for side in sides:
+                if not moved and side and not self._holds(side[0]) and items.may(side[0]):
+                    order.append(items.passed(side.pop(0)))
+                    moved = True
+            heads = [side[0] for side in sides if side]
+            if not moved and len(heads) == 2 and all(map(self._holds, heads)):
+                order.append(self._join(*heads))
+                sides = [side[1:] for side in sides]
+            elif not moved and heads:
+                raise self._stuck(heads)
+        for op in order:
+            op.detach()
+            if last is None:
+                body.add_op(op)
+            else:
+                body.insert_op_before(op, last)
+        if last is not None:
+            last.operands = yielded
+
+    def _holds(self, op: Operation) -> bool:
+        """Whether items between the two roles stand inside an operation."""
+        return isinstance(op, s.WorkLoopOp) or (
+            bool(op.regions)
+            and any(isinstance(o, Step) and o.ring in self.between for o in op.walk())
+        )
+
+    def _stuck(self, heads: Sequence[Operation]) -> TkcError:
+        """Both roles wait for one another, or the loops round their items differ."""
+        name = self.pipe.sym_name.data
+        waits = [op for op in heads if isinstance(op, Step)]
+        if waits:
+            return TkcError.at(
+                "TK213",
+                f"the roles at the ends of {name} share an accumulator in registers and become one role on this "
+                "target, but in no order of their items is each put before it is got, and no slot taken twice",
+                location_of(waits[0]),
+                *(Note("and here", location_of(o)) for o in heads if o is not waits[0]),
+            )
+        return self._differ(*heads[:2])
+
+    def _differ(self, one: Operation, two: Operation | None = None) -> TkcError:
+        return TkcError.at(
+            "TK213",
+            f"the roles at the ends of {self.pipe.sym_name.data} share an accumulator in registers and "
+            "become one role on this target, but the loops or conditions round its items differ",
+            location_of(one),
+            *([] if two is None else [Note("and here", location_of(two))]),
+        )
+
+    def _join(self, one: Operation, two: Operation) -> Operation:
+        """Two loops that run as often, or conditions that hold alike, become one."""
+        if not isinstance(one, Held) or not isinstance(two, Held) or not _run_as_often(one, two):
+            raise self._differ(one, two)
+        if isinstance(one, s.IfOp):
+            assert isinstance(two, s.IfOp)
+            for which in ("then", "otherwise"):
+                self._blocks(_arm(one, which), _arm(two, which))
+            return _hand_on_both(one, two)
+        assert not isinstance(two, s.IfOp)
+        counters = len(one.extents) if isinstance(one, s.WorkLoopOp) else 1
+        body, other = one.body.block, two.body.block
+        for old, new in zip(other.args[:counters], body.args[:counters], strict=True):
+            old.replace_all_uses_with(new)
+        for old in other.args[counters:]:
+            new = body.insert_arg(old.type, len(body.args))
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        self._blocks(body, other)
+        return _carry_both(one, two)
+
+
+@dataclass
+class _Items:
+    """How many items of each ring have been taken and given back at either end, as one block goes on."""
+
+    slots: dict[SSAValue, int]
+    steps: Counter[tuple[SSAValue, type[Operation]]] = field(
+        default_factory=Counter[tuple[SSAValue, type[Operation]]]
+    )
+
+    def may(self, op: Operation, late: frozenset[SSAValue] = frozenset()) -> bool:
+        """Whether an operation need not wait for one that comes later; `late` are rings that might have to."""
+        if not isinstance(op, s.AcquireOp | s.WaitOp) or op.ring not in self.slots:
+            return not (isinstance(op, s.WaitOp) and op.ring in late)
+        done = self.steps
+        if isinstance(op, s.WaitOp):
+            return done[op.ring, s.WaitOp] < done[op.ring, s.CommitOp]
+        held = done[op.ring, s.AcquireOp] - done[op.ring, s.ReleaseOp]
+        return held < self.slots[op.ring]
+
+    def passed(self, op: Operation) -> Operation:
+        if isinstance(op, Step) and op.ring in self.slots:
+            self.steps[op.ring, type(op)] += 1
+        return op
+
+
+def _run_as_often(one: Held, two: Held) -> bool:
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, s.WorkLoopOp):
+        return True  # the one of each role, over one schedule
+    bounds = 3 if isinstance(one, s.ForOp) else 1
+    pairs = zip(one.operands[:bounds], two.operands[:bounds], strict=True)
+    return all(same(a, b) for a, b in pairs)
+
+
+def _arm(op: s.IfOp, which: str) -> Block:
+    """One way of a condition; an empty one where it has none."""
+    if which == "then":
+        return op.then.block
+    if len(op.regions) < 2:
+        op.add_region(Region(Block([s.YieldOp.create(operands=[])])))
+    return op.regions[1].block
+
+
+def _hand_on_both(one: s.IfOp, two: s.IfOp) -> Held:
+    """The first condition results in what the second did, too; the second goes."""
+    block = one.parent_block()
+    assert block is not None
+    new = s.IfOp.create(
+        operands=[one.condition],
+        regions=[one.detach_region(region) for region in list(one.regions)],
+        result_types=[*(r.type for r in one.results), *(r.type for r in two.results)],
+    )
+    return _take_place(block, new, one, two)
+
+
+def _carry_both(one: Loop, two: Loop) -> Held:
+    """The first loop carries what the second carried, too; the second goes."""
+    block = one.parent_block()
+    assert block is not None
+    inits = [*one.inits, *two.inits]
+    heads = [*one.operands[: len(one.operands) - len(one.inits)]]
+    properties = dict(one.properties)
+    if isinstance(one, s.WorkLoopOp):
+        properties.update(segments(len(heads), len(inits)))
+    new = type(one).create(
+        operands=[*heads, *inits],
+        properties=properties,
+        regions=[one.detach_region(one.body)],
+        result_types=[*(r.type for r in one.results), *(r.type for r in two.results)],
+    )
+    return _take_place(block, new, one, two)
+
+
+def _take_place(block: Block, new: Held, one: Held, two: Held) -> Held:
+    new.location = one.location
+    block.insert_op_before(new, one)
+    for old, result in zip([*one.results, *two.results], new.results, strict=True):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    for gone in (one, two):
+        gone.detach()
+        gone.erase()
+    return new
