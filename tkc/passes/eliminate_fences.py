@@ -19,7 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.happens_before.paths import Unfollowed
-from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
+from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
+from tkc.analysis.happens_before.rests import steps_of
 from tkc.analysis.happens_before.verdicts import Hazard
 from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross

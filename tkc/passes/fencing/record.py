@@ -9,7 +9,8 @@ from typing import NamedTuple
 from xdsl.ir import Operation
 
 from tkc.analysis.happens_before.chains import orders
-from tkc.analysis.happens_before.proofs import Proofs, steps_of
+from tkc.analysis.happens_before.proofs import Proofs
+from tkc.analysis.happens_before.rests import steps_of
 from tkc.analysis.happens_before.verdicts import Hazard, Verdict
 from tkc.ir import certificates as c
 from tkc.ir.locations import location_of

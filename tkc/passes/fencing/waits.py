@@ -11,8 +11,9 @@ from xdsl.ir import Block, Operation
 from tkc.analysis.happens_before.events import Event
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.findings import findings
-from tkc.analysis.happens_before.proofs import WIDEST, Proofs, steps_of
+from tkc.analysis.happens_before.proofs import WIDEST, Proofs
 from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.rests import steps_of
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.lifetimes import check_lifetimes
 from tkc.ir import certificates as c
