@@ -138,7 +138,7 @@ class Proofs:
             return
         self.wary.remove(pair)
         self.unsure.append(pair)
-        if not is_vague(first.access, second.access):
+        if not is_vague(first, second):
             yield self._judge(first, second, here)
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:

@@ -34,8 +34,8 @@ def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Ope
         return None
     used: set[Operation] = set()
     for start, end in _ways(hazard, others):
-        _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
-        for node, then, rule in label.chain() if label is not None else ():
+        _, label, _ = distance(judge.reach(start), start, end, hazard.clock)
+        for node, then, rule in label.chain(start.node) if label is not None else ():
             act = node.event.act if node.event is not None else None
             told = isinstance(act, Arrive) and rule not in SILENT
             if rule == "choice" or (told and _gathered(judge, node)):
