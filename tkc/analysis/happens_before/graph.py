@@ -57,6 +57,8 @@ class Node:
     """The turns of the innermost loop in which it runs, where these are some only."""
     number: int = 0
     """Which node of its role it is."""
+    does: Hashable = None
+    """What kind of act its event has; None: it only touches."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -224,6 +226,9 @@ def build(program: Program) -> Graph:
     counts: dict[Role, int] = {}
     for node in graph.nodes:
         node.number = counts[node.role] = counts.get(node.role, -1) + 1
+        if node.event is not None and node.event.act is not None:
+            act = node.event.act
+            node.does = (type(act), getattr(act, "done", None), getattr(act, "barrier", None) is None)
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
