@@ -96,7 +96,9 @@ class Meetings:
     def __post_init__(self) -> None:
         meets, period = self.meets, self.period
         self.near = tuple([d for d in range(-period, period + 1) if meets(d)])
-        far = range(period + 1, 2 * period + 1)  # what is before the repetition may be further apart
+        far = range(
+            period + 1, 2 * period + 1
+        )  # what is before the repetition may be further apart
         self.apart = any([d for d in self.near if d]) or any([meets(d) or meets(-d) for d in far])
 
 
@@ -316,8 +318,15 @@ class Judge:
         )
         if wary:
             distinct = distinct and first.part == second.part
-        asked = first.area is not None and second.area is not None and first.area.asked and second.area.asked
-        turn = asked and not wary and first.write and second.write  # of others nothing says that both come
+        asked = (
+            first.area is not None
+            and second.area is not None
+            and first.area.asked
+            and second.area.asked
+        )
+        turn = (
+            asked and not wary and first.write and second.write
+        )  # of others nothing says that both come
         if once or turn or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
             return NEVER if apart else TOGETHER
