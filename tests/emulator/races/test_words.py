@@ -14,6 +14,8 @@ OTHER = "xor.b32 %r2, t, 32; mad.lo.u32 %r2, %r2, 16, at; ld.shared.u32 %r1, [%r
 """A load of the 16 bytes of the thread 32 further on."""
 COPY = "mad.wide.u32 %d5, t, 16, %d0; cp.async.ca.shared.global [mine], [%d5], 16;"
 STATE = ".reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [f];"
+LEADER = "and.b32 o, t, 31; setp.eq.u32 q, o, 0;"
+RELAXED = "mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [f];"
 PEEK = "mbarrier.test_wait.parity.shared::cta.b64 p, [f], 0;"
 
 TWINS = (
@@ -41,6 +43,22 @@ TWINS = (
         "shared",
         {"arrive": "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [f];"},
         {"arrive": "mbarrier.arrive.shared::cta.b64 _, [f];"},
+    ),
+    Twin(
+        "a fence of one thread is for what that thread has done, or knew then",
+        f"{HEAD}{init(f=2)} {LEADER} st.shared.u32 [mine], t; {{order}} @q {RELAXED} {wait('f', 0)} {OTHER} ret;",
+        "TK301",
+        "shared",
+        {"order": "fence.acq_rel.cta; bar.warp.sync -1;"},
+        {"order": "bar.warp.sync -1; fence.acq_rel.cta;"},
+    ),
+    Twin(
+        "each thread's own fence before its relaxed arrival",
+        f"{HEAD}{init(f=64)} st.shared.u32 [mine], t; {{order}} {RELAXED} {wait('f', 0)} {OTHER} ret;",
+        "TK301",
+        "shared",
+        {"order": "bar.warp.sync -1;"},
+        {"order": "fence.acq_rel.cta; bar.warp.sync -1;"},
     ),
 )
 
