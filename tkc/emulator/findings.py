@@ -69,7 +69,7 @@ class Findings(Words):
         if key not in self.pairs and len(self.pairs) < MOST:
             self.pairs.add(key)
             self.reported.setdefault((code, new.ins.line), assumptions_of(old, new))
-            self.machine.raced(code, message, old, new, place, notes)
+            self.machine.raced((code, message, notes), (new, old), place, False)
 
     def _copy_unfenced(self, pair: Pair) -> bool:
         """A27: whether a product reads what cp.async of its CTA has written, or zeros in place of that."""
@@ -91,8 +91,8 @@ class Findings(Words):
         key = (code, "A27", isinstance(pair.old.agent, Op))
         if key not in self.pairs:
             self.pairs.add(key)
-            notes = (*notes, *notes_on(("A27",)))
-            self.machine.raced(code, message, pair.old, pair.new, pair.place, notes, warning=True)
+            said = code, message, (*notes, *notes_on(("A27",)))
+            self.machine.raced(said, (pair.new, pair.old), pair.place, True)
 
     @property
     def uses(self) -> Uses:

@@ -395,3 +395,16 @@ def is_strong(ins: Any) -> bool:
     if ins.row.name.startswith(("cp.reduce", "red.async")):
         return True
     return name in ("atom", "red") or (name in ("ld", "st") and ins.mod("sem") not in ("", "weak"))
+
+
+def scope_of(ins: Any) -> str:
+    """The scope of a strong access; volatile ones are as wide as can be."""
+    return "sys" if ins.mod("sem") in ("volatile", "mmio") else str(ins.mod("scope", "gpu"))
+
+
+def reach(cta: Any, other: Any) -> tuple[str, ...]:
+    """The scopes that have threads of both CTAs in them (8.5)."""
+    wide = ("gpu", "sys", "gl")
+    if cta is other:
+        return (*wide, "cluster", "cta")
+    return (*wide, "cluster") if cta.cluster is other.cluster else wide

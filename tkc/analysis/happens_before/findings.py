@@ -315,4 +315,8 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
 
 def _again(first: Place) -> str:
     """What comes too early, of a slot or of a place of a tensor."""
-    return "the place is written again" if first.access.space is Space.GLOBAL else "the slot is handed on"
+    return (
+        "the place is written again"
+        if first.access.space is Space.GLOBAL
+        else "the slot is handed on"
+    )

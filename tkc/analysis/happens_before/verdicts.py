@@ -311,8 +311,15 @@ class Judge:
         )
         if wary:
             distinct = distinct and first.part == second.part
-        asked = first.area is not None and second.area is not None and first.area.asked and second.area.asked
-        turn = asked and not wary and first.write and second.write  # of others nothing says that both come
+        asked = (
+            first.area is not None
+            and second.area is not None
+            and first.area.asked
+            and second.area.asked
+        )
+        turn = (
+            asked and not wary and first.write and second.write
+        )  # of others nothing says that both come
         if once or turn or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
             return NEVER if apart else TOGETHER
