@@ -79,8 +79,9 @@ def test_what_stays_has_the_pair_that_would_race(capsys: pytest.CaptureFixture[s
     assert "no proxy fence" in fence["why"]
     wait = found["load.user.wait.empty"]["witness"]
     assert wait["instances"][1] - wait["instances"][0] == 4  # the depth of the ring
-    told = {s["op"] for s in found.values() if s["verdict"] == "kept" and not s["witness"]}
-    assert told <= {"stage.warp_sync"}  # the lanes of a warp have waited together
+    spare = [s for s in found.values() if s["verdict"] == "kept" and not s["witness"]]
+    assert {s["op"] for s in spare} <= {"stage.warp_sync"}  # a barrier of the role stands ahead
+    assert all("barriers of threads" in s["stays"] and s["chain"] for s in spare)
 
 
 def test_conservative_keeps_all_and_says_what_they_would_be(
@@ -88,6 +89,9 @@ def test_conservative_keeps_all_and_says_what_they_would_be(
 ) -> None:
     found = sites(explained(capsys, LEVEL2, "--fences", "conservative"))
     assert {s["verdict"] for s in found.values()} == {"kept"}
+    needless = [s for s in found.values() if "--fences minimal" in s["stays"]]
+    assert len(needless) == 5
+    assert all("fence" in s["kind"] and not s["witness"] for s in needless)
 
 
 def test_text_names_line_verdict_rule_and_section(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from tkc.analysis.happens_before.chains import orders
 from tkc.analysis.happens_before.events import Event
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.findings import describe, findings
 from tkc.analysis.happens_before.paths import Unfollowed
-from tkc.analysis.happens_before.proofs import Proofs
+from tkc.analysis.happens_before.proofs import Proofs, steps_of
 from tkc.analysis.happens_before.rules import PROFILES, RULES
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
 from tkc.analysis.unseen import hidden_spaces
@@ -75,7 +76,7 @@ class Witness:
 @dataclass(frozen=True, slots=True)
 class Site:
     """One synchronisation: what it is, what became of it, and why. `chains`: the pairs that it guarded, each with its
-    proof (the two accesses in words, the way there, the way back)."""
+    proof (the two accesses in words, the way there, the way back); `stays`: why it is there though nothing needs it."""
 
     id: str
     role: str
@@ -89,6 +90,7 @@ class Site:
     chains: tuple[tuple[str, tuple[Step, ...], tuple[Step, ...]], ...] = ()
     orders: tuple[int, ...] = ()
     witness: Witness | None = None
+    stays: str = ""
     instructions: tuple[str, ...] = ()
     profiles: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -127,6 +129,7 @@ class Site:
             "chain": chain,
             "hazards": hazards,
             "witness": None if self.witness is None else self.witness.to_json(),
+            "stays": self.stays,
         }
 
 
@@ -154,10 +157,14 @@ def kind_of(op: Operation) -> str:
 
 
 def explain(
-    kernel: s.KernelOp, earlier: s.KernelOp, certificate: Certificate | None, model: str
+    kernel: s.KernelOp,
+    earlier: s.KernelOp,
+    certificate: Certificate | None,
+    model: str,
+    fences: str = "minimal",
 ) -> list[Site]:
     """Every synchronisation of a kernel, and every one that `earlier`, the same before fences went, has beside them;
-    in the order of the earlier program."""
+    in the order of the earlier program. `fences`: which were to stay (`--fences`)."""
     known = {x.id: x for x in certificate.sites} if certificate is not None else {}
     lines = {label(op): _line(op) for op in kernel.walk()}
     left = {label(op): op for op in kernel.walk() if kind_of(op)}
@@ -171,16 +178,23 @@ def explain(
         before = site.before if site is not None else words
         after = site.after if site is not None else words
         chains: tuple[tuple[str, tuple[Step, ...], tuple[Step, ...]], ...] = ()
-        orders: tuple[int, ...] = ()
+        numbers: tuple[int, ...] = ()
         if site is not None and certificate is not None and verdict != "kept":
-            orders = site.rested or site.orders
-            proved = [certificate.orders[i] for i in orders]
+            numbers = site.rested or site.orders
+            proved = [certificate.orders[i] for i in numbers]
             chains = tuple(
                 (told(o), steps(o.forward, lines), steps(o.back, lines))
                 for o in sorted(proved, key=_telling)
                 if o.forward or o.back
             )
         witness = reasons.witness(left[id]) if id in left and verdict != "removed" else None
+        stays = ""
+        if id in left and verdict == "kept" and witness is None:
+            stays = _stays(op, fences)
+            chains = tuple(
+                (told(o), steps(o.forward, lines), steps(o.back, lines))
+                for o in reasons.without(left[id])
+            )
         found.append(
             Site(
                 id,
@@ -193,11 +207,32 @@ def explain(
                 before,
                 after,
                 chains,
-                orders,
+                numbers,
                 witness,
+                stays,
             )
         )
     return found
+
+
+STAY = {
+    "wait": "only waits of the program's own are taken out, where the model proves every pair",
+    "arrive": "what signals is not taken out",
+    "commit": "what signals is not taken out",
+    "meet": "barriers of threads are not taken out",
+}
+
+
+def _stays(op: Operation, fences: str) -> str:
+    """Why a synchronisation stays that no pair of accesses needs."""
+    mine = origin(label(op)) == "user"
+    kind = kind_of(op)
+    asked = kind not in STAY or (kind == "wait" and mine)
+    if asked and fences == "conservative":
+        return "--fences minimal takes out what is not needed"
+    if asked and mine and fences == "as-written":
+        return "--fences as-written leaves the program's own"
+    return STAY.get(kind, "it was not tried, or may order what is not followed (--remarks=fences)")
 
 
 def _in_both(
@@ -294,12 +329,25 @@ class Reasons:
         away = frozenset(self.events.get(op, ()))
         judges = {m: Judge(self.proofs.graph, PROFILES[m], away) for m in PROFILES}
         for hazard in sorted(self.proofs.hazards, key=_plainness):
-            if not any(n.event in away for step in hazard.chain if step.nodes for n in step.nodes):
+            if away.isdisjoint(steps_of(hazard)):
                 continue
             again = self.proofs.again(judges, hazard)
             if again.verdict is not Verdict.ORDERED:
                 return _witness(again)
         return self._broken(op) or self._unseen()
+
+    def without(self, op: Operation) -> Iterator[Order]:
+        """The proof, without an operation that nothing needs, of the pair whose proof names it that tells most."""
+        if self.proofs is None:
+            return
+        away = frozenset(self.events.get(op, ()))
+        judges = {m: Judge(self.proofs.graph, PROFILES[m], away) for m in PROFILES}
+        for hazard in sorted(self.proofs.hazards, key=_plainness):
+            if not away.isdisjoint(steps_of(hazard)):
+                again, model = self.proofs.again(judges, hazard), self.proofs.model_of(hazard)
+                others = self.proofs.others[hazard.first, hazard.second]
+                yield orders(judges[model], again, others, model)[0]
+                return
 
     def _unseen(self) -> Witness | None:
         """What is said where a kernel has accesses that nobody follows."""

@@ -102,13 +102,14 @@ def explained(job: Job) -> list[Explained]:
     modules = {m: to_module(replace(job, model=m), after=_last(job)) for m in MODELS}
     earlier = to_module(job, after=BEFORE)
     certificates = {m: _certificates(module) for m, module in modules.items()}
+    fences = "conservative" if _last(job) == BEFORE else job.fences
     found: list[Explained] = []
     for kernel, before in zip(_kernels(modules[job.model]), _kernels(earlier), strict=True):
         name = kernel.sym_name.data
         _name_alike(before)
         _name_alike(kernel)
         certificate = certificates[job.model].get(name)
-        sites = explain(kernel, before, certificate, job.model)
+        sites = explain(kernel, before, certificate, job.model, fences)
         for site in sites:
             for model in MODELS:
                 known = certificates[model].get(name)

@@ -83,6 +83,8 @@ def _why(site: Site) -> str:
         + ", ".join(f"{m}: {v}" for m, v in site.profiles.items())
         + "</small></p>"
     ]
+    if site.stays:
+        said.append(f"<p>Nothing needs it: {escape(site.stays)}</p>")
     for pair, there, back in site.chains:
         said.append(f"<p>{escape(pair)} are in order without it</p><ol>")
         for step in (*there, *back):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class Printer:
         head = (
             f"{line or '':>5}  {site.verdict:<9}{MARK.get(site.verdict, ' ')}{'; '.join(spelled)}"
         )
-        source = self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
+        source = (
+            self.lines[line - 1].partition("  #")[0].strip() if 0 < line <= len(self.lines) else ""
+        )
         self._say([(f"{head:<70}", style), (f"  {source}", "dim italic")])
         other = [f"{m}: {v}" for m, v in site.profiles.items() if v != site.verdict]
         self._paragraph(site.id + f" ({', '.join(other)})" * bool(other), "dim")
@@ -84,7 +87,9 @@ class Printer:
         elif site.witness is not None:
             self._paragraph(f"without it: {_would_race(site.witness)}", "red")
         else:
-            self._paragraph("nothing is known that needs it", "dim")
+            self._paragraph(f"nothing needs it: {site.stays}", "dim")
+            if site.chains:
+                self._proof(site)
 
     def _proof(self, site: Site) -> None:
         if not site.chains:
@@ -112,11 +117,12 @@ class Printer:
 
     def _chain(self, way: str, chain: tuple[Step, ...]) -> None:
         """A step a line: where it starts, by which rule, and by what of PTX."""
-        for i, step in enumerate(chain):
+        for i, (step, again) in enumerate((k, len([*same])) for k, same in groupby(chain)):
             line = step.lines[0] or ""
             basis = ", ".join((f"§{step.section}" if step.section else "", *step.assumptions))
             told = f" → {step.end} (line {step.lines[1]})" if step.crosses and step.lines[1] else ""
-            said = f"{step.start}{told}: {step.says}"
+            times = f" (x {again})" if again > 1 else ""
+            said = f"{step.start}{told}: {step.says}{times}"
             begins = f"{'':{INDENT + 2}}{way if not i else '':<6}{line:>4}  "
             room = self.width - len(begins) - 28
             first, *rest = textwrap.wrap(said, max(room, 30)) or [""]
