@@ -138,6 +138,12 @@ class Findings(Words):
             # All lanes of the warp write the word, each after its own reads (PTX 9.7.18.6.1).
             return True
         events, grants = self.events, self.grants
+        if (
+            old.ins.row.name == "tcgen05.alloc"
+            and "A30" in grants
+            and self._ordered(pair, any_of=True)
+        ):
+            return True
         if not threads[1]:
             writer = events.who[last >> LANE_BITS]
             word = writer is not None and writer.ins.row.name == "tcgen05.alloc"
@@ -177,10 +183,11 @@ class Findings(Words):
             mask &= ~new.mask
         return mask
 
-    def _ordered(self, pair: Pair) -> bool:
+    def _ordered(self, pair: Pair, any_of: bool = False) -> bool:
+        """Whether all the threads, or any of them, that made the first access are known to have."""
         times = pair.view.clock.fit()[ORDER]
-        at = self.lane_component(pair.number, pair.lane)
-        return bool((times[at] >= self.events.time[pair.number]).all())
+        known = times[self.lane_component(pair.number, pair.lane)] >= self.events.time[pair.number]
+        return bool(known.any() if any_of else known.all())
 
     def _changes_nothing(self) -> bool:
         """Whether the write at hand writes what is there already."""
