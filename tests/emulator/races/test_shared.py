@@ -10,6 +10,7 @@ from emulator.races.twins import (
     SCHEDULES,
     STORE,
     Twin,
+    both_asked_of,
     check_bad,
     check_silent,
     init,
@@ -318,16 +319,7 @@ TWINS = (
 )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_bad_form_is_found(twin: Twin, schedule: str, seed: int) -> None:
-    check_bad(twin, schedule, seed)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_mended_form_is_silent(twin: Twin, schedule: str, seed: int) -> None:
-    check_silent(twin, twin.good, schedule, seed)
+test_the_bad_form_is_found, test_the_mended_form_is_silent = both_asked_of(TWINS)
 
 
 INNOCENT = (

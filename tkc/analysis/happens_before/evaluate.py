@@ -72,6 +72,7 @@ class Evaluator:
         """What is known where nothing is given, by the turns that are looked at."""
         self.carried: dict[Operation, list[Carried]] = {}
         self.guards: dict[SSAValue, Guard | None] = {}
+        self.doing: dict[Block, list[Operation]] = {}
         self.ops = list(self.role.walk())
         for op in self.ops:
             if isinstance(op, s.ForOp) or op.name == "stage.while":

@@ -140,7 +140,7 @@ class Body:
             orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
         }
         done: set[Operation] = set()
-        for op in block.ops:
+        for op in self._doing(block):
             if op in done:
                 continue
             if (
@@ -157,6 +157,13 @@ class Body:
             else:
                 found += self._one(op, who)
         return found
+
+    def _doing(self, block: Block) -> list[Operation]:
+        """The operations of a block that are more than arithmetic; the same for all copies."""
+        known = self.ops.values.doing
+        if block not in known:
+            known[block] = [op for op in block.ops if op.regions or effects_of(op)]
+        return known[block]
 
     def _one(self, op: Operation, who: Who) -> list[Item]:
         if isinstance(op, s.ForOp) and self._few(op):

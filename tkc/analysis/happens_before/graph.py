@@ -57,6 +57,8 @@ class Node:
     """The turns of the innermost loop in which it runs, where these are some only."""
     number: int = 0
     """Which node of its role it is."""
+    does: Hashable = None
+    """What kind of act its event has; None: it only touches."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -224,6 +226,13 @@ def build(program: Program) -> Graph:
     counts: dict[Role, int] = {}
     for node in graph.nodes:
         node.number = counts[node.role] = counts.get(node.role, -1) + 1
+        if node.event is not None and node.event.act is not None:
+            act = node.event.act
+            node.does = (
+                type(act),
+                getattr(act, "done", None),
+                getattr(act, "barrier", None) is None,
+            )
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
@@ -448,6 +457,35 @@ def _choice(
             last.next.append((head, NEXT, clock))
         graph.branches.setdefault(after, []).append(last)
     return [(after, PLAIN, None)]
+
+
+def put_before(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:
+    """Adds a fence in front of an event of a body, and to program order: the threads that come to the one come to the
+    other."""
+    node = graph.node_of[event]
+    body.insert(body.index(event), fence)
+    made = Node(node.role, fence, node.path, node.threads, node.loops, node.turns)
+    for before in graph.nodes:
+        before.next = [(made if n is node else n, kind, clock) for n, kind, clock in before.next]
+    made.next = [(node, PLAIN, None)]
+    graph.nodes.insert(graph.nodes.index(node), made)
+    graph.node_of[fence] = made
+    graph.ways.clear()
+    graph.entries.clear()
+
+
+def bodies(body: list[Item]) -> Iterator[list[Item]]:
+    """A body, and those in it."""
+    yield body
+    for item in body:
+        if isinstance(item, Choice):
+            inner = [branch.body for branch in item.branches]
+        elif isinstance(item, Beside):
+            inner = [item.one, item.other]
+        else:
+            inner = [item.body] if isinstance(item, Loop | Sometimes) else []
+        for one in inner:
+            yield from bodies(one)
 
 
 def exclusive(one: Node, other: Node, clock: Clock) -> bool:

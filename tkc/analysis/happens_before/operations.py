@@ -355,7 +355,7 @@ class Operations(Numbering):
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(_proxy_fence(op))
+                    found.append(proxy_fence(op))
                 case m.Order(then=Proxy.TENSORMAP):
                     found.append(maps.fence(self, op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
@@ -439,7 +439,7 @@ def restated(event: Event) -> Act | None:
     """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
     act = event.act
     if isinstance(act, ProxyFence):
-        return _proxy_fence(event.op)
+        return proxy_fence(event.op)
     if isinstance(act, AwaitGroup):
         return replace(act, read="read" in event.op.properties)
     if isinstance(act, Wait | Arrive):
@@ -448,7 +448,7 @@ def restated(event: Event) -> Act | None:
     return act
 
 
-def _proxy_fence(op: Operation) -> ProxyFence:
+def proxy_fence(op: Operation) -> ProxyFence:
     said = word(op, "space")
     where = {"global": Space.GLOBAL, "all": None, "": None}.get(said, Space.SHARED)
     half = ONE_WAY.get(said)

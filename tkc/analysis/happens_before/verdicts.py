@@ -90,9 +90,16 @@ class Meetings:
     meets: Callable[[int], bool]
     near: tuple[int, ...] = ()
     """How many counts apart they may, within one repetition."""
+    apart: bool = False
+    """Whether they may in different counts."""
 
     def __post_init__(self) -> None:
-        self.near = tuple([d for d in range(-self.period, self.period + 1) if self.meets(d)])
+        meets, period = self.meets, self.period
+        self.near = tuple([d for d in range(-period, period + 1) if meets(d)])
+        far = range(
+            period + 1, 2 * period + 1
+        )  # what is before the repetition may be further apart
+        self.apart = any([d for d in self.near if d]) or any([meets(d) or meets(-d) for d in far])
 
 
 ALWAYS = Meetings(1, lambda d: True)
@@ -389,10 +396,7 @@ class _Pair:
         inner = path[path.index(self.clock) + 1 :]
         same = first is second and all(c.high <= 1 for c in inner)
         self.apart = same or exclusive(first.node, second.node, self.clock)
-        self.never = not any([d or not self.apart for d in meetings.near])
-        if self.never:  # what is before the repetition may be further apart
-            near = range(-2 * self.period, 2 * self.period + 1)
-            self.never = not any(self.meets(d) for d in near if d or not self.apart)
+        self.never = not meetings.apart and (self.apart or not self.meets(0))
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
         """The distances there and back by what is known so far."""

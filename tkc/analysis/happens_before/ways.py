@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from tkc.analysis.happens_before.automaton import PENDING
@@ -107,6 +108,8 @@ class Ways:
     """
 
     matters: Matters
+    doing: dict[Hashable, bool] = field(default_factory=lambda: {None: False})
+    """Which kinds of acts matter, as far as they have been met."""
     found: dict[Node, list[Way]] = field(default_factory=dict)
     past: dict[Node, list[tuple[Node, Steps]]] = field(default_factory=dict)
 
@@ -117,8 +120,12 @@ class Ways:
             here = self.found[node] = self._from(node)
         return here
 
+    def _matters(self, node: Node) -> bool:
+        found = self.doing[node.does] = self.matters.by(node.event)
+        return found
+
     def _from(self, node: Node) -> list[Way]:
-        found: list[Way] = []
+        found, doing = list[Way](), self.doing
         for after, kind, clock in node.next:
             steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
             past: list[tuple[Node, Steps]] = []
@@ -126,7 +133,7 @@ class Ways:
                 kind != CHOICE
                 and len(after.next) == 1
                 and after.next[0][1] != CHOICE
-                and not self.matters.by(after.event)
+                and not (doing[after.does] if after.does in doing else self._matters(after))
             ):
                 if after.event is not None and after.event.accesses:
                     past.append((after, tuple(steps)))
