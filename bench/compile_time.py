@@ -1,9 +1,13 @@
-"""Compile time of the bf16 GEMM beside Triton's cross-compile of an equal one, in one run on this machine.
+"""Compile time of the bf16 GEMM beside Triton's cross-compile of an equal one, or of every example on every target.
 
 `python bench/compile_time.py --triton PYTHON` where PYTHON is an interpreter that has Triton 3.9
 (`pip install triton==3.9.0` in a venv of its own; no GPU and no PyTorch are needed). Fresh: process start to
 written PTX, rounds in turn. Warm: the same compile again in one process. Medians of `--rounds` rounds; both
 caches are off.
+
+`python bench/compile_time.py [WORD…]` is the table of the examples whose names have a word in them: seconds and
+milliseconds of processor time, the least of `--rounds`, the slowest first. What waits for the disk or for another
+process does not count, but a busy machine makes every figure larger: compare within one run.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -20,6 +25,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
 
 TRITON = """
 import sys, time, os, shutil
@@ -100,14 +106,66 @@ def run(command: list[str], env: dict[str, str]) -> tuple[float, str]:
     return time.perf_counter() - start, done.stdout
 
 
+def spent() -> float:
+    """Seconds of processor time of the processes that have been waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def table(words: list[str], rounds: int, env: dict[str, str]) -> None:
+    """Every example on every target that takes it."""
+    from tkc.diagnostics import TkcError
+    from tkc.driver import run as compiled
+    from tkc.job import Job
+
+    rows: list[tuple[float, float, str, str]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for source in sorted((ROOT / "examples").glob("*.tk")):
+            if words and not any(word in source.stem for word in words):
+                continue
+            for target in TARGETS:
+                job = Job(source.read_text(), str(source), target)
+                try:
+                    compiled(job)
+                except TkcError:
+                    continue  # it is not for this target
+                command = [sys.executable, "-m", "tkc", "compile", str(source), "--target", target]
+                command += ["--no-cache", "-o", str(Path(folder) / "out.ptx")]
+                fresh: list[float] = []
+                warm: list[float] = []
+                for _ in range(rounds):
+                    before = spent()
+                    run(command, env)
+                    fresh.append(spent() - before)
+                    began = time.process_time()
+                    compiled(job)
+                    warm.append(time.process_time() - began)
+                rows.append((min(fresh), min(warm), source.stem, target))
+    print(f"{'example':<28}{'target':<10}{'fresh s':>8}{'warm ms':>9}")
+    for one, other, name, target in sorted(rows, reverse=True):
+        print(f"{name:<28}{target:<10}{one:>8.3f}{1e3 * other:>9.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--triton", required=True, help="an interpreter that has Triton")
+    parser.add_argument("words", nargs="*", help="words in the names of examples")
+    parser.add_argument("--triton", help="an interpreter that has Triton")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--target", default="sm_100a")
+    parser.add_argument("--target", default="sm_100a", help="of the comparison with Triton")
     options = parser.parse_args()
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     env["TKC_CACHE"] = "off"
+    if options.triton is None:
+        table(options.words, options.rounds, env)
+    else:
+        beside_triton(options, env)
+    print(
+        f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, Python {sys.version.split()[0]}"
+    )
+
+
+def beside_triton(options: argparse.Namespace, env: dict[str, str]) -> None:
+    """One GEMM, compiled by either."""
     source = str(ROOT / "examples" / "gemm_bf16.tk")
     with tempfile.TemporaryDirectory() as folder:
         env["TRITON_CACHE_DIR"] = folder
@@ -147,9 +205,6 @@ def main() -> None:
     print(
         f"warm in process to PTX: ours {m(warm_ours):.3f} s, Triton {m(warm_theirs):.3f} s, "
         f"ratio {m(warm_ours) / m(warm_theirs):.2f}"
-    )
-    print(
-        f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, Python {sys.version.split()[0]}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Fixtures for every test: golden files, seeds, and the marks `gpu` and `soak`."""
+"""Fixtures for every test: golden files, seeds, and the marks `gpu`, `soak` and `early`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     long = pytest.mark.skip(reason="a long run: make soak")
     no_gpu = pytest.mark.skip(reason="no CUDA GPU here")
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
     for item in items:
         if item.get_closest_marker("soak") and "soak" not in config.option.markexpr:
             item.add_marker(long)

@@ -48,6 +48,39 @@ kernel k(X: global[bf16, M, N], Y: global[f32, M, N], Z: global[f32, M, N], W: g
 """
 
 
+def product(
+    *lines: str, arguments: str, params: str = "BM = 128, BN = 128, BK = 64", a: str = "bf16, M, K"
+) -> str:
+    """A kernel of A[M, K] · B[N, K]ᵀ in bf16, whose role `store` runs the lines for each tile of the pipe `result(d)`."""
+    body = "\n".join(f"            {line}" for line in "\n".join(lines).splitlines())
+    return f"""\
+kernel product(A: global[{a}], B: global[bf16, N, K], {arguments}):
+    param {params}
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
+    shared a: tile[bf16, BM, BK] * 2
+    shared b: tile[bf16, BN, BK] * 2
+    accum d: tile[f32, BM, BN]
+    pipe inputs(a, b): load -> math
+    pipe result(d): math -> store
+    role load:
+        for m, n in work:
+            for k in blocks(K, BK):
+                put inputs:
+                    a <- A[m, k]
+                    b <- B[n, k]
+    role math:
+        for m, n in work:
+            put result:
+                d = 0
+                for k in blocks(K, BK):
+                    get inputs: d += a @ b.T
+    role store:
+        for m, n in work:
+{body}
+"""
+
+
 @dataclass(frozen=True)
 class Said:
     """One finding, and the text that its caret underlines."""

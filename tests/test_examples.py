@@ -22,6 +22,8 @@ from tkc.driver import run
 from tkc.dump import Dump
 from tkc.job import Job
 
+pytestmark = pytest.mark.early
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
@@ -67,15 +69,19 @@ IN_TURN = ("sm_100f", "sm_103a")
 
 
 def each(
-    targets: tuple[str, ...], always: tuple[str, ...] = (), rare: tuple[str, ...] = ()
+    targets: tuple[str, ...],
+    always: tuple[str, ...] = (),
+    rare: tuple[str, ...] = (),
+    in_turn: tuple[str, ...] = IN_TURN,
 ) -> pytest.MarkDecorator:
-    """Every example on every target that it is for; those of `rare`, and most of `LIKE`, in long runs only."""
+    """Every example on every target that it is for; those of `rare`, and most of `LIKE`, in long runs only, and of
+    those of `in_turn` one, another from example to example."""
     cases: list[Any] = []
     for number, name in enumerate(p.stem for p in EXAMPLES):
-        turn = IN_TURN[number % 2]
+        mine = [t for t in in_turn if claims(name, t)]
+        others = [t for i, t in enumerate(mine) if i != number % len(mine)]
         for target in [t for t in targets if claims(name, t)]:
-            other = target in rare or (target in IN_TURN and target != turn)
-            long = target not in always if name in LIKE else other
+            long = target not in always if name in LIKE else target in (*rare, *others)
             cases.append(pytest.param(name, target, marks=[pytest.mark.soak] if long else []))
     return pytest.mark.parametrize(("name", "target"), cases)
 
@@ -137,7 +143,7 @@ def test_every_pass_leaves_a_module_that_verifies(name: str, target: str) -> Non
     assert watched(name, target)[0].target == target
 
 
-@each(DUMPED)
+@each(DUMPED, in_turn=DUMPED)
 def test_the_first_dump_replays_to_the_same_text(name: str, target: str, tmp_path: Path) -> None:
     kernel, first = watched(name, target)
     dump = tmp_path / "00-frontend.mlir"

@@ -19,6 +19,7 @@ import os
 import re
 import sys
 import typing
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
@@ -88,6 +89,21 @@ def keep() -> GeneratedCode | None:
     vars(dataclasses)["inspect"] = _Inspect()
     _keep_patterns(found)
     return found
+
+
+SELDOM = ("ctypes", "pickle", "tempfile", "uuid")
+"""What libraries import and a compilation never asks."""
+
+
+def put_off(names: Sequence[str] = SELDOM) -> None:
+    """Lets modules load when something of theirs is asked for."""
+    for name in names:
+        spec = None if name in sys.modules else importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            continue
+        spec.loader = importlib.util.LazyLoader(spec.loader)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
 
 
 class _Inspect:

@@ -8,9 +8,10 @@ builtin.module attributes {tkc.target = "sm_90a"} {
     %N = stage.size {symbol = "N"} : () -> (i32)
     %t = stage.alloc {sym_name = "t"} : () -> (!stage.buffer<bf16, [128, 64], 4, shared, "128B">)
     %ring = stage.pipe %t {sym_name = "ring", kind = "full_empty", depth = 4 : i32, producers = ["load"], consumers = ["store"]} : (!stage.buffer<bf16, [128, 64], 4, shared, "128B">) -> (!stage.ring)
-    %X_maps = stage.maps %X {sym_name = "X.maps"} : (!tile.tensor<bf16, [G, ?rows, N], list>) -> (!stage.tensor_maps<2>) // error: edited tensor maps in a `dependent` launch
+    %X_maps = stage.maps %X {sym_name = "X.maps"} : (!tile.tensor<bf16, [G, ?rows, N], list>) -> (!stage.tensor_maps<2>)
     %Y_maps = stage.maps %Y {sym_name = "Y.maps"} : (!tile.tensor<bf16, [G, ?rows, N], list>) -> (!stage.tensor_maps<2>)
     stage.role {sym_name = "load", warps = 1 : i32, first_warp = 0 : i32, groups = 1 : i32} do {
+      stage.grid_wait {by = "one", id = "load.pdl"} // error: `wait pdl` and `arrive pdl` beside edited tensor maps
       %c1 = stage.const {constant = 1 : i32} : () -> (i32)
       %0 = stage.arith %G, %c1 {kind = "cdiv"} : (i32, i32) -> (i32)
       %c64 = stage.const {constant = 64 : i32} : () -> (i32)

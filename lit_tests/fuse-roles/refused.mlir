@@ -94,7 +94,7 @@ builtin.module {
     %M = stage.size {symbol = "M"} : () -> (i32)
     %zero = stage.const {constant = 0 : i32} : () -> (i32)
     %d = stage.alloc {sym_name = "d"} : () -> (!stage.buffer<f32, [64, 64], 1, register, "none">)
-    %q = stage.pipe %d {sym_name = "q", kind = "full_empty", depth = 1 : i32, producers = ["math"], consumers = ["store"]} : (!stage.buffer<f32, [64, 64], 1, register, "none">) -> (!stage.ring) // error: pipe q carries an accumulator in registers on this target; it needs one put and one get, in the same loop [TK213]
+    %q = stage.pipe %d {sym_name = "q", kind = "full_empty", depth = 1 : i32, producers = ["math"], consumers = ["store"]} : (!stage.buffer<f32, [64, 64], 1, register, "none">) -> (!stage.ring) // error: pipe q carries an accumulator in registers on this target; it needs as many puts as gets, in the same loop [TK213]
     stage.role {sym_name = "math", warps = 4 : i32, first_warp = 0 : i32, groups = 1 : i32} do {
       stage.work_loop %M {schedule = "work", group = 1 : i32, operandSegmentSizes = array<i32: 1, 0>} : (i32) do {
       ^bb0(%m: i32):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.analysis.happens_before.mutants import mutants
 from tests.analysis.test_twins import diagnosed
+from tests.analysis.twins import LOAD
 from tkc.analysis.happens_before import check
 from tkc.diagnostics import Severity
 from tkc.driver import to_module
@@ -140,21 +141,11 @@ DECLARED = {
 
 TURNS = (
     HEAD
-    + """\
+    + f"""\
     shared x: tile[bf16, 128, 64] * 2
     barrier full * 2, count = 1
     barrier empty * 2, count = 1
-    role load:
-        i = 0
-        phase = 0
-        for m, n in work:
-            wait empty[i], phase ^ 1
-            elect:
-                expect full[i], bytes(x)
-                load x[i] <- X[m, n], full[i]
-            phase = phase ^ i
-            i = 1 - i
-    role store[r in 0, 1]:
+{LOAD}    role store[r in 0, 1]:
         i = 0
         phase = 0
         for m, n in work:
@@ -234,21 +225,11 @@ def test_slips_in_them_are_found(text: str, old: str, new: str, codes: set[str])
 
 ONE_ARRIVES = (
     HEAD
-    + """\
+    + f"""\
     shared x: tile[bf16, 128, 64] * 2
     barrier full * 2, count = 1
     barrier empty * 2, count = 1
-    role load:
-        i = 0
-        phase = 0
-        for m, n in work:
-            wait empty[i], phase ^ 1
-            elect:
-                expect full[i], bytes(x)
-                load x[i] <- X[m, n], full[i]
-            phase = phase ^ i
-            i = 1 - i
-    role math, warps 4:
+{LOAD}    role math, warps 4:
         i = 0
         phase = 0
         for m, n in work:

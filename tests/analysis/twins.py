@@ -57,14 +57,7 @@ kernel through(X: global[bf16, M, N], Y: global[bf16, M, N]):
 """
 """Two slots that the copy engine fills and empties, by one thread."""
 
-RING = """\
-kernel ring(X: global[bf16, M, N], Y: global[bf16, M, N]):
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
-    shared x: tile[bf16, 128, 64] * 2
-    shared c: tile[bf16, 128, 64]
-    barrier full * 2, count = 1
-    barrier empty * 2, count = 4
+LOAD = """\
     role load:
         i = 0
         phase = 0
@@ -75,7 +68,18 @@ kernel ring(X: global[bf16, M, N], Y: global[bf16, M, N]):
                 load x[i] <- X[m, n], full[i]
             phase = phase ^ i
             i = 1 - i
-    role math, warps 4:
+"""
+"""The role that fills a ring of two slots by the copy engine."""
+
+RING = f"""\
+kernel ring(X: global[bf16, M, N], Y: global[bf16, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
+    shared x: tile[bf16, 128, 64] * 2
+    shared c: tile[bf16, 128, 64]
+    barrier full * 2, count = 1
+    barrier empty * 2, count = 4
+{LOAD}    role math, warps 4:
         i = 0
         phase = 0
         for m, n in work:

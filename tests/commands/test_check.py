@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -66,11 +67,21 @@ def test_each_piece_of_a_file_is_checked_by_itself(
     assert guarded(main, ("check", str(path), "--split-input-file", "--fix")) == 2
 
 
-@pytest.mark.parametrize("name", OPTIONAL)
-@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
-def test_a_pass_that_may_be_left_out_breaks_nothing(name: str, target: str) -> None:
-    """Without it a program compiles, or is refused at its place."""
-    for path in EXAMPLES:
+THIRDS = [
+    pytest.param(
+        name, target, EXAMPLES[part::3], marks=[pytest.mark.soak] if part != turn % 3 else []
+    )
+    for turn, (name, target) in enumerate(product(OPTIONAL, ("sm_90a", "sm_100a")))
+    for part in range(3)
+]
+
+
+@pytest.mark.parametrize(("name", "target", "examples"), THIRDS)
+def test_a_pass_that_may_be_left_out_breaks_nothing(
+    name: str, target: str, examples: list[Path]
+) -> None:
+    """Without it a program compiles, or is refused at its place. Of three examples one is asked in the suite."""
+    for path in examples:
         job = Job(path.read_text(encoding="utf-8"), path.name, target, without=(name,))
         assert name not in [p.name for p in passes_of(job)]
         found: TkcError | None = None

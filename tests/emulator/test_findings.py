@@ -194,7 +194,9 @@ def test_poisoned_arguments() -> None:
     ).findings
 
 
-def _tensor_store(tail: str, shared: str = "st.shared.u32 [%r2], %r0;") -> Report:
+def _tensor_store(
+    tail: str, shared: str = "st.shared.u32 [%r2], %r0;", model: str = "practice"
+) -> Report:
     target = np.zeros((8, 32), np.float32)
     tensor = TensorMap(target, dtype="f32", sizes=[32, 8], strides=[128], box=[32, 1])
     body = f"""
@@ -217,7 +219,7 @@ def _tensor_store(tail: str, shared: str = "st.shared.u32 [%r2], %r0;") -> Repor
     ret;
 }}
 """
-    report = emulate(body, grid=1, block=32, args=[tensor])
+    report = emulate(body, grid=1, block=32, args=[tensor], model=model)
     if report.clean:
         assert (target[3].view(np.uint32) == np.arange(32)).all()
         assert not target[:3].any()
@@ -229,7 +231,10 @@ def test_bulk_stores_are_awaited_before_the_end() -> None:
         "cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;"
     ).findings
     assert not _tensor_store("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;").findings
-    assert the(_tensor_store("cp.async.bulk.commit_group;"), "TK324")
+    alone = _tensor_store("cp.async.bulk.commit_group;")
+    assert the(alone, "TK324") in alone.warnings
+    strict = _tensor_store("cp.async.bulk.commit_group;", model="strict")
+    assert the(strict, "TK324") in strict.faults
     assert the(_tensor_store("cp.async.bulk.commit_group; cp.async.bulk.wait_group 1;"), "TK324")
     report = _tensor_store("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;", shared="")
     assert "shared memory is stored" in the(report, "TK320").message

@@ -241,7 +241,7 @@ def test_elements_choose_and_tiles_have_as_many_rows_as_a_role_has_threads(
 NOT_CHOICES = [
     ("if v > 0: Y[m, n] <- v", "expected a condition, such as `i < n`, not a comparison of elements, which chooses between "
      "two tiles: `x if x > 0 else y`"),
-    ("Y[m, n] <- v if v > 0 and v < 1 else 0", "expected a condition, such as `i < n`, not a comparison of elements"),
+    ("if v > 0 and v < 1: Y[m, n] <- v", "expected a condition, such as `i < n`, not comparisons of elements"),
     ("mask v where v > 0", "expected a condition on positions, such as `j <= m` of blocks j and m, not a comparison of"),
     ("Y[m, n] <- v * (v > 0)", "a comparison of elements, which chooses between two tiles: `x if x > 0 else y` is no register"),
 ]  # fmt: skip

@@ -157,24 +157,26 @@ def test_the_parts_are_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen == set(every)
 
 
-def test_one_tile_of_a_meets_two_of_b() -> None:
+@pytest.mark.parametrize(("operands", "target"), [("bf16", "sm_100a"), ("NVFP4", "sm_107a")])
+def test_one_tile_of_a_meets_two_of_b(operands: str, target: str) -> None:
     """Two accumulators the other way round: side by side."""
+    o = OPERANDS[operands]
     text = changed(
-        (EXAMPLES / "gemm_bf16_clc.tk").read_text(encoding="utf-8"),
+        (EXAMPLES / f"{o.file}.tk").read_text(encoding="utf-8").replace(", evict_last", ""),
         ("blocks(M, HALVES * BM), blocks(N, BN)", "blocks(M, BM), blocks(N, HALVES * BN)"),
         ("a[HALVES]: tile", "a: tile"),
         ("b: tile", "b[HALVES]: tile"),
-        ("a[i] <- A[m.part(i, HALVES), k]", "b[i] <- B[n.part(i, HALVES), k], evict_last"),
-        ("b <- B[n, k], evict_last", "a <- A[m, k]"),
+        ("a[i] <- A[m.part(i, HALVES), k]", "b[i] <- B[n.part(i, HALVES), k]"),
+        ("b <- B[n, k]", "a <- A[m, k]"),
         ("a[i] @ b.T", "a @ b[i].T"),
         ("C[m.part(i, HALVES), n]", "C[m, n.part(i, HALVES)]"),
     )
     params = {"HALVES": 2, "BN": 128, "STAGES": 2}
-    kernel = tkc.compile(text, target="sm_100a", params=params)
-    a, b = (RNG.standard_normal((rows, 200)).astype(BF16) for rows in (530, 392))
-    c = np.full((530, 392), np.nan, BF16)
+    kernel = tkc.compile(text, target=target, params=params)
+    (a, real_a, of_a), (b, real_b, of_b) = (operand(rows, 288, o) for rows in (530, 392))
+    c, alpha = np.full((530, 392), np.nan, BF16), [of_a * of_b] if o.alpha else []
     seed = int(RNG.integers(1 << 30))
-    report = kernel.emulate(a, b, c, sm_count=4, schedule="random", seed=seed)
+    report = kernel.emulate(a, b, c, *alpha, sm_count=4, schedule="random", seed=seed)
     assert not report.findings, f"seed {seed}: {report.findings[0]}"
-    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    exact = real_a @ real_b.T * of_a * of_b
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)

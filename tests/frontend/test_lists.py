@@ -73,7 +73,6 @@ def test_a_mistake_is_told(old: str, new: str, code: str, told: str) -> None:
 
 LATER = [
     ("launch persistent", "launch clc", "`launch clc` with a chain"),
-    ("launch persistent", "launch persistent, dependent", "in a `dependent` launch"),
     ("A[g][m, k]", "A[0][m, k]", "a copy of another array than that of the schedule's group"),
     (
         "C[g][m, n] <-",

@@ -7,42 +7,20 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from programs import changed, mistakes
+from programs import changed, mistakes, product
 
 import tkc
 from tkc.analysis.happens_before import check
 
 BF16: Any = ml_dtypes.bfloat16
 
-GEMM = """
-kernel g(A: global[bf16, M, K, major = 0], B: global[bf16, N, K], C: global[f32, M, N, major = 0],
-         V: global[f32, N, M, major = 0], S: global[bf16, K, M, major = 0]):
-    param BM = 128, BN = 128, BK = 64
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
-    shared a: tile[bf16, BM, BK] * 2
-    shared b: tile[bf16, BN, BK] * 2
-    accum d: tile[f32, BM, BN]
-    pipe inputs(a, b): load -> math
-    pipe result(d): math -> store
-    role load:
-        for m, n in work:
-            for k in blocks(K, BK):
-                put inputs:
-                    a <- A[m, k]
-                    b <- B[n, k]
-    role math:
-        for m, n in work:
-            put result:
-                d = 0
-                for k in blocks(K, BK):
-                    get inputs: d += a @ b.T
-    role store:
-        for m, n in work:
-            get result:
-                x = read(d) + row(read(V[n, 3])) + column(read(V[2, m]))
-                C[m, n] <- x
-"""
+GEMM = product(
+    "get result:",
+    "    x = read(d) + row(read(V[n, 3])) + column(read(V[2, m]))",
+    "    C[m, n] <- x",
+    a="bf16, M, K, major = 0",
+    arguments="C: global[f32, M, N, major = 0], V: global[f32, N, M, major = 0], S: global[bf16, K, M, major = 0]",
+)
 
 COPY = """
 kernel copy(X: global[f32, M, N, major = 0], Y: global[f32, M, N], Z: global[f32, N, M, major = 0], s: i32):
@@ -130,9 +108,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("old", "new", "code", "message"), REFUSED)
 def test_what_is_refused(old: str, new: str, code: str, message: str) -> None:
-    text = changed(
-        GEMM, (old.replace("], V", "],\n         V"), new.replace("], V", "],\n         V"))
-    )
+    text = changed(GEMM, (old, new))
     if "H, M, K" in new:
         text = text.replace("a <- A[m, k]", "a <- A[3, m, k]")
     assert [(s.code, s.message) for s in mistakes(text)][:1] == [(code, message)]

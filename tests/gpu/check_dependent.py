@@ -26,14 +26,12 @@ def uniform(*shape: int) -> torch.Tensor:
     return (torch.rand(*shape, device="cuda") * 2 - 1).to(torch.bfloat16)
 
 
-def without_waits(kernel: tkc.Kernel, folder: Path) -> tkc.Kernel:
-    """The same kernel, which starts early and waits for nothing."""
+def without(word: str, kernel: tkc.Kernel, folder: Path) -> tkc.Kernel:
+    """The same kernel without the lines of its PTX that hold a word."""
     kernel.save(folder)
     (contract,) = folder.glob("*.json")
     (text,) = folder.glob("*.ptx")
-    text.write_text(
-        "".join(x for x in text.read_text().splitlines(True) if "griddepcontrol.wait" not in x)
-    )
+    text.write_text("".join(x for x in text.read_text().splitlines(True) if word not in x))
     lines = contract.read_text().splitlines(True)
     contract.write_text("".join(x for x in lines if "ptx_sha256" not in x))
     return tkc.load(contract)
@@ -77,7 +75,7 @@ def main() -> None:
     assert early.contract["attributes"] == {"dependent": True}
     wrong_kinds = 0
     with tempfile.TemporaryDirectory() as folder:
-        rash = without_waits(early, Path(folder))
+        rash = without("griddepcontrol.wait", early, Path(folder))
         for m, n, k, p in SIZES:
             a, b, e = uniform(m, k), uniform(n, k), uniform(p, n)
             wanted = chain(plain, plain, a, b, e)

@@ -1,7 +1,8 @@
 """The other examples on a GPU against float64, on random data, odd sizes, poisoned outputs.
 
 `python3 tests/gpu/check_examples.py FOLDER` where FOLDER holds the examples packaged for the GPU at hand (NAME.json),
-and, as layout-DTYPE-XY.json, the GEMM in other types and operand layouts (X, Y: `t` where A, B are stored across K, else `n`).
+and, as layout-DTYPE-XY.json, the GEMM in other types and operand layouts (X, Y: `t` where A, B are stored across K, else `n`),
+as mixed-A-B.json gemm_e4m3 or gemm_int8 with operands of those two types (`text` of tests/emulator/test_mixed_operands.py).
 """
 
 from __future__ import annotations
@@ -202,6 +203,25 @@ def layout(path: Path) -> None:
     close(c, a.double() @ b.double().T, 1e-5, path.stem)
 
 
+OPERANDS: dict[str, Callable[[int, int], torch.Tensor]] = {
+    "e4m3": lambda rows, k: uniform(rows, k, dtype=torch.float32).to(torch.float8_e4m3fn),
+    "e5m2": lambda rows, k: uniform(rows, k, dtype=torch.float32).to(torch.float8_e5m2),
+    "s8": lambda rows, k: torch.randint(-128, 128, (rows, k), dtype=torch.int8, device="cuda"),
+    "u8": lambda rows, k: torch.randint(0, 256, (rows, k), dtype=torch.uint8, device="cuda"),
+}
+
+
+def mixed(path: Path) -> None:
+    left, right = path.stem.split("-")[1:]
+    kernel = tkc.load(path)
+    for m, n, k in ((300, 264, 208), (1000, 1024, 4096)):
+        a, b, c = OPERANDS[left](m, k), OPERANDS[right](n, k), poison(m, n)
+        factor = [0.01] if left in ("s8", "u8") else []
+        kernel.launch(a, b, c, *factor)
+        exact = a.double() @ b.double().T * (0.01 if factor else 1)
+        close(c, exact, 4e-3, f"{path.stem} {m} x {n} x {k}")
+
+
 def main(folder: str) -> None:
     torch.manual_seed(int(time.time()))
     failed = 0
@@ -212,6 +232,8 @@ def main(folder: str) -> None:
                 check(tkc.load(path))
             elif path.stem.startswith("layout-"):
                 layout(path)
+            elif path.stem.startswith("mixed-"):
+                mixed(path)
         except Exception as error:  # every example gets its turn
             failed += 1
             print(f"{path.stem} FAILED: {error}")

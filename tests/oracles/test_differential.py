@@ -64,15 +64,21 @@ def described(seed: int, program: Program, target: str, difference: Difference) 
     )
 
 
-def test_agrees_on_programs() -> None:
+PARTS = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_agrees_on_programs(part: int) -> None:
+    """In all 2,000 programs and some: a few cannot be said in stage."""
     verdicts: Counter[str] = Counter()
-    for seed, program, target, difference in asked(range(2000), brief=True):
+    for seed, program, target, difference in asked(range(part, 2030, PARTS), brief=True):
         if difference and difference.kind == "false":  # few turns may hide what more of them show
             difference = compare(program, target, profile_of(seed))
         verdicts[difference.kind if difference else "agree"] += 1
         if difference and serious(program, difference):
             pytest.fail(described(seed, program, target, difference), pytrace=False)
-    assert verdicts["agree"] > 1900, verdicts
+    assert verdicts.total() >= 200, verdicts
+    assert verdicts["agree"] > 190, verdicts
 
 
 def test_finds_nothing_less_where_items_are_conditional() -> None:

@@ -95,8 +95,8 @@ def both_agree(seed: int, until: Callable[[int], bool]) -> Counter[str]:
 
 def test_both_oracles_on_random_chains(seed: int) -> None:
     """B's verdict is what A finds by trying every execution."""
-    asked = both_agree(seed, lambda n: n >= 30)
-    assert min(asked["race"], asked["ordered"]) > 1, asked
+    asked = both_agree(seed, lambda n: n >= 15)
+    assert min(asked["race"], asked["ordered"]) > 0, asked
 
 
 @pytest.mark.soak

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from passes.programs import gemm, lowered, operations
 
+import tkc
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.targets import TARGETS
 from tkc.ir.stage import ops as s
@@ -77,3 +81,46 @@ def test_accumulators_without_room_are_refused(bm: int, bn: int, held: int) -> N
     assert found.location is not None
     assert "of which products leave 208" in found.message
     assert ("multiple of 128" in found.message) == (bm % 128 != 0)
+
+
+EXPLICIT = """
+kernel moves(A: global[f32, M, N]):
+    launch persistent
+    role first, warps {warps}:
+        registers inc {most}
+        sync cta
+    role second, warps 4:
+        registers dec {least}
+        sync cta
+"""
+
+
+@pytest.mark.parametrize(
+    ("warps", "most", "least", "fits"),
+    [(16, 112, 24, True), (16, 120, 24, False), (8, 240, 24, True), (8, 240, 32, False)],
+)
+def test_registers_that_a_program_moves_itself_are_of_those_it_began_with(
+    warps: int, most: int, least: int, fits: bool
+) -> None:
+    text = EXPLICIT.format(warps=warps, most=most, least=least)
+    if fits:
+        tkc.compile(text, target="sm_90a")
+        return
+    with pytest.raises(
+        TkcError, match=r"this waits for ever: the \d+ threads begin with"
+    ) as error:
+        tkc.compile(text, target="sm_90a")
+    (found,) = error.value.diagnostics
+    assert found.code == "TK206"
+    assert found.location is not None
+    assert text.splitlines()[found.location.line - 1].strip() == f"registers inc {most}"
+
+
+def test_what_a_cta_does_not_begin_with_is_not_shared_out() -> None:
+    """640 threads begin with 96 registers each: 480 * 128 in all, where the SM's file has 512 * 128."""
+    text = (Path(__file__).parents[2] / "lit_tests/run/attention-ahead.tk").read_text()
+    ptx = tkc.compile(text, target="sm_90a").ptx
+    threads = int(re.search(r"\.reqntid (\d+)", ptx)[1])  # type: ignore[index]
+    counts = [int(n) for n in re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 (\d+)", ptx)]
+    assert threads == 640
+    assert sorted(counts) == [24, 112, 112]

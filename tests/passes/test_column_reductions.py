@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from programs import product
 
 import tkc
 from tkc.analysis.happens_before import check
@@ -15,41 +16,21 @@ from tkc.ir.stage.synchronisation import RoleBarrierOp
 Array = np.ndarray[Any, Any]
 BF16: Any = ml_dtypes.bfloat16
 
-GEMM = """
-kernel softmax_of_columns(A: global[bf16, M, K], B: global[bf16, N, K], V: global[f32, N], C: global[bf16, M, N],
-                          S: global[f32, J, N], T: global[bf16, J, N], R: global[f32, N]):
-    param BM = 128, BN = 64, BK = 64
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
-    shared a: tile[bf16, BM, BK] * 2
-    shared b: tile[bf16, BN, BK] * 2
-    accum d: tile[f32, BM, BN]
-    pipe inputs(a, b): load -> math
-    pipe result(d): math -> store
-    role load:
-        for m, n in work:
-            for k in blocks(K, BK):
-                put inputs:
-                    a <- A[m, k]
-                    b <- B[n, k]
-    role math:
-        for m, n in work:
-            put result:
-                d = 0
-                for k in blocks(K, BK):
-                    get inputs: d += a @ b.T
-    role store:
-        for m, n in work:
-            get result:
-                x = read(d) + 1
-                top = col_max(x)
-                e = exp(x - top)
-                total = col_sum(e)
-            C[m, n] <- bf16(e / total)
-            S[m.index, n] <- log(total) + top + row(read(V[n]))
-            T[m.index, n] <- bf16(total)
-            R[n] += total
-"""
+GEMM = product(
+    """\
+get result:
+    x = read(d) + 1
+    top = col_max(x)
+    e = exp(x - top)
+    total = col_sum(e)
+C[m, n] <- bf16(e / total)
+S[m.index, n] <- log(total) + top + row(read(V[n]))
+T[m.index, n] <- bf16(total)
+R[n] += total
+""",
+    arguments="V: global[f32, N], C: global[bf16, M, N], S: global[f32, J, N], T: global[bf16, J, N], R: global[f32, N]",
+    params="BM = 128, BN = 64, BK = 64",
+)
 
 SUMS = """
 kernel sums(X: global[bf16, M, N], D: global[f32, N], E: global[bf16, N], F: global[f32, N], G: global[f32, M, N]):

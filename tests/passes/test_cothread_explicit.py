@@ -116,16 +116,56 @@ def test_the_role_and_its_barriers_go(changes: list[tuple[str, str]]) -> None:
     assert made.count("mbarrier.init") == fast().count("mbarrier.init")
 
 
+LOADED = "                    load b[slot] <- B[n, k], full[slot]\n"
+STORED = """\
+    role store, warps 4:
+        i = 0
+        turn = 0
+        for m, n in work:
+"""
+BEFORE_STORED = (
+    STORED.replace("        for m", "        slot = 0\n        phase = 0\n        for m")
+    + START.split("work:\n")[1]
+    + COPIES
+    + SLOW.split(COPIES)[1].split("\n\n")[0]
+    + "\n"
+)
+ELSEWHERE = {
+    "a role that does more": ("move", [(START, START + "                sync warp\n")]),
+    "the loader": ("load", [(ROLE + "\n\n", ""), (LOADED, LOADED + COPIES)]),
+    "the role that stores": ("store", [(ROLE + "\n\n", ""), (STORED, BEFORE_STORED)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("role", "changes"),
+    [
+        pytest.param(*case, id=name, marks=[] if name == "the loader" else pytest.mark.soak)
+        for name, case in ELSEWHERE.items()
+    ],
+)
+def test_copies_leave_a_role_that_does_more(role: str, changes: list[tuple[str, str]]) -> None:
+    """The role stays, without its copies and without what it did for them; nothing is left out of order."""
+    text = changed(*changes)
+    assert (
+        told(text)
+        == f"copies of role {role} move to the products of role math: barriers ready and spare are gone"
+    )
+    kernel = tkc.compile(text)
+    assert [f.message for f in check(kernel.module(after="insert-fences"))] == []
+    found = [
+        re.findall(r"(?:tcgen05|mbarrier|cp\.async|fence)\.[\w.:]+", made)
+        for made in (without_lines(kernel.ptx), fast())
+    ]
+    assert found[0] == found[1]
+
+
 ROLE_OF_OTHERS = """\
     role others:
         elect:
             mma d[0] += a[0].scaled(sa[0]) @ b[0].scaled(sb[0]).T"""
 
 STAYS = {
-    "more to do": (
-        [(START, START + "                sync warp\n")],
-        "role move does more than copy (stage.warp_sync)",
-    ),
     "one block more": (
         [(START, START.replace("blocks(K, BK)", "range(cdiv(K, BK) + 1)"))],
         "the loops round those of role move and the products of role math differ",

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from emulator.test_explicit_copies import GROUPS
+from programs import changed, product
 
 import tkc
 from tests.passes.test_eliminate_fences import EXAMPLES
@@ -55,29 +56,7 @@ kernel k(A: global[bf16, M, N], S: global[f32, M], T: global[f32, M]):
 """
 """Rows summed by one role, kept in a vector that another reads twice."""
 
-TWO_READERS = """\
-kernel k(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], S: global[f32, M]):
-    param BM = 128, BN = 128, BK = 64, STAGES = 4
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, BM), blocks(N, BN))
-    shared a: tile[bf16, BM, BK] * STAGES
-    shared b: tile[bf16, BN, BK] * STAGES
-    accum d: tile[f32, BM, BN]
-    pipe inputs(a, b): load -> math, look
-    pipe result(d): math -> store
-    role load:
-        for m, n in work:
-            for k in blocks(K, BK):
-                put inputs:
-                    a <- A[m, k]
-                    b <- B[n, k]
-    role math:
-        for m, n in work:
-            put result:
-                d = 0
-                for k in blocks(K, BK):
-                    get inputs:
-                        d += a @ b.T
+LOOK = """\
     role look, warps 4:
         for m, n in work:
             s = full(0)
@@ -85,11 +64,19 @@ kernel k(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], S: 
                 get inputs:
                     s = s + row_sum(f32(read(a)))
             S[m] <- s
-    role store:
-        for m, n in work:
-            get result:
-                C[m, n] <- read(d)
 """
+TWO_READERS = changed(
+    product(
+        "get result:",
+        "    C[m, n] <- read(d)",
+        arguments="C: global[f32, M, N], S: global[f32, M]",
+        params="BM = 128, BN = 128, BK = 64, STAGES = 4",
+    ),
+    ("tile[bf16, BM, BK] * 2", "tile[bf16, BM, BK] * STAGES"),
+    ("tile[bf16, BN, BK] * 2", "tile[bf16, BN, BK] * STAGES"),
+    ("load -> math\n", "load -> math, look\n"),
+    ("    role store", f"{LOOK}    role store"),
+)
 """One role reads an operand by products, the other by its threads."""
 
 DEPENDENT = """\

@@ -198,3 +198,23 @@ def test_a_sum_that_is_changed_and_then_kept_is_handed_on(
     np.testing.assert_allclose(c[:128], exact, atol=1e-3)
     assert np.isnan(c[128:]).all()
     assert check(made.module(after="eliminate-fences")) == []
+
+
+def test_a_sum_goes_through_three_roles_that_change_it(seed: int) -> None:
+    """The first of them knows that the last has read the item before."""
+    text = SUMS.replace("BODY", "get sum: d = read(d) * 2\n                put scaled: keep d")
+    text = text.replace(
+        "scaled(d):    scale -> store",
+        "scaled(d): scale -> bias\n    pipe biased(d): bias -> store",
+    )
+    text = text.replace("get scaled: C", "get biased: C") + (
+        "    role bias:\n        for m, n in work:\n            if m.index < flag:\n"
+        "                get scaled, put biased: d = read(d) + 1\n"
+    )
+    made = tkc.compile(text, target="sm_100a")
+    rng = np.random.default_rng(seed)
+    a, b = (rng.uniform(-1, 1, (n, 72)).astype(ml_dtypes.bfloat16) for n in (100, 72))
+    c = np.full((100, 72), np.nan, np.float32)
+    report = made.emulate(a, b, c, 2, schedule="random", seed=seed, sm_count=1)
+    assert not report.findings, report.findings[0]
+    np.testing.assert_allclose(c, 2 * a.astype(float) @ b.astype(float).T + 1, atol=1e-3)

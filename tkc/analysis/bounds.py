@@ -14,6 +14,7 @@ from tkc.analysis.happens_before.areas import Axis
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Program
 from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.symmetry import Symmetry
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
 from tkc.ir.isa.memory import Space
 from tkc.ir.stage.types import BufferType
@@ -112,12 +113,15 @@ def _slots(access: Access) -> tuple[int, ...]:
 def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding]:
     """Reads that every write comes after: the first of them finds nothing. Asked where all accesses are in order, as
     `known` says."""
-    served = {_name(b) for h in known for a, b, d in _ways(h) if a.access.write and d <= 0}
+    symmetry = judge.graph.symmetry
+    served = {
+        _name(b, symmetry) for h in known for a, b, d in _ways(h) if a.access.write and d <= 0
+    }
     for here in places(judge.graph).values():
         writes = [p for p in here if p.access.write]
         for read in here:
             access, node = read.access, read.node
-            if access.write or _name(read) in served or node.role.copy:
+            if access.write or _name(read, symmetry) in served or node.role.copy:
                 continue
             if access.space not in (Space.SHARED, Space.TENSOR):
                 continue
@@ -138,15 +142,17 @@ def _ways(hazard: Hazard) -> Iterator[tuple[Place, Place, float]]:
     yield hazard.second, hazard.first, hazard.back
 
 
-def _name(place: Place) -> tuple[object, ...]:
-    return place.event.op or place.event, place.access.operand, place.access.owner
+def _name(place: Place, symmetry: Symmetry) -> tuple[object, ...]:
+    """An access by its operation, and the CTAs it is of as far as they are not alike."""
+    ctas = symmetry.ctas(place.node.role.cta, place.access.owner)
+    return place.event.op or place.event, place.access.operand, ctas
 
 
 def _later(judge: Judge, read: Place, write: Place) -> bool:
     """Whether every turn of a write comes after the first turn of a read."""
     common = [clock for clock in read.node.path if clock in write.node.path]
     return any(
-        distance(judge.reach(read).run(), write.node, write.access, clock, plain=plain)[0] <= 0
+        distance(judge.reach(read).run(), read, write, clock, plain=plain)[0] <= 0
         for clock in common
         for plain in (True, False)
     )

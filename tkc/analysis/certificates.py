@@ -66,8 +66,9 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
         except Broken as error:
             found[i] = str(error)
     kinds, pairs = kinds_of(kernel), _pairs(certificate)
+    models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
     for sizes, traces in runs(kernel):
-        all_runs = {m: Run(kernel, traces, m, kinds) for m in {o.model for o in certificate.orders}}
+        all_runs = {m: Run(kernel, traces, m, kinds, likes) for m in models}
         for numbers, pair in pairs.items():
             try:
                 all_runs[pair.order.model].check(pair)
@@ -156,10 +157,14 @@ Way = tuple[Copy, Step, tuple[list[int], ...], "list[Event]"]
 """How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
 
 
+Taken = tuple[int, "Link", Way]
+"""A step with its number: that of all chains that begin with the same steps."""
+
+
 class Route(NamedTuple):
     """A chain in one run: its steps, and the rule at its end; by a read, the ways to and from it."""
 
-    steps: list[tuple[Link, Way]]
+    steps: list[Taken]
     rule: str
     through: tuple[Route, End, Route] | None = None
 
@@ -173,8 +178,10 @@ class Run(Steps):
         traces: Mapping[Copy, list[Event]],
         model: str,
         kinds: Mapping[str, Like] | None = None,
+        likes: dict[Instruction, Like] | None = None,
     ) -> None:
-        super().__init__(traces, PROFILES[model], kinds_of(kernel) if kinds is None else kinds)
+        kinds = kinds_of(kernel) if kinds is None else kinds
+        super().__init__(traces, PROFILES[model], kinds, {} if likes is None else likes)
         self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
         self.why = ""
         self.found: dict[tuple[End, str, int], list[Access]] = {}
@@ -182,6 +189,8 @@ class Run(Steps):
         """By the identity of a list of `found`."""
         self.routes: dict[int, Route] = {}
         """By the identity of a chain, of a certificate that stays as it is meanwhile."""
+        self.taken: dict[tuple[int, Link], Taken] = {}
+        """Steps by the number of the step before and what they are."""
         self.trailing = False
 
     # Pairs -----------------------------------------------------------------------------------------------------------
@@ -301,8 +310,18 @@ class Run(Steps):
             cut = rules.index("read-between")
             there, back = self._route(chain[:cut]), self._route(chain[cut + 1 :])
             return Route([], "read-between", (there, chain[cut].start, back))
-        # groups are counted where they are awaited
-        return Route([(x, self._way(x)) for x in chain[:-1] if x.rule != "group"], rules[-1])
+        steps: list[Taken] = []
+        number = 0
+        for link in chain[:-1]:
+            if link.rule == "group":
+                continue  # groups are counted where they are awaited
+            taken = self.taken.get((number, link))
+            if taken is None:
+                taken = len(self.taken) + 1, link, self._way(link)
+                self.taken[number, link] = taken
+            steps.append(taken)
+            number = taken[0]
+        return Route(steps, rules[-1])
 
     def _follow(self, route: Route, x: Access, y: Access) -> float:
         if route.through is not None:
@@ -313,8 +332,17 @@ class Run(Steps):
     def _known(self, route: Route, x: Access) -> list[Known]:
         """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
         known = [x.start]
-        for link, way in route.steps:
-            known = self._step(link, way, known)
+        for number, link, way in route.steps:
+            more = x.known.get(number)
+            if more is None:
+                try:
+                    more = self._step(link, way, known)
+                except Broken as error:
+                    more = error
+                x.known[number] = more
+            if isinstance(more, Broken):
+                raise more
+            known = more
             if not known:
                 return []
         return known if len(known) == 1 else sorted(known, key=lambda k: k.at)
@@ -336,7 +364,8 @@ class Run(Steps):
         does so for none."""
         ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
         chain = order.forward if forward else order.back
-        self.trailing = True
+        if not self.trailing:
+            self.trailing, self.found = True, {}  # what is known has no trail yet
         if chain is None or any(step.rule == "read-between" for step in chain):
             return []
         route = self._route(chain)

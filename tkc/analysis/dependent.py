@@ -30,7 +30,7 @@ def check_dependent(graph: Graph) -> Iterator[Finding]:
         if node.event is None or node.role.copy:
             continue
         touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
-        if touches and not any(_known(reach, node) for reach in waits):
+        if touches and not _ever_known(waits, node):
             yield finding_at(
                 "TK318",
                 node,
@@ -40,19 +40,19 @@ def check_dependent(graph: Graph) -> Iterator[Finding]:
 
 
 def _after(graph: Graph, node: Node) -> Reach:
-    """Who knows that some thread has waited; every node that touches global memory is asked for."""
+    """Who knows that some thread has waited."""
     assert node.event is not None
     access = Access(Space.GLOBAL, _TENSORS, True)
     source = Source(access, node.event, Threads.ONE, node.role.cta, node.role.cta, PRACTICE)
-    buffers = {
-        a.buffer
-        for n in graph.nodes
-        if n.event is not None
-        for a in n.event.accesses
-        if a.space is Space.GLOBAL
-    }
-    targets = frozenset(buffers)
-    return Reach(graph, source, node, most=graph.limit, targets=targets, whoever=True).run()
+    return Reach(graph, source, node, most=graph.limit, whoever=True)
+
+
+def _ever_known(waits: list[Reach], node: Node) -> bool:
+    """Whether the threads of a node know of one of the waits, as far as these are followed until then."""
+    while not any(_known(reach, node) for reach in waits):
+        if not any([reach.advance(node.role) for reach in waits]):
+            return False
+    return True
 
 
 def _known(reach: Reach, node: Node) -> bool:
@@ -63,10 +63,10 @@ def _known(reach: Reach, node: Node) -> bool:
         return False
     if any(clock.low < 1 for clock in wait.path if clock not in node.path):
         return False  # a wait under a condition, or in a loop, that there may not be
-    for (state, _), labels in reach.labels.get(node, {}).items():
-        own = state.part == Part.FULL or node.role is reach.origin.role
-        if state.name == "gen" and own and within(node.threads, state.who):
-            if any(bound(x.position, kernel, True) <= 0 or _always(x.position) for x in labels):
+    for x in reach.at(node):
+        own = x.state.part == Part.FULL or node.role is reach.origin.role
+        if x.state.name == "gen" and own and within(node.threads, x.state.who):
+            if bound(x.position, kernel, True) <= 0 or _always(x.position):
                 return True
     return False
 

@@ -89,7 +89,8 @@ Body = tuple[tuple[int, ...], "list[Instruction]", tuple[int, ...]]
 class Instruction:
     """An operation as it is run: its operands and results by their numbers in the list of values.
 
-    `more` is what its kind needs besides; `places`: which of the operands one called so is, as far as it was asked.
+    `more` is what its kind needs besides; `places`: which of the operands one called so is, and `coordinates` those
+    that are, as far as it was asked.
     """
 
     op: Operation
@@ -100,6 +101,7 @@ class Instruction:
     name: str = ""
     effects: tuple[Effect, ...] = ()
     places: dict[str, int | None] = field(default_factory=dict)
+    coordinates: tuple[int, ...] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -129,6 +131,15 @@ class Event:
             places[operand] = next((i for i, o in enumerate(self.op.operands) if o is found), None)
         place = places[operand]
         return self.values[place] if place is not None else None
+
+    @property
+    def coordinates(self) -> tuple[Any, ...]:
+        """The values of the operands that say where in a tensor it is."""
+        of = self.of
+        if of.coordinates is None:
+            named: tuple[SSAValue, ...] = tuple(getattr(self.op, "coordinates", ()))
+            of.coordinates = tuple([i for i, o in enumerate(self.op.operands) if o in named])
+        return tuple([self.values[i] for i in of.coordinates])
 
 
 def calculate(kind: str, inputs: Sequence[Any]) -> Any:

@@ -44,7 +44,7 @@ PIPED = {"": "pipelined", "A9": "pipelined-scales", "A14": "pipelined-a"}
 """What such a pair needs, and the rule that says so."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Access:
     """One instance: where in which role's trace, and what it does."""
 
@@ -60,6 +60,8 @@ class Access:
     slot: Any = field(init=False)
     start: Known = field(init=False)
     """What is known of it right after it was issued."""
+    known: dict[int, list[Known] | Broken] = field(default_factory=dict)
+    """What is known of it after steps that have been followed, by the number of the last one."""
 
     def __post_init__(self) -> None:
         self.tensor = self.touch.space is Space.TENSOR
@@ -90,9 +92,7 @@ def slot_of(access: Access) -> Any:
     if isinstance(value, Edited) and access.touch.space is Space.MAP:
         return value.slot
     if access.touch.space is Space.GLOBAL:
-        coordinates: tuple[SSAValue, ...] = tuple(getattr(event.op, "coordinates", ()))
-        numbers = zip(event.op.operands, event.values, strict=True)
-        return tuple(v for o, v in numbers if o in coordinates)
+        return event.coordinates
     if depth(access.buffer) == 1:
         return 0
     for name in (f"{access.operand}_slot", "slot"):

@@ -14,15 +14,21 @@ from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
 
-def after(graph: Graph, node: Node, any_thread: bool = False, turns: Turns | None = None) -> Reach:
+def after(
+    graph: Graph,
+    node: Node,
+    any_thread: bool = False,
+    turns: Turns | None = None,
+    by_warps: bool = True,
+) -> Reach:
     """What comes after a node's event: as an access through the generic proxy that every later one would have to see.
 
     `any_thread`: after the event of any of its threads, and by any of several arrivals. `turns`: those of the event's
-    loop that are asked about.
+    loop that are asked about. `by_warps`: the event is one that the lanes of a warp go through together, a wait.
     """
-    key = (node, any_thread, turns)
+    key = (node, any_thread, turns, by_warps)
     if key not in graph.moments:
-        source = _moment(node, any_thread, graph.assumed)
+        source = _moment(node, any_thread, graph.assumed, by_warps)
         graph.moments[key] = Reach(
             graph, source, node, any_site=any_thread, moment=True, most=graph.limit,
             turns=turns or node.turns,
@@ -30,13 +36,15 @@ def after(graph: Graph, node: Node, any_thread: bool = False, turns: Turns | Non
     return graph.moments[key]
 
 
-def _moment(node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE) -> Source:
+def _moment(
+    node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE, by_warps: bool = True
+) -> Source:
     event = node.event
     assert event is not None
     threads = node.threads
     if any_thread and node.threads in _KNOWN:
         threads = Threads.ONE
-    elif "A23" in assumed:
+    elif by_warps and "A23" in assumed:
         threads = _by_warps(node)
     access = Access(Space.BARRIER, "moment", True)
     return Source(access, event, threads, node.role.cta, node.role.cta, PRACTICE)
@@ -85,7 +93,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
                 continue
             nodes = [
                 n
-                for _, n, rule in labels[0].chain()
+                for _, n, rule in labels[0].chain(wait.node)
                 if rule not in ("po", "loop", "leave", "choice")
             ]
             seen |= set(nodes)

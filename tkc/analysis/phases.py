@@ -6,7 +6,7 @@ the two differ, the numbers decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,11 +43,7 @@ def entry(event: Event) -> int:
 
 def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]:
     """The CTAs whose memory an event touches by an operand, or of whose barriers it is."""
-    at = next(
-        (r.at for r in event.of.effects if isinstance(r, Touch) and r.operand == operand and r.at),
-        "",
-    )
-    if at:
+    if at := _at(event, operand):
         rank = event.value(at)
         if not isinstance(rank, int):
             raise Unknown("a CTA whose number is not known")
@@ -62,6 +58,14 @@ def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]
     return [r for r in range(cluster) if mask >> r & 1]
 
 
+def _at(event: Event, operand: str) -> str:
+    """The operand that says in which CTA's memory another one is; empty where none does."""
+    for row in event.of.effects:
+        if isinstance(row, Touch) and row.operand == operand and row.at:
+            return row.at
+    return ""
+
+
 @dataclass(eq=False, slots=True)
 class Deed:
     """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
@@ -71,6 +75,9 @@ class Deed:
     waits: list[tuple[Word, Any]]
     tells: list[tuple[Word, int, int, int | None]]
 
+
+Share = tuple[int, int, int, "int | None"]
+"""A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
 Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]]]
 """The barriers that an operation waits for, and those that it signals."""
@@ -84,6 +91,8 @@ class Phases:
     traces: Mapping[Copy, list[Event]]
     rows: dict[Instruction, Rows]
     words: dict[tuple[int, int, int], Word] = field(default_factory=dict)
+    shares: dict[Hashable, list[Share]] = field(default_factory=dict)
+    """What an operation tells barriers, by all that this depends on but their slot."""
     cluster: int = 1
 
     def __post_init__(self) -> None:
@@ -124,19 +133,27 @@ class Phases:
 
     def _told(
         self, copy: Copy, event: Event, row: Signal, barriers: SSAValue
-    ) -> Iterator[tuple[Word, int, int, int | None]]:
-        op, slot = event.op, entry(event)
+    ) -> list[tuple[Word, int, int, int | None]]:
+        slot, at = entry(event), event.value(_at(event, row.bytes_of) if row.bytes_of else "")
+        key = event.of, row, copy.cta, event.threads, event.value("mask"), event.value("rank"), at
+        shares = self.shares.get(key)
+        if shares is None:
+            shares = self.shares[key] = list(self._shares(copy, event, row))
+        return [(self._word(barriers, slot, rank), *more) for rank, *more in shares]
+
+    def _shares(self, copy: Copy, event: Event, row: Signal) -> Iterator[Share]:
+        op = event.op
         if row.bytes_of:
             size = getattr(op, row.bytes_of).type.copied_bytes
             many = len(s.sharers(op, copy.cta, self.cluster))
             share = many if "multicast" in op.properties else 1
             for owner in owners(event, copy.cta, self.cluster, row.bytes_of):
-                yield self._word(barriers, slot, self._of(event, owner)), 0, -(size // share), owner
+                yield self._of(event, owner), 0, -(size // share), owner
             return
         everyone = sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
         weight = everyone * number(op, "count", row.arrivals)
         for rank in self._ranks(copy, event):
-            yield self._word(barriers, slot, rank), weight, number(op, "bytes") * everyone, None
+            yield rank, weight, number(op, "bytes") * everyone, None
 
     def _ranks(self, copy: Copy, event: Event) -> list[int]:
         if word_of(event.op, "to") == s.To.ALL:

@@ -28,6 +28,7 @@ from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_al
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.moments import after, finding_at, known_at
+from tkc.analysis.rates import unequal
 from tkc.diagnostics import Severity
 
 
@@ -164,6 +165,16 @@ class RingProtocol:
                 return
         if counted and not counted[0].clock.agreed:
             roles = list(dict.fromkeys(s.node.role.name for s in counted))
+            sure = unequal(counted)
+            if sure is not None:
+                one, other, turns = sure
+                yield finding_at(
+                    "TK314", one.site.node,
+                    f"role {one.site.node.role.name} goes through {one.items} items of {self._name} in "
+                    f"{turns} turn{'s' * (turns != 1)} of the loop round it, and role {other.site.node.role.name} "
+                    f"through {other.items}: one of them waits for ever",
+                )  # fmt: skip
+                return
             yield replace(
                 finding_at(
                     "TK314", counted[0].node,
@@ -339,7 +350,8 @@ class RingProtocol:
                 )  # fmt: skip
 
     def _early(self) -> Iterator[Finding]:
-        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it."""
+        """An arrival at the next round of a slot must find this one complete: it comes after a wait for it, or after
+        all arrivals that complete it."""
         depth = self.ring.barrier.depth
         for sites in self.ring.arrivals.values():
             for site in sites:
@@ -350,6 +362,7 @@ class RingProtocol:
                 items = [i for i in range(depth, depth + site.rate * self._period()) if site.has(i)]
                 if not all(
                     any(self._follows(site, w, i - depth, depth) for w in self.ring.waits)
+                    or self._completed(site, i - depth, depth)
                     for i in items
                 ):
                     yield finding_at(
@@ -373,9 +386,37 @@ class RingProtocol:
             return False
         reach = after(self.graph, wait.node, True, self._turns(wait, item))
         while not self._later(reach, site, wait, depth):
-            if not reach.advance():
+            if not reach.advance(site.node.role):
                 return False
         return True
+
+    def _completed(self, site: Site, item: int, depth: int) -> bool:
+        """Whether an arrival comes after all those that complete the item of the round before, each by all of its
+        threads."""
+        arrivals = [s for sites in self.ring.arrivals.values() for s in sites]
+        if self.ring.copies or not all(s.every or s.sometimes for s in arrivals):
+            return False
+        return all(self._comes_behind(site, s, item, depth) for s in arrivals if s.has(item))
+
+    def _comes_behind(self, site: Site, before: Site, item: int, depth: int) -> bool:
+        """Whether an arrival comes after one at an item of the round before."""
+        if before.clock is not site.clock or (site.offset - before.offset - depth) % site.rate:
+            return False
+        reach = after(self.graph, before.node, False, self._turns(before, item), by_warps=False)
+        while not self._behind(reach, site, before, depth):
+            if not reach.advance(site.node.role):
+                return False
+        return True
+
+    def _behind(self, reach: Reach, site: Site, before: Site, depth: int) -> bool:
+        counted = before.clock in before.node.path
+        for state, position in known_at(reach, site.node):
+            own = before.node.threads is Threads.ONE and before.node.role is site.node.role
+            if (state.part == Part.FULL or own) and within(site.node.threads, state.who):
+                d = bound(position, site.clock, counted)
+                if d * site.rate + site.offset <= before.offset + depth:
+                    return True
+        return False
 
     def _later(self, reach: Reach, site: Site, wait: Site, depth: int) -> bool:
         return any(
@@ -418,8 +459,10 @@ class RingProtocol:
 
     def _awaited_for(self, wait: Site, item: int, depth: int) -> bool:
         reach = after(self.graph, wait.node, False, self._turns(wait, item))
+        sites = [*(s for sites in self.ring.arrivals.values() for s in sites), *self.ring.copies]
+        toward = sites[0].node.role if sites else None
         while not self._told(wait, item, depth, reach):
-            if not reach.advance():
+            if not reach.advance(toward):
                 return False
         return True
 

@@ -72,12 +72,15 @@ class Steps:
     traces: Mapping[Copy, list[Event]]
     assumed: frozenset[str]
     kinds: Mapping[str, Like]
+    likes: dict[Instruction, Like] = field(default_factory=dict)
+    """The kinds of the operations that happen, of all runs of a kernel."""
     by_operation: dict[Copy, dict[Instruction, list[int]]] = field(default_factory=dict)
     """Where each operation happens in a trace."""
     known_places: dict[tuple[Copy, str], tuple[list[int], list[int]]] = field(default_factory=dict)
     waits: dict[End, tuple[Copy, SSAValue | None, Seen]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.alike: dict[Copy, dict[Like, list[Instruction]]] = {}
         for copy, trace in self.traces.items():
             here = self.by_operation[copy] = {}
             for at, event in enumerate(trace):
@@ -85,6 +88,11 @@ class Steps:
                     here[event.of].append(at)
                 else:
                     here[event.of] = [at]
+            alike = self.alike[copy] = {}
+            for of in here:
+                if of not in self.likes:
+                    self.likes[of] = kind(of.op)
+                alike.setdefault(self.likes[of], []).append(of)
         self.closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
 
     def places(self, copy: Copy, site: str) -> tuple[list[int], list[int]]:
@@ -93,12 +101,12 @@ class Steps:
         if found is None:
             if site not in self.kinds:
                 raise Broken(f"{site} is not in the program")
-            here = self.by_operation.get(copy, {}).items()
-            like = self.kinds[site]
-            alike = [(of, at) for of, at in here if of.op.name == like.name and kind(of.op) == like]
-            named = sorted(n for of, at in alike if of.name == site for n in at)
-            found = named, sorted(n for _, at in alike for n in at)
-            self.known_places[copy, site] = found
+            here = self.by_operation.get(copy, {})
+            alike = self.alike.get(copy, {}).get(self.kinds[site], [])
+            so_named = [of for of in alike if of.name == site]
+            named = _merged([here[of] for of in so_named])
+            every = named if so_named == alike else _merged([here[of] for of in alike])
+            found = self.known_places[copy, site] = named, every
         return found
 
     def waits_of(self, end: End) -> tuple[Copy, SSAValue | None, Seen]:
@@ -450,15 +458,22 @@ class Steps:
     def _wait(self, link: Link, words: list[tuple[Word, int]]) -> tuple[Copy, int, Event] | None:
         """The first wait of the link's end that sees one of these phases complete."""
         copy, barriers, seen = self.waits_of(link.end)
-        if all([w.barriers is not barriers for w, _ in words]):
-            raise Broken(f"{link.end} does not wait for {link.start}")
-        first = -1
+        first, about = -1, False
         for word, phase in words if len(words) == 1 else dict(words).items():
-            phases, where = seen.get(word, ((), ()))
-            after = bisect_left(phases, phase)
-            if after < len(where) and (first < 0 or where[after] < first):
-                first = where[after]
+            if word in seen:
+                phases, where = seen[word]
+                after = bisect_left(phases, phase)
+                if after < len(where) and (first < 0 or where[after] < first):
+                    first = where[after]
+            about = about or word.barriers is barriers
+        if not about:
+            raise Broken(f"{link.end} does not wait for {link.start}")
         return None if first < 0 else (copy, first, self.traces[copy][first])
+
+
+def _merged(places: list[list[int]]) -> list[int]:
+    """Several lists in order as one."""
+    return places[0] if len(places) == 1 else sorted(n for at in places for n in at)
 
 
 STORES = (Done.BULK_GROUP, Done.BULK_GROUP_READ)

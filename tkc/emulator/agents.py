@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tkc.emulator.clocks import BEFORE, LATER, ORDER, PENDING, RUN, TENSOR, Clock, Components
+from tkc.emulator.clocks import BEFORE, HALF, LATER, ORDER, PENDING, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import BRIDGED
-from tkc.emulator.lanes import FULL, LANES, SELECT
+from tkc.emulator.lanes import FULL, LANES, SELECT, Vec
 
 if TYPE_CHECKING:
     from tkc.emulator.instruction import Instruction
@@ -21,21 +21,28 @@ SCOPES = {"cta": 1, "cluster": 2, "gpu": 3, "gl": 3, "sys": 4}
 
 
 class Part:
-    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what a fence did."""
+    """Lanes of a warp that know the same: `seen` is what they read and did not acquire, `ready` what a fence released.
 
-    __slots__ = ("clock", "mask", "ready", "seen")
+    A fence of a lane is for its own accesses alone: `fenced` is the time of each lane's last one, by lane, and `halves`
+    those of the release halves of one-way proxy fences, for all accesses and for reads.
+    """
+
+    __slots__ = ("clock", "fenced", "halves", "mask", "ready", "seen")
 
     def __init__(self, mask: int, clock: Clock) -> None:
         self.mask = mask
         self.clock = clock
         self.seen: Clock | None = None
         self.ready: Clock | None = None
+        self.fenced: Vec | None = None
+        self.halves: Vec | None = None
 
     def divided(self, mask: int) -> Part:
         """Some of the lanes as a part of their own."""
         made = Part(self.mask & mask, self.clock.copy())
         made.seen = self.seen.copy() if self.seen is not None else None
         made.ready = self.ready.copy() if self.ready is not None else None
+        made.fenced, made.halves = self.fenced, self.halves
         self.mask &= ~mask
         return made
 
@@ -49,12 +56,45 @@ class Part:
                 self.ready = other.ready
             else:
                 self.ready.join(other.ready)
+        self.fenced = _latest(self.fenced, other.fenced)
+        self.halves = _latest(self.halves, other.halves)
+
+    def release(self, lanes: Vec, time: int) -> None:
+        """A fence of some lanes releases what they know, and what each of them has done."""
+        self.ready = self.clock.copy()
+        fenced = np.zeros(LANES, np.int32) if self.fenced is None else self.fenced.copy()
+        fenced[lanes] = time
+        self.fenced = fenced
+
+    def release_half(self, reads: bool, lanes: Vec, time: int) -> None:
+        """The release half of a one-way proxy fence of some lanes."""
+        halves = np.zeros((2, LANES), np.int32) if self.halves is None else self.halves.copy()
+        halves[int(reads), lanes] = time
+        self.halves = halves
+
+    def tell_halves(self, to: Clock, base: int, mask: int) -> None:
+        """A clock learns of the release halves of some lanes."""
+        if self.halves is None:
+            return
+        lanes = SELECT[mask]
+        whole, reads = self.halves[:, lanes]
+        if np.count_nonzero(whole):
+            to.fit()[HALF, base + lanes] = np.maximum(to.times[HALF, base + lanes], whole)
+        if np.count_nonzero(reads):
+            to.released_reads(base + lanes, reads)
 
     def see(self, source: Clock) -> None:
         if self.seen is None:
             self.seen = source.copy()
         else:
             self.seen.join(source)
+
+
+def _latest(mine: Vec | None, theirs: Vec | None) -> Vec | None:
+    """The later times of two rows; neither array is changed, for parts share them."""
+    if mine is None or theirs is None:
+        return mine if theirs is None else theirs
+    return np.maximum(mine, theirs)
 
 
 class WarpClock:

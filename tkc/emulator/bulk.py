@@ -13,6 +13,7 @@ from tkc.emulator.mbarrier import MBarrier, find
 from tkc.emulator.report import Stop
 from tkc.emulator.rounding import bf16_to_f32, canonical, f32_to_bf16, flush
 from tkc.emulator.spaces import SHARED_WINDOW, Origin, Region
+from tkc.ir.isa.assumptions import notes_on
 from tkc.ir.isa.memory import Done, Proxy
 
 DType = np.dtype[Any]
@@ -64,14 +65,24 @@ def groups_of(w: Any, lane: int) -> Groups:
 
 
 def check_exit(w: Any, mask: int) -> None:
-    """Threads that end must have awaited their bulk stores, which still read the shared memory that goes away."""
+    """Threads that end must have awaited their bulk stores, which still read the shared memory that goes away (A29)."""
+    record = w.machine.record
+    strict = record is not None and record.strict
     for key, groups in w.groups.items():
         if isinstance(key, tuple) and key[0] == "bulk" and mask >> key[1] & 1:
             for token in (t for g in (*groups.committed, groups.open) for t in g):
                 if not token.awaited:
                     ins = w.machine.instruction_at(token.line)
                     w.machine.found(
-                        "TK324", "the thread ends before it has awaited this bulk store", ins, w
+                        "TK324",
+                        "the thread ends before it has awaited this bulk store",
+                        ins,
+                        w,
+                        warning=not strict,
+                        notes=(
+                            "cheapest order: cp.async.bulk.wait_group.read 0 in the thread before it ends",
+                            *notes_on(() if strict else ("A29",)),
+                        ),
                     )
 
 

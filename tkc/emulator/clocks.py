@@ -108,10 +108,10 @@ class Clock:
         if other.reads is not None:
             self.reads = _latest(self.reads, other.reads)
 
-    def released_reads(self, lanes: Vec, time: int) -> None:
-        """Some threads, by their components, release what they have read so far."""
+    def released_reads(self, lanes: Vec, times: Vec) -> None:
+        """Some threads, by their components, have released what they had read."""
         made = np.zeros(self.components.lanes, np.int32)
-        made[lanes] = time
+        made[lanes] = times
         self.reads = _latest(self.reads, made)
 
     def acquire_reads(self) -> None:

@@ -9,12 +9,11 @@ import numpy as np
 
 from tkc.emulator.bulk import aligned, receivers, scalar_reader, shared_place
 from tkc.emulator.elementwise import unary
-from tkc.emulator.instruction import Builder, Instruction, Step, literal
+from tkc.emulator.instruction import Builder, Instruction, Step
 from tkc.emulator.lanes import F32, LANES, U8, U32, U64, Vec, constant, mask_of, view
 from tkc.emulator.mbarrier import find
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Origin
-from tkc.emulator.syntax import Number
 from tkc.ir.isa.layouts import cache_policy
 from tkc.ir.isa.memory import Done, Proxy
 
@@ -72,15 +71,22 @@ def _policy(i: Instruction) -> Step:
     primary = i.mod("primary").removeprefix("L2::")
     secondary = i.mod("secondary").removeprefix("L2::") or "unchanged"
     names = {"evict_unchanged": "unchanged"}
-    sixteenths = 16
-    if i.given("fraction"):
-        fraction = i.one("fraction")
-        if not isinstance(fraction, Number):
-            raise ValueError("the fraction must be an immediate")
-        sixteenths = max(1, min(16, round(16 * float(literal(fraction, F32)))))
-    word = cache_policy(names.get(primary, primary), names.get(secondary, secondary), sixteenths)
-    value = constant(word, U64)
-    return lambda w: w.put(d, value)
+    words = np.array(
+        [
+            cache_policy(names.get(primary, primary), names.get(secondary, secondary), n)
+            for n in range(1, 17)
+        ],
+        U64,
+    )
+    if not i.given("fraction"):
+        return lambda w: w.put(d, words[[15] * LANES])
+    fraction = i.src("fraction", F32)
+
+    def run(w: Any) -> None:
+        sixteenths = np.rint(16 * np.nan_to_num(view(w.R[fraction], F32)))
+        w.put(d, words[np.clip(sixteenths, 1, 16).astype(np.int64) - 1])
+
+    return run
 
 
 def _policy_from(i: Instruction) -> Step:

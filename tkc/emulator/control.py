@@ -16,6 +16,7 @@ from tkc.emulator.instruction import (
     Semantic,
 )
 from tkc.emulator.lanes import FULL, U32, constant, lowest
+from tkc.emulator.pool import setmaxnreg
 from tkc.emulator.syntax import Name
 
 
@@ -152,13 +153,6 @@ def _elect(i: Instruction) -> Semantic:
     return Collective(run, mask)
 
 
-def _setmaxnreg(i: Instruction) -> Semantic:
-    count = i.immediate("count")
-    if not 24 <= count <= 256 or count % 8:
-        raise ValueError(f"{count} registers, expected a multiple of 8 in 24..256")
-    return Collective(lambda w: None)
-
-
 def _cluster_arrive(i: Instruction) -> Semantic:
     return lambda w: w.cta.cluster.arrive(w, i)
 
@@ -204,7 +198,7 @@ SEMANTICS: dict[str, Builder] = {
     "bar.red.popc": _barrier_red,
     "elect.sync": _elect,
     "elect.sync.lane": _elect,
-    "setmaxnreg": _setmaxnreg,
+    "setmaxnreg": setmaxnreg,
     "barrier.cluster.arrive": _cluster_arrive,
     "barrier.cluster.wait": _cluster_wait,
     **dict.fromkeys(

@@ -73,6 +73,7 @@ class Cta:
         self.named = [NamedBarrier() for _ in range(NAMED_BARRIERS)]
         self.engines: dict[Any, Any] = {}
         self.tensor: Any = None
+        self.pool: Any = None
         self.live = machine.threads
         self.refused = False
         """Whether one of its threads has seen that no other cluster was to be had (clusterlaunchcontrol)."""
@@ -90,6 +91,8 @@ class Cta:
         self.machine.activity += 1
         if warp.groups:
             check_exit(warp, mask)
+        if self.pool is not None:
+            self.pool.ended(warp, mask)
         if self.machine.record is not None:
             self.machine.record.ended(warp, mask)
         if self.live:

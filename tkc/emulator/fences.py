@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tkc.emulator.agents import COMPLETED, OWN
+from tkc.emulator.agents import COMPLETED
 from tkc.emulator.clocks import (
     BEFORE,
     GLOBAL,
@@ -67,15 +67,15 @@ class Fences(Ordering):
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
             if acquires:
+                part.tell_halves(part.clock, mine.base, part.mask & w.mask)
+                times = part.clock.times
                 rows = range(SHARED, components.rows)
                 for row in rows:
                     np.maximum(times[row], times[HALF], out=times[row])
                 np.maximum(times[ORDER], times[HALF], out=times[ORDER])
                 part.clock.acquire_reads()
-            elif reads:
-                part.clock.released_reads(mine.lanes(part.mask & w.mask), mine.time)
             else:
-                times[HALF, mine.lanes(part.mask & w.mask)] = mine.time
+                part.release_half(reads, SELECT[part.mask & w.mask], mine.time)
         mine.time += 1
 
     def map_component(self, w: Warp) -> int:
@@ -114,9 +114,7 @@ class Fences(Ordering):
                 part.clock.join(part.seen)
                 part.seen = None
             if releases:
-                ready = part.clock.copy()
-                ready.fit()[: len(OWN), mine.lanes(part.mask & w.mask)] = mine.time
-                part.ready = ready
+                part.release(SELECT[part.mask & w.mask], mine.time)
         mine.time += 1
 
     def fence_init(self, w: Warp) -> None:

@@ -34,7 +34,8 @@ class Findings(Words):
         self.issues: dict[int, int] = {}
         """When the loads and stores of tensor memory were issued."""
         self.pairs: set[tuple[Any, ...]] = set()
-        self.reported: dict[tuple[str, int], tuple[Who, Who]] = {}
+        self.reported: dict[tuple[str, int], tuple[str, ...]] = {}
+        """By code and line, what practice rests on if it finds nothing there."""
         self._uses: Uses | None = None
 
     def conflict(self, view: View, before: Kind, now: Kind, codes: Vec, last: Vec) -> None:
@@ -67,7 +68,7 @@ class Findings(Words):
         key = (code, self._place(old), self._place(new))
         if key not in self.pairs and len(self.pairs) < MOST:
             self.pairs.add(key)
-            self.reported.setdefault((code, new.ins.line), (old, new))
+            self.reported.setdefault((code, new.ins.line), assumptions_of(old, new))
             self.machine.raced(code, message, old, new, place, notes)
 
     def _copy_unfenced(self, pair: Pair) -> bool:
@@ -105,8 +106,7 @@ class Findings(Words):
             return ("A21",)
         if finding.code == "TK303":
             return ("A26",)
-        found = self.reported.get((finding.code, finding.ptx_line))
-        return assumptions_of(*found) if found is not None else ("A1", "A2")
+        return self.reported.get((finding.code, finding.ptx_line), ("A1", "A2"))
 
     def _place(self, who: Who) -> Any:
         source = self.machine.program.location(who.ins.statement)
@@ -122,8 +122,8 @@ class Findings(Words):
         old, new = pair.old, pair.new
         threads = not isinstance(old.agent, Op), not isinstance(new.agent, Op)
         if pair.lane == SEVERAL and old.agent is new.agent and pair.before is Kind.WRITE:
-            # Each of the lanes has written the place itself.
-            return not new.mask & ~old.mask
+            # Each of the lanes has written the place itself; of a matrix the others have written parts.
+            return not new.mask & ~old.mask and not old.ins.row.name.startswith("stmatrix")
         if (
             (pair.before, pair.now) == (Kind.WRITE, Kind.WRITE)
             and old.ins is new.ins

@@ -42,6 +42,8 @@ def blocked_paths(cta: Cta) -> Iterator[tuple[Path, str]]:
         for group in warp.parked.values():
             for path, *_ in group:
                 yield path, path.waits
+    for path in cta.pool.waiting if cta.pool is not None else ():
+        yield path, f"{path.waits} ({cta.pool.told()})"
     for other in cta.cluster.ctas:
         # A pair allocates together: who comes first waits at its peer's tensor memory.
         for path in other.tensor.waiting if other.tensor is not None else ():

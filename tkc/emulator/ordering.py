@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tkc.emulator.agents import OWN, Op, WarpClock
 from tkc.emulator.clocks import ORDER, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import Events, Who
+from tkc.emulator.lanes import SELECT
 from tkc.ir.isa.assumptions import STRICT, granted
 from tkc.ir.isa.memory import Kind
 
@@ -104,6 +107,7 @@ class Ordering:
             if not here:
                 continue
             own = mine.lanes(here)
+            part.tell_halves(to, mine.base, here)
             if release:
                 to.join(part.clock)
                 to.fit()[: len(OWN), own] = mine.time
@@ -114,6 +118,10 @@ class Ordering:
             to.times[RUN, own] = mine.time
             if part.ready is not None:
                 to.join(part.ready)
+            if part.fenced is not None:
+                known = to.fit()[: len(OWN), own]
+                np.maximum(known, part.fenced[SELECT[here]], out=known)
+                to.times[: len(OWN), own] = known
         mine.time += 1
 
     def came(self, w: Warp, mask: int, to: Clock) -> None:
@@ -167,6 +175,7 @@ class Ordering:
             first.join(other)
             mine.parts.remove(other)
         first.clock.fit()[: len(OWN), mine.lanes(mask)] = mine.time
+        first.tell_halves(first.clock, mine.base, mask)
         mine.time += 1
 
     # Barriers of a CTA and of a cluster
@@ -200,6 +209,10 @@ class Ordering:
 
     def cluster_release(self, cluster: Cluster) -> None:
         cluster.released = cluster.clock.copy() if cluster.clock is not None else None
+        if cluster.released is not None and "A28" in self.grants:
+            for cta in cluster.ctas:
+                if cta.left is not None:
+                    cluster.released.join(cta.left)
 
     # Other CTAs' memory, and the end of a CTA
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tkc.emulator.clocks import ORDER, PENDING, RUN
 from tkc.emulator.events import GENERIC, SEVERAL, Who
+from tkc.emulator.lanes import FULL
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
@@ -232,12 +233,24 @@ def _cheapest(record: Record, pair: Pair, pending: bool) -> str:
     return "an arrival by the first and a wait by the second on an mbarrier"
 
 
+def _ended(who: Who) -> bool:
+    """Whether the threads that made an access, or issued it, have ended before others of a cluster."""
+    agent: Any = who.agent
+    if hasattr(agent, "cta"):
+        warp, mask = agent, who.mask
+    else:
+        warp, mask = agent.warp, 1 << agent.lane if agent.lane >= 0 else FULL
+    return bool(warp.cta.cluster.size > 1 and not warp.alive & mask)
+
+
 def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
     """The assumptions of the practice profile that order a pair of such accesses, or make it harmless."""
     first, then = old.ins.row.name, new.ins.row.name
     threads = hasattr(old.agent, "cta"), hasattr(new.agent, "cta")
     ranks = [a.cta.rank if hasattr(a, "cta") else a.rank for a in (old.agent, new.agent)]
     found: list[str] = []
+    if _ended(old) and not _ended(new):
+        return ("A28",)
     if first == "tcgen05.alloc" and not threads[1] and ranks[0] != ranks[1]:
         return ("A24",)
     if ranks[0] != ranks[1]:

@@ -193,8 +193,10 @@ class Record(Findings):
             own = np.full(len(offsets), mine.base + lane) if single and not joint else None
             cells.touch(view, kind, offsets, size, event << LANE_BITS | lane, own)
         else:
+            # What lanes write together is one access, whatever each of them knows.
+            own = [event] if len(parts) > 1 and kind is Kind.WRITE else None
             for part in parts:
-                view = View(self, part.clock, event, False, home, w.cta.rank, need)
+                view = View(self, part.clock, event, False, home, w.cta.rank, need, own)
                 view.place = region
                 here, places = lanes, offsets
                 if len(parts) > 1:

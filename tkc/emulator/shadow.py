@@ -43,7 +43,6 @@ class Cells:
     def write(self, view: View, index: Vec, codes: Any, own: Vec | None) -> None:
         """A write of pieces; `codes` are what the cells will hold, `own` the component of each access."""
         before = self.last[index]
-        bad = view.unordered(before, own)
         read: Vec | None = None
         for slot in self.reads:
             found = slot[index]
@@ -55,11 +54,12 @@ class Cells:
             held = found != NONE
             read = held if read is None else read | held
             slot[index] = 0
-        if bad is not None:
-            # A read between two writes orders them where it is ordered itself, and was judged when it was made.
-            if read is not None:
+        # A read between two writes orders them where it is ordered itself, and was judged when it was made.
+        if read is None or np.count_nonzero(read) < len(read):
+            bad = view.unordered(before, own)
+            if bad is not None and read is not None:
                 bad &= ~read
-            if np.count_nonzero(bad):
+            if bad is not None and np.count_nonzero(bad):
                 view.conflict(Kind.WRITE, Kind.WRITE, before[bad], before[bad])
         self._put(self.last, index, codes)
 

@@ -51,7 +51,8 @@ def compile_source(
         _check_overrides(source, kernels, params or {})
         kernels = _spliced(source, kernels, functions)
         kernels = _expanded(source, kernels, params or {})
-        kernels = _separated(source, kernels)
+        if functions or "ahead" in source.text:
+            kernels = _separated(source, kernels)
         checked = [check_kernel(source, k, params or {}, functions) for k in kernels]
     if source.found.diagnostics:
         found = sorted(source.found.diagnostics, key=_order)
@@ -91,8 +92,6 @@ def _expanded(
 
 def _separated(source: Source, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
     """The kernels with a role of its own for what a loop runs ahead; a wrong one is left out."""
-    if "ahead" not in source.text:
-        return kernels
     from tkc.frontend.ahead import runs_ahead, separate
 
     made = [separate(source, k) if runs_ahead(k) else k for k in kernels]

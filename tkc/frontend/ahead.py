@@ -132,11 +132,11 @@ class _Separation:
 
     def _check(self) -> None:
         """Puts of what runs ahead stand in a loop that says so, each alone; gets are of all items."""
-        inside = [s for loop in self.loops for s in _statements(loop.body)]
+        inside = {id(s) for loop in self.loops for s in _statements(loop.body)}
         found = set[str]()
         for s in _statements(self.role.body):
             if isinstance(s, S.Transfer):
-                self._check_items(s, any(s is x for x in inside))
+                self._check_items(s, id(s) in inside)
                 found |= {i.pipe.name.text for i in s.items if i.direction == "put"}
         for name, said in self.ahead.items():
             if name not in found:

@@ -53,6 +53,8 @@ def describe(x: Any) -> str:
             return f"the barrier {x.barrier.name}"
         case X.Part():
             return f"a part of the block {x.block}"
+        case P.Positions() | P.Beside():
+            return "positions as numbers"
         case X.Identity():
             return f"the {x.which}'s number"
         case (

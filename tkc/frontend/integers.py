@@ -128,9 +128,10 @@ def compare(
     ):
         both = (as_integer(values, left, e.left.span), as_integer(values, right, e.right.span))
     else:
-        both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
+        both = (values.as_operand(left, e.left.span), values.as_operand(right, e.right.span))
         if any(isinstance(x.type, P.Regs) for x in both):
             return Elementwise(e.operator, *both, e.span)
+        both = (values.as_value(left, e.left.span), values.as_value(right, e.right.span))
         if all(isinstance(x, P.Constant) for x in both):
             values.later("conditions on anything but integers", e.span)
     return P.Apply(COMPARISONS[e.operator], both, I1, e.span)
@@ -176,8 +177,8 @@ OF_ELEMENTS = (Elementwise, Joined)
 
 def _choose_elements(values: Values, by: Elementwise | Joined, e: S.Choice) -> P.Value:
     """`x if x > 0 else y`, element by element."""
-    sides = values.both(e.then, e.otherwise)
-    made = [values.as_value(x, s.span) for x, s in zip(sides, (e.then, e.otherwise), strict=True)]
+    sides = zip(values.both(e.then, e.otherwise), (e.then, e.otherwise), strict=True)
+    made = [values.as_operand(x, s.span) for x, s in sides]
     return _either_elements(values, by, made, e.span)
 
 

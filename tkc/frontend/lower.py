@@ -542,6 +542,7 @@ class _Kernel:
             "columns": _integer(x.factors[1]),
             "fill": FloatAttr(x.fill, f32),
             **segments(1, len(blocks[0]), len(blocks[1]), 1, len(rest)),
+            **({"positions": UnitAttr()} if x.positions else {}),
         }
         return self.value(V.MaskOp, x.span, operands, _type(x.type), properties)
 

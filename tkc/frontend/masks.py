@@ -91,6 +91,12 @@ class Masks:
             x = made
         return x
 
+    def positions(self, x: P.Keep, axes_of: AxesOf) -> P.Value:
+        """Positions as numbers, in the shape of the tile beside them, of which only the axes are asked for."""
+        shape = P.Fill(P.Constant(0.0, x.span), x.type, x.span)
+        made = self._where(shape, x.tests[0], 0.0, axes_of(x.operand), None)
+        return shape if made is None else made._replace(positions=True)
+
     def _where(
         self,
         x: P.Value,

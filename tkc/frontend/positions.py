@@ -146,6 +146,35 @@ def _either(
     return made
 
 
+def numbers(values: Values, x: Block | Position, span: Span) -> P.Positions:
+    """`f32(n)`, `f32(m - n)`: positions as numbers."""
+    placed = _position(values, x, span)
+    terms = tuple((_name(b), b.axis.size, n) for b, n in placed.terms)
+    limit = values.operate("-", Int(0, span), span, placed.offset, span, span)
+    return P.Positions((P.Test(terms, N.as_integer(values, limit, span), span),), span)
+
+
+def beside(values: Values, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
+    """An operation one of whose operands is of positions: of a tile beside them they have the shape."""
+    tile = next((x for x in operands if _is_tile(x)), None)
+    if tile is None:
+        return P.Beside(kind, operands, span)
+    return values.apply(kind, tuple(_of_tile(values, x, tile) for x in operands), span)
+
+
+def _of_tile(values: Values, x: P.Value, tile: P.Value) -> P.Value:
+    match x:
+        case P.Positions():
+            assert isinstance(tile.type, P.Regs)
+            type = P.Regs("f32", tile.type.shape)
+            return P.Keep(tile, x.tests, 0.0, type, x.span, True)
+        case P.Beside():
+            operands = tuple(_of_tile(values, o, tile) for o in x.operands)
+            return values.apply(x.kind, operands, x.span)
+        case _:
+            return x
+
+
 def negate(values: Values, x: Tests, span: Span) -> Tests:
     """`not p`: of each test nothing holds, or nothing of another one."""
     made: tuple[P.Test, ...] | None = None

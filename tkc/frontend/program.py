@@ -217,19 +217,43 @@ class Test(NamedTuple):
     others: tuple["Test", ...] = ()
 
 
+POSITIONS = Scalar("positions")
+"""The type of `f32(n)` of a block, which is a tile where one stands beside it."""
+
+
+class Positions(NamedTuple):
+    """`f32(m - n)`: of the one test the sum of positions times factor, less its limit; it stands beside no tile yet."""
+
+    tests: tuple[Test, ...]
+    span: Span
+    type: Scalar = POSITIONS
+
+
+class Beside(NamedTuple):
+    """An elementwise operation on positions, before it stands beside a tile."""
+
+    kind: str
+    operands: tuple[Value, ...]
+    span: Span
+    type: Scalar = POSITIONS
+
+
 class Keep(NamedTuple):
-    """`x if n <= m else 0` of a tile: a number where a test does not hold, before the blocks are known as axes."""
+    """`x if n <= m else 0` of a tile: a number where a test does not hold, before the blocks are known as axes; or
+    `positions` of its elements as numbers."""
 
     operand: Value
     tests: tuple[Test, ...]
     fill: float
     type: Regs
     span: Span
+    positions: bool = False
 
 
 class Where(NamedTuple):
     """The operand where a test holds, which says which block each axis is of and with what factor; elsewhere
-    `otherwise`, the same operand by another test, or where there is none `fill`."""
+    `otherwise`, the same operand by another test, or where there is none `fill`. With `positions` the sum less the
+    limit, as numbers."""
 
     operand: Value
     blocks: tuple[str | Part | None, str | Part | None]
@@ -239,6 +263,7 @@ class Where(NamedTuple):
     type: Regs
     span: Span
     otherwise: "Where | None" = None
+    positions: bool = False
 
 
 class Fill(NamedTuple):

@@ -387,6 +387,8 @@ class _Role:
                 return x._replace(operand=self._value(x.operand))
             case P.Apply():
                 return x._replace(operands=tuple(self._value(o) for o in x.operands))
+            case P.Keep() if x.positions:
+                return self.masks.positions(x, self._named)
             case P.Keep():
                 return self.masks.filled(self._value(x.operand), x.fill, self._named, x.tests)
             case P.Reduce() if x.type.shape[0] == 1:

@@ -108,7 +108,8 @@ class _Bounds:
         for test in self.tests:
             if test.others:
                 told = (
-                    "an `or` (or `!=`) in a `where`: the blocks that it leaves do not lie in a row"
+                    "an `or` (or `!=`) in a `where`: the blocks that it leaves do not lie in a row; an `if` round the "
+                    "items in all roles can leave blocks out, as in `if j.index < 1 or j.index >= m.index:`"
                 )
                 self.scope.later(told, test.span)
                 wrong = True

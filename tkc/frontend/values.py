@@ -55,7 +55,7 @@ from tkc.ir.tile.types import DTYPES
 F32 = Scalar("f32")
 _RUNTIME = (
     P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep
+    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep | P.Positions | P.Beside
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 
@@ -128,6 +128,15 @@ class Values:
         return self.as_value(self.evaluate(e), e.span)
 
     def as_value(self, x: Any, span: Span) -> P.Value:
+        """A register value by itself."""
+        made = self.as_operand(x, span)
+        if made.type is P.POSITIONS:
+            told = "positions as numbers have the shape of the tile that they stand beside, as in `x + f32(n)`"
+            self.fail("TK106", f"{told}, and here is none", span)
+        return made
+
+    def as_operand(self, x: Any, span: Span) -> P.Value:
+        """A register value beside others."""
         if isinstance(x, Int):
             if isinstance(x.size, int):
                 return self._number(float(x.size), span)
@@ -199,7 +208,7 @@ class Values:
             return self.positions.negative(self, x, e.span)
         if N.of_type(x, X.I32):
             return Apply("sub", (X.Number(0, e.span), x), X.I32, e.span)
-        return self.apply("neg", (self.as_value(x, e.operand.span),), e.span)
+        return self.apply("neg", (self.as_operand(x, e.operand.span),), e.span)
 
     def _binary(self, e: S.Binary) -> Any:
         if e.operator in N.JOINS:
@@ -258,7 +267,7 @@ class Values:
                     span,
                 )
             return Int(self._combine(SIGNS[sign], left.size, right.size, span), span)
-        operands = (self.as_value(left, at_left), self.as_value(right, at_right))
+        operands = (self.as_operand(left, at_left), self.as_operand(right, at_right))
         if sign not in _KINDS:
             self.fail(
                 "TK106",
@@ -276,6 +285,8 @@ class Values:
     def apply(self, kind: str, operands: tuple[P.Value, ...], span: Span) -> P.Value:
         """An elementwise operation on values of one shape, where scalars spread."""
         types: dict[Regs, None] = {}
+        if any(x.type is P.POSITIONS for x in operands):
+            return self.positions.beside(self, kind, operands, span)
         operands = tuple(
             Apply("to_f32", (x,), F32, x.span) if x.type == X.I32 else x for x in operands
         )
@@ -464,6 +475,8 @@ class Values:
             values = self.both(*arguments)
         else:
             values = (self.evaluate(arguments[0]),)
+        if name == "f32" and self._placed(values[0]):
+            return self.positions.numbers(self, values[0], e.span)
         if name in DTYPES:
             return self.cast(name, self.as_value(values[0], arguments[0].span), e.span)
         sizes = [x.size for x in values if isinstance(x, Int)]
@@ -471,7 +484,7 @@ class Values:
             return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
         if name == "cdiv":
             self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
-        operands = tuple(self.as_value(x, a.span) for x, a in zip(values, arguments, strict=True))
+        operands = tuple(self.as_operand(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
 
     def _some(self, e: S.Call) -> Any:

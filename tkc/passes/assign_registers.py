@@ -54,6 +54,7 @@ class AssignRegistersPass(ModulePass):
                 sharing.share()
             for role in roles:
                 check_products(role, sharing)
+            check_pool(sharing)
             kernel.properties["threads"] = IntegerAttr(sharing.threads, i32)
 
 
@@ -70,6 +71,37 @@ def check_moved(role: s.RoleOp) -> None:
                 "warpgroup do that together, so `warps` is a multiple of 4",
                 location_of(op),
             )
+
+
+def check_pool(sharing: Sharing) -> None:
+    """TK206 where a program that moves registers itself, once a role and on every way, asks for more than there are."""
+    asked: dict[s.RoleOp, RegistersOp] = {}
+    for role in sharing.roles:
+        moves = [op for op in role.walk() if isinstance(op, RegistersOp)]
+        if len(moves) > 1 or any(op.parent_op() is not role for op in moves):
+            return
+        if moves:
+            asked[role] = moves[0]
+    if not asked:
+        return
+    entry = -(-sharing.even // STEP) * STEP
+    total = 0
+    for group in range(-(-sharing.threads // WARPGROUP_THREADS)):
+        inside = [r for r in sharing.roles if _in_group(r, group)]
+        each = [asked[r].count.value.data if r in asked else entry for r in inside]
+        total += max(each, default=entry) * WARPGROUP_THREADS
+    most = max(asked.values(), key=lambda op: op.count.value.data)
+    if total > sharing.pool and most.count.value.data > entry:
+        raise TkcError.at(
+            "TK206",
+            f"this waits for ever: the {sharing.threads} threads begin with {sharing.even} registers each, "
+            f"{sharing.pool} together, and the roles come to {total}; ask for fewer here, or let others keep fewer",
+            location_of(most),
+            *(
+                Note(f"role {r.sym_name.data} goes to {op.count.value.data}", location_of(op))
+                for r, op in asked.items()
+            ),
+        )
 
 
 def check_products(role: s.RoleOp, sharing: Sharing) -> None:
@@ -132,6 +164,11 @@ class Sharing:
         return min(self.target.max_regs_per_thread, share)
 
     @property
+    def pool(self) -> int:
+        """What setmaxnreg moves about: the CTA's registers at entry. A request beyond it waits for ever."""
+        return min(self.target.registers_per_sm, self.threads * -(-self.even // STEP) * STEP)
+
+    @property
     def wanted(self) -> bool:
         """Whether registers are to be moved: where written so, or where an even share is too small."""
         return any(r.registers is not None for r in self.roles) or any(
@@ -151,7 +188,7 @@ class Sharing:
                 self.given[role] = min(MOST, self.even) if _handles_fragments(role) else LEAST
         holders = [r for r in self.roles if r not in self.given]
         holding = sum(r.warps.value.data // WARPGROUP_WARPS for r in holders)
-        left = self.target.registers_per_sm - self._taken(holders)
+        left = self.pool - self._taken(holders)
         each = min(MOST, left // max(1, holding * WARPGROUP_THREADS) // STEP * STEP)
         self.given |= dict.fromkeys(holders, each)
         for role in self.roles:
@@ -194,7 +231,7 @@ class Sharing:
 
     def _check_sum(self) -> None:
         total = self._taken([])
-        if total <= self.target.registers_per_sm:
+        if total <= self.pool:
             return
         notes = [
             Note(
@@ -205,8 +242,8 @@ class Sharing:
         ]
         raise TkcError.at(
             "TK206",
-            f"the roles of kernel {self.kernel.sym_name.data} ask for {total} registers; an SM has "
-            f"{self.target.registers_per_sm}",
+            f"the roles of kernel {self.kernel.sym_name.data} ask for {total} registers; its "
+            f"{self.threads} threads begin with {self.pool}, {self.even} each, and more there will not be",
             location_of(self.kernel),
             *notes,
         )

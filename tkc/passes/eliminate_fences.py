@@ -19,8 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tkc.analysis.happens_before.paths import Unfollowed
-from tkc.analysis.happens_before.proofs import Proofs, steps_of, within_the_cta
-from tkc.analysis.happens_before.verdicts import Hazard, Verdict
+from tkc.analysis.happens_before.proofs import Proofs, within_the_cta
+from tkc.analysis.happens_before.rests import steps_of
+from tkc.analysis.happens_before.verdicts import Hazard
 from tkc.analysis.items import role_of
 from tkc.analysis.unseen import hidden_spaces, ordered_by, tensors_cross
 from tkc.diagnostics import Diagnostic, Severity, report
@@ -104,20 +105,24 @@ class Elimination:
         candidates = sorted(
             (f for f in proofs.events if self._may_go(f, proofs)), key=cost, reverse=True
         )
-        gone = proofs.removable(candidates)
+        gone, left = proofs.removable(candidates)
         _say_untried(proofs)
+        if lost := record.lost(proofs.hazards, left.hazards):
+            told = f"without it {lost} would not be in order, so every fence stays"
+            report(_own_fault(gone[0], told))
+            gone, left = [], proofs
         self.before = {f: spelled(f) for f in proofs.events}
         rested = record.rested(proofs)
-        proofs = self._without_waits(proofs, gone, rested)
-        self.weakened, proofs = self._weaken(proofs, gone)
+        if self._without_waits(proofs, gone, rested):
+            left = self._proofs().without(gone)
+        self.weakened, proofs = self._weaken(left, gone)
         if self.move and (ways := self._behind_barriers(proofs, gone)):
             self.moved = list(ways)
             self.weakened |= ways
-            proofs = self._proofs()
-        if ways := self._halved(proofs, gone):
-            self.weakened |= ways
-            self.before |= dict.fromkeys(self.halves.wanted, "")
-            proofs = self._proofs()
+            proofs = self._proofs().without(gone)
+        ways, proofs = self._halved(proofs, gone)
+        self.weakened |= ways
+        self.before |= dict.fromkeys(self.halves.wanted, "")
         return self._certified(proofs, gone, rested)
 
     def _proofs(self) -> Proofs:
@@ -140,10 +145,8 @@ class Elimination:
             return False
         return within_the_cta(proofs.events[fence][0].act) or not self.crossed  # pyright: ignore
 
-    def _without_waits(
-        self, proofs: Proofs, gone: list[Operation], rested: record.Rested
-    ) -> Proofs:
-        """Takes a program's needless waits out, and gives the proofs of what is left."""
+    def _without_waits(self, proofs: Proofs, gone: list[Operation], rested: record.Rested) -> bool:
+        """Takes a program's needless waits out; says whether there were any. `proofs`: with all fences."""
         self.waits = Waits(self.kernel)
         settled = proofs.settled and not proofs.untried
         if (
@@ -152,13 +155,13 @@ class Elimination:
             or self.crossed
             or not (settled and self._plainly(proofs))
         ):
-            return proofs
+            return False
         awaits = [w for w in waits_of(self.kernel) if self._may_give_way(w)]
         self.waits.take(awaits, proofs, gone, lambda: self._still_proved(proofs, gone))
         for wait, told in self.waits.told.items():
             self.before[wait] = spelled(wait)
             rested[wait] = {record.pair_of(h) for h in told}
-        return self._proofs() if self.waits.told else proofs
+        return bool(self.waits.told)
 
     # Cheaper forms ---------------------------------------------------------------------------------------------------
 
@@ -183,14 +186,14 @@ class Elimination:
             return {}, proofs
         undo = {op: ways[0]() for op, ways in changes}
         again = proofs.restated(undo)
-        if again.rest_on_no_more(proofs) and _in_order(again, gone):
+        if again.rest_on_no_more(proofs) and again.settled:
             return undo, again
         for back in undo.values():
             back()
-        proofs.restated(undo)
+        proofs.restate(undo)
         undo.clear()
         for op, ways in changes:
-            proofs = self._first_that_holds(op, ways, proofs, gone, undo)
+            proofs = self._first_that_holds(op, ways, proofs, undo)
         return undo, proofs
 
     def _plainly(self, proofs: Proofs) -> bool:
@@ -207,24 +210,23 @@ class Elimination:
         op: Operation,
         ways: list[Change],
         proofs: Proofs,
-        gone: list[Operation],
         undo: dict[Operation, Undo],
     ) -> Proofs:
         """Makes the first change of an operation with which all is in order; gives the proofs after it."""
         for change in ways:
             back = change()
             again = proofs.restated((op,))
-            if again.rest_on_no_more(proofs) and _in_order(again, gone):
+            if again.rest_on_no_more(proofs) and again.settled:
                 undo[op] = back
                 return again
             back()
-            proofs.restated((op,))
+            proofs.restate((op,))
         return proofs
 
     def _still_proved(self, proofs: Proofs, gone: list[Operation]) -> bool:
         """Whether all is in order in the kernel as it now is, on no more assumptions than before."""
-        again = self._proofs()
-        return again.rest_on_no_more(proofs) and _in_order(again, gone)
+        again = self._proofs().without(gone)
+        return again.rest_on_no_more(proofs) and again.settled
 
     def _cheaper(self, op: Operation) -> Iterator[Change]:
         """Changes of one operation, the one that saves most first; each gives the way back."""
@@ -251,28 +253,45 @@ class Elimination:
         awaits = isinstance(wait, s.BulkWaitOp) and wait.read is None
         return not (awaits and self.unsure) or is_last(wait)
 
-    def _halved(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
-        """Takes a one-way form of fences for which it is enough; gives the ways back."""
+    def _halved(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> tuple[dict[Operation, Undo], Proofs]:
+        """Takes a one-way form of fences for which it is enough; gives the ways back, and the proofs after them."""
         found: dict[Operation, Undo] = {}
         if not proofs.settled:
-            return found
+            return found, proofs
+        ways = list(self._one_way(proofs, gone))
+        if not ways:
+            return found, proofs
+        halves = self.halves.may_stand(op for _, _, issuing in ways for op in issuing)
+        proofs = proofs.preceded(halves)
+        for fence, word, issuing in ways:
+            if fence in found:
+                continue
+            undo = self.halves.of(fence, word, issuing)()
+            again = proofs.restated((fence,), [halves[op] for op in issuing])
+            if again.rest_on_no_more(proofs) and again.settled:
+                found[fence], proofs = undo, again
+            else:
+                undo()
+                proofs.restate((fence,))
+        return found, proofs
+
+    def _one_way(
+        self, proofs: Proofs, gone: list[Operation]
+    ) -> Iterator[tuple[s.ProxyFenceOp, str, list[Operation]]]:
+        """Fences with the one-way forms that each may get, and the operations before which the other half is needed."""
         fences = [f for f in proofs.events if f not in gone and self._may_halve(f)]
         if not fences:
-            return found
+            return
         rest: dict[Operation, list[Hazard]] = {}
-        for hazard, _ in proofs.finally_without(gone):
+        for hazard in proofs.hazards:
             for fence in dict.fromkeys(e.op for e in steps_of(hazard)):
                 rest.setdefault(fence, []).append(hazard)
         for fence in fences:
             for word in halves(fence.space.data, self.ptx):
-                issuing = issuers(word, rest.get(fence, ()))
-                undo = self.halves.of(fence, word, issuing)() if issuing else None
-                if undo is not None and self._still_proved(proofs, gone):
-                    found[fence] = undo
-                    break
-                if undo is not None:
-                    undo()
-        return found
+                if issuing := issuers(word, rest.get(fence, ())):
+                    yield fence, word, issuing
 
     def _may_halve(self, fence: Operation) -> TypeGuard[s.ProxyFenceOp]:
         if not isinstance(fence, s.ProxyFenceOp) or fence in self.moved:
@@ -331,18 +350,10 @@ class Elimination:
         self, proofs: Proofs, gone: list[Operation], rested: record.Rested
     ) -> c.Certificate:
         """Takes the fences out, and puts those back whose certificate the checker does not accept."""
-        final = list(proofs.finally_without(gone))
-        if lost := record.lost(proofs.hazards, [hazard for hazard, _ in final]):
-            report(
-                _own_fault(
-                    gone[0], f"without it {lost} would not be in order, so every fence stays"
-                )
-            )
-            return self._certified(proofs, [], rested)
         changes = record.Changes(
             self.before, gone, self.waits.told, self.weakened, self.moved, self.halves.wanted
         )
-        certificate = record.certificate(proofs, final, changes, rested)
+        certificate = record.certificate(proofs, changes, rested)
         places = [(f, f.parent_block(), f.next_op) for f in gone]
         self.followed = {f: following for f, _, following in places}
         for fence in gone:
@@ -358,7 +369,7 @@ class Elimination:
                 self.moved.remove(op)
                 self.weakened.pop(op)()
             proofs = self._proofs()
-            return self._certified(proofs, gone, record.rested(proofs))
+            return self._certified(proofs.without(gone), gone, record.rested(proofs))
         for diagnostic in dict.fromkeys(doubtful.values()):
             report(diagnostic)
         self._put_back([p for p in places if p[0] in doubtful])
@@ -393,7 +404,7 @@ class Elimination:
             del self.before[wait]
         self.waits.put_back()
         proofs = self._proofs()
-        return self._certified(proofs, gone, record.rested(proofs))
+        return self._certified(proofs.without(gone), gone, record.rested(proofs))
 
     def _doubtful(self, certificate: c.Certificate) -> dict[Operation, Diagnostic]:
         """The changed operations with a pair that the checker does not accept, and what is to be said of it."""
@@ -425,13 +436,6 @@ class Elimination:
                 block.add_op(fence)
             else:
                 block.insert_op_before(fence, following)
-
-
-def _in_order(proofs: Proofs, gone: list[Operation]) -> bool:
-    """Whether all is proved, also without some fences."""
-    if not proofs.settled:
-        return False
-    return all(h.verdict is Verdict.ORDERED for h, _ in proofs.finally_without(gone))
 
 
 def _next_barrier(fence: Operation) -> Operation | None:

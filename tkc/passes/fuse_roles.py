@@ -9,6 +9,7 @@ Here because: the joined role's warps and the pipes that are left decide every b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
@@ -21,8 +22,8 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import const
 from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BufferType, Home
-from tkc.passes.fusing.flow import AccumulatorFlow
-from tkc.passes.fusing.order import Merge
+
+UseT = TypeVar("UseT", bound=Operation)
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,18 @@ class FuseRolesPass(ModulePass):
             pipes = [p for p in kernel.body.block.ops if isinstance(p, s.PipeOp)]
             pipes = [p for p in pipes if any(_in_registers(b) for b in p.buffers)]
             buffers = [b for pipe in pipes for b in pipe.buffers if _in_registers(b)]
-            several = [b for b in dict.fromkeys(buffers) if buffers.count(b) > 1]
             for pipe in pipes:
                 fuse(kernel, pipe)
-                if not any(b in several for b in pipe.buffers):
-                    _connect(pipe)
-            for buffer in several:
-                AccumulatorFlow(buffer).run()
+            flowing = [p for p in pipes if not _once(p, buffers)]
             for pipe in pipes:
-                if any(b in several for b in pipe.buffers):
-                    _drop(pipe)
+                if pipe not in flowing:
+                    _connect(pipe)
+            if flowing:
+                from tkc.passes.fusing.flow import AccumulatorFlow
+            for buffer in dict.fromkeys(b for p in flowing for b in p.buffers if _in_registers(b)):
+                AccumulatorFlow(buffer).run()
+            for pipe in flowing:
+                _drop(pipe)
 
 
 def _in_registers(buffer: SSAValue) -> bool:
@@ -73,6 +76,8 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
     first, second = roles
     if first is second:  # joined already, for another pipe
         return
+    from tkc.passes.fusing.order import Merge
+
     between, late = _between(kernel, first, second)
     Merge(pipe, between, late).roles(first.body.block, second.body.block)
     if second.registers is not None:
@@ -113,23 +118,28 @@ def _between(
     return between, (late[0], late[1])
 
 
-def _connect(pipe: s.PipeOp) -> None:
-    """Replaces the consumer's view of the accumulator by the producer's value, then drops the pipe's operations."""
-    uses = [u.operation for u in pipe.ring.uses]
-    commits = [o for o in uses if isinstance(o, s.CommitOp)]
-    waits = [o for o in uses if isinstance(o, s.WaitOp)]
-    if (
-        len(commits) != 1
-        or len(waits) != 1
-        or commits[0].parent_block() is not waits[0].parent_block()
-    ):
+def _uses(pipe: s.PipeOp, kind: type[UseT]) -> list[UseT]:
+    return [u.operation for u in pipe.ring.uses if isinstance(u.operation, kind)]
+
+
+def _once(pipe: s.PipeOp, buffers: list[SSAValue]) -> bool:
+    """Whether each of a pipe's accumulators goes one way, by one put and one get of a turn."""
+    if _uses(pipe, s.TurnOp):
         raise TkcError.at(
             "TK213",
-            f"pipe {pipe.sym_name.data} carries an accumulator in registers on this target; it needs "
-            "one put and one get, in the same loop",
+            f"pipe {pipe.sym_name.data} carries an accumulator in registers on this target: no roles take turns",
             location_of(pipe),
         )
-    commit, wait = commits[0], waits[0]
+    puts, gets = _uses(pipe, s.CommitOp), _uses(pipe, s.WaitOp)
+    alone = all(buffers.count(b) == 1 for b in pipe.buffers)
+    return (
+        alone and len(puts) == len(gets) == 1 and puts[0].parent_block() is gets[0].parent_block()
+    )
+
+
+def _connect(pipe: s.PipeOp) -> None:
+    """Replaces the consumer's view of the accumulator by the producer's value, then drops the pipe's operations."""
+    (commit,), (wait,) = _uses(pipe, s.CommitOp), _uses(pipe, s.WaitOp)
     held = {_buffer_of(v): v for v in commit.accumulators}
     for use in [u.operation for u in wait.slot.uses]:
         if isinstance(use, s.OpenOp):

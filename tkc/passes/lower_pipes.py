@@ -329,22 +329,22 @@ class RoleLowering:
             states[_end(op)] = self._after(emit, ring, state)
 
     def _own(self, emit: Emitter, op: s.WaitOp, ring: Ring, states: dict[End, State]) -> None:
-        """Where the role changes an accumulator before it puts it on: that wait comes ahead of the change.
+        """Where the role changes an accumulator before it puts it on: the waits of that put come ahead of the change.
 
         Who has put the item has waited for the same, but what the commit of its products tells of that is not proved.
         """
-        for other in self._after_of(ring):
-            if other.empty is not None and _changed_before_put(op, other):
-                state = states[other.pipe.ring, True]
-                assert state.phase is not None
-                free = emit.arith("xor", state.phase, emit.const(1))
-                by = (
-                    By.ALL
-                    if (other.pipe.ring, s.CommitOp) in self.by_lanes and not self.solo
-                    else By.ONE
-                )
-                id = self._id(other, f"empty.{ring.name}")
-                self._wait(emit, other, other.empty, state.slot, free, by, id)
+        after = self._after_of(ring)
+        mine = next((r for r in after if _changed_before_put(op, r)), None)
+        if mine is None:
+            return
+        lanes = (mine.pipe.ring, s.CommitOp) in self.by_lanes and not self.solo
+        for other in after:
+            state = states.get((other.pipe.ring, True), states[_end(op)])
+            assert other.empty is not None
+            assert state.phase is not None
+            free = emit.arith("xor", state.phase, emit.const(1))
+            id = self._id(other, f"empty.{ring.name}")
+            self._wait(emit, other, other.empty, state.slot, free, By.ALL if lanes else By.ONE, id)
 
     def _after_of(self, ring: Ring) -> list[Ring]:
         """The rings through which an item of this one goes on: its slot is free when the last of them gives it back."""

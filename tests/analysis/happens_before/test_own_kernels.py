@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-import tkc
 from tests.analysis.happens_before.mutants import mutants
 from tests.passes.programs import gemm, lowered
 from tkc.analysis.happens_before import check
 from tkc.diagnostics import TkcError
+from tkc.driver import to_module
+from tkc.job import Job
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
@@ -21,7 +22,7 @@ BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def stage(example: Path, target: str) -> ModuleOp:
     """An example after its last barrier and fence are in place; skipped where the target lacks the means."""
     try:
-        return tkc.compile(example, target=target).module(after="insert-fences")
+        return to_module(Job(example.read_text(), example.name, target), after="insert-fences")
     except TkcError as refused:
         if "TK1" in str(refused) or "TK2" in str(refused):
             pytest.skip("the target lacks the means")

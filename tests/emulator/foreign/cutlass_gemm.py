@@ -47,7 +47,7 @@ class Gemm:
     b_rows: bool
     size: tuple[int, int, int]
     block: int = 0
-    lacks: frozenset[str] = frozenset()
+    warned: frozenset[str] = frozenset()
     """Codes of what it does not do, though the manual asks for it."""
 
 
@@ -56,8 +56,8 @@ GEMMS = (
     Gemm(1, "90a", "f16", F16, False, True, (136, 200, 136)),
     Gemm(2, "90a", "e4m3", BF16, True, False, (200, 264, 272)),
     Gemm(3, "90a", "f32", F32, True, False, (136, 72, 100)),
-    # Its main loop has no proxy fence between what threads copy and wgmma (PTX 9.7.17.7.1).
-    Gemm(4, "90a", "f16", F32, True, True, (136, 72, 72), lacks=frozenset({"TK302"})),
+    # Its main loop has no proxy fence between what threads copy and wgmma (A27).
+    Gemm(4, "90a", "f16", F32, True, True, (136, 72, 72), warned=frozenset({"TK302"})),
     Gemm(5, "90a", "bf16", F32, True, False, (200, 136, 840)),
     Gemm(10, "100a", "bf16", BF16, True, False, (200, 136, 200)),
     Gemm(11, "100a", "e4m3", BF16, True, False, (264, 136, 272)),

@@ -224,6 +224,8 @@ class Witness(Judge):
         super().cluster_release(cluster)
         held = self.object(id(cluster), cluster)
         held.done = held.now.copy()
+        for cta in cluster.ctas:
+            held.done.join(self.exits.get(id(cta), Known()))  # A28
 
     def cluster_leave(self, w: Any, mask: int) -> None:
         super().cluster_leave(w, mask)

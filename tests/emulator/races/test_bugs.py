@@ -15,17 +15,7 @@ from emulator.races.test_tensor import FREE as FREED
 from emulator.races.test_tensor import LD, MMA, OUT, WLD, commit
 from emulator.races.test_tensor import START as TENSOR
 from emulator.races.test_tensor import WORD as ONE
-from emulator.races.twins import (
-    HEAD,
-    LOAD,
-    SCHEDULES,
-    STORE,
-    Twin,
-    check_bad,
-    check_silent,
-    init,
-    wait,
-)
+from emulator.races.twins import HEAD, LOAD, SCHEDULES, STORE, Twin, both_asked_of, init, wait
 
 from tkc.emulator import Poisoned, Report, TensorMap
 
@@ -308,16 +298,7 @@ TWINS = (
 )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_bad_form_is_found(twin: Twin, schedule: str, seed: int) -> None:
-    check_bad(twin, schedule, seed)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_mended_form_is_silent(twin: Twin, schedule: str, seed: int) -> None:
-    check_silent(twin, twin.good, schedule, seed)
+test_the_bad_form_is_found, test_the_mended_form_is_silent = both_asked_of(TWINS)
 
 
 # LCH-1: the grid ahead may still run

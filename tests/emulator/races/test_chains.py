@@ -73,6 +73,18 @@ LATE_INIT = (
 
 CHAINS = (
     pair(
+        "a warp reads behind a cluster barrier what one has written that has ended (A28)",
+        f"setp.eq.u32 p, w, 1; @p st.shared.u32 [mine], t; @p ret; {CLUSTER} ld.shared.u32 %r1, [mine+512];",
+        "TK301",
+        "",
+    ),
+    pair(
+        "the same, and nothing lies between",
+        "setp.eq.u32 p, w, 1; @p st.shared.u32 [mine], t; @p ret; ld.shared.u32 %r1, [mine+512];",
+        "TK301",
+        "TK301",
+    ),
+    pair(
         "CTA 1 reads, fences, arrives with CTA scope, CTA 0 copies over it",
         HANDED.replace("{fence}", FENCE),
         "TK301",

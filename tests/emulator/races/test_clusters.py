@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from emulator.kernels import launch
-from emulator.races.twins import FENCE, HEAD, SCHEDULES, Twin, check_bad, check_silent, init, wait
+from emulator.races.twins import FENCE, HEAD, SCHEDULES, Twin, both_asked_of, init, wait
 
 from tkc.emulator import Report, TensorMap
 
@@ -71,16 +71,7 @@ TWINS = (
 )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_bad_form_is_found(twin: Twin, schedule: str, seed: int) -> None:
-    check_bad(twin, schedule, seed)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_mended_form_is_silent(twin: Twin, schedule: str, seed: int) -> None:
-    check_silent(twin, twin.good, schedule, seed)
+test_the_bad_form_is_found, test_the_mended_form_is_silent = both_asked_of(TWINS)
 
 
 # Pairs of CTAs and tensor memory

@@ -29,7 +29,7 @@ from emulator.races.test_pairs import (
 from emulator.races.test_tensor import FREE as FREED
 from emulator.races.test_tensor import MMA, commit
 from emulator.races.test_tensor import START as TENSOR
-from emulator.races.twins import HEAD, SCHEDULES, Twin, check_bad, check_silent, init, wait
+from emulator.races.twins import HEAD, SCHEDULES, Twin, both_asked_of, init, wait
 
 from tkc import TkcError
 from tkc.emulator import Report, TensorMap
@@ -150,16 +150,7 @@ TWINS = (
 )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_bad_form_is_found(twin: Twin, schedule: str, seed: int) -> None:
-    check_bad(twin, schedule, seed)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_mended_form_is_silent(twin: Twin, schedule: str, seed: int) -> None:
-    check_silent(twin, twin.good, schedule, seed)
+test_the_bad_form_is_found, test_the_mended_form_is_silent = both_asked_of(TWINS)
 
 
 def codes(report: Report) -> set[str]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from emulator.kernels import launch
 from emulator.mutation.witness import opinion
-from emulator.races.twins import HEAD, SCHEDULES, Twin, check_bad, check_silent, init, wait
+from emulator.races.twins import HEAD, SCHEDULES, Twin, both_asked_of, init, wait
 
 from tkc.emulator import Report
 
@@ -14,6 +14,8 @@ OTHER = "xor.b32 %r2, t, 32; mad.lo.u32 %r2, %r2, 16, at; ld.shared.u32 %r1, [%r
 """A load of the 16 bytes of the thread 32 further on."""
 COPY = "mad.wide.u32 %d5, t, 16, %d0; cp.async.ca.shared.global [mine], [%d5], 16;"
 STATE = ".reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [f];"
+LEADER = "and.b32 o, t, 31; setp.eq.u32 q, o, 0;"
+RELAXED = "mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [f];"
 PEEK = "mbarrier.test_wait.parity.shared::cta.b64 p, [f], 0;"
 
 TWINS = (
@@ -42,19 +44,26 @@ TWINS = (
         {"arrive": "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [f];"},
         {"arrive": "mbarrier.arrive.shared::cta.b64 _, [f];"},
     ),
+    Twin(
+        "a fence of one thread is for what that thread has done, or knew then",
+        f"{HEAD}{init(f=2)} {LEADER} st.shared.u32 [mine], t; {{order}} @q {RELAXED} {wait('f', 0)} {OTHER} ret;",
+        "TK301",
+        "shared",
+        {"order": "fence.acq_rel.cta; bar.warp.sync -1;"},
+        {"order": "bar.warp.sync -1; fence.acq_rel.cta;"},
+    ),
+    Twin(
+        "each thread's own fence before its relaxed arrival",
+        f"{HEAD}{init(f=64)} st.shared.u32 [mine], t; {{order}} {RELAXED} {wait('f', 0)} {OTHER} ret;",
+        "TK301",
+        "shared",
+        {"order": "bar.warp.sync -1;"},
+        {"order": "fence.acq_rel.cta; bar.warp.sync -1;"},
+    ),
 )
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_bad_form_is_found(twin: Twin, schedule: str, seed: int) -> None:
-    check_bad(twin, schedule, seed)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_the_mended_form_is_silent(twin: Twin, schedule: str, seed: int) -> None:
-    check_silent(twin, twin.good, schedule, seed)
+test_the_bad_form_is_found, test_the_mended_form_is_silent = both_asked_of(TWINS)
 
 
 def codes(report: Report) -> set[str]:

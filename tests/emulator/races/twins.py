@@ -7,11 +7,12 @@ A body may hold `{name}` for a statement: the bad form of a twin has there what 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from emulator.kernels import launch, text
 
 from tkc.emulator import Report
@@ -136,3 +137,21 @@ def check_strict(chain: Twin, schedule: str, seed: int) -> None:
     assert warned == wanted, "\n".join(map(str, report.findings))
     for finding in report.warnings:
         assert any("practice rests on A" in note for note in finding.notes)
+
+
+def both_asked_of(twins: Sequence[Twin]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What is asked of every table of twins: that the bad form is found, and that the mended one is silent."""
+    schedules = pytest.mark.parametrize("schedule", SCHEDULES)
+    each = pytest.mark.parametrize("twin", twins, ids=lambda t: t.name)
+
+    @schedules
+    @each
+    def is_found(twin: Twin, schedule: str, seed: int) -> None:
+        check_bad(twin, schedule, seed)
+
+    @schedules
+    @each
+    def is_silent(twin: Twin, schedule: str, seed: int) -> None:
+        check_silent(twin, twin.good, schedule, seed)
+
+    return is_found, is_silent

@@ -208,6 +208,13 @@ class Formulas:
         self.role, self.values, self.write = role, values, write
         self.known: dict[tuple[tuple[Operation, int], ...], dict[SSAValue, Form | None]] = {}
 
+    def like(self, other: Formulas, differ: set[SSAValue]) -> None:
+        """Takes over what another copy of the role, of the same warpgroup, knows of what does not differ."""
+        self.known = {
+            turns: {v: form for v, form in known.items() if v not in differ}
+            for turns, known in other.known.items()
+        }
+
     def area(self, op: Operation, indices: Sequence[SSAValue], widths: Sequence[int]) -> Area:
         """What an operation touches at these indices, so many elements of each axis."""
         known = self.known.setdefault(tuple(self.values.turn.items()), {})

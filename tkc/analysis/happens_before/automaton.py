@@ -467,12 +467,14 @@ def meet_warp(state: State, source: Source, only: bool) -> Iterator[tuple[State,
 # The end -------------------------------------------------------------------------------------------------------------
 
 
-def accepts(state: State, source: Source, access: Access, event: Event, cta: int) -> str | None:
-    """The rule by which what is known orders the source before an access of this event, or None."""
+def accepts(
+    state: State, source: Source, first: Access, access: Access, event: Event, cta: int
+) -> str | None:
+    """The rule by which what is known of an access, as of `source`, orders it before one of this event, or None."""
     if access.space is Space.TENSOR:
         if state.name == "done":
             return "po"
-        return _pipelined(source, access) if state.name in ("issued", "pipe") else None
+        return _pipelined(source, first, access) if state.name in ("issued", "pipe") else None
     if state.fence in TO_ACQUIRE:
         return None
     if access.proxy is Proxy.GENERIC:
@@ -490,10 +492,9 @@ def accepts(state: State, source: Source, access: Access, event: Event, cta: int
 _PIPED = {"A9": "pipelined-scales", "A14": "pipelined-a"}
 
 
-def _pipelined(source: Source, access: Access) -> str | None:
+def _pipelined(source: Source, before: Access, after: Access) -> str | None:
     """Whether the tensor core's pipe keeps two operations of one thread in order; a product's own accumulator, as what
     both write, and what one reads and the other writes, are different pairs."""
-    before, after = source.access, access
     for pair in PIPELINED:
         kinds = before.what.split(".")[0], after.what.split(".")[0]
         if kinds != (pair.first, pair.then) or not (pair.needs in source.assumed or not pair.needs):

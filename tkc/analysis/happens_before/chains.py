@@ -70,11 +70,11 @@ Chain = tuple[Link, ...] | None
 def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> list[tuple[Link, ...]]:
     """The chains from an access to the other; none where there is no such way."""
     reach = judge.reach(first)
-    there, label, rule = distance(reach, second.node, second.access, hazard.clock)
+    there, label, rule = distance(reach, first, second, hazard.clock)
     if there == inf or label is None:
         return []
     last = Link(end_of(label.node), end_of(second.node), rule)
-    return [(*steps, last) for steps in islice(_ways(reach, label), MOST_WAYS)]
+    return [(*steps, last) for steps in islice(_ways(reach, label, first.node), MOST_WAYS)]
 
 
 def _through(
@@ -86,7 +86,7 @@ def _through(
     return both[:MOST_WAYS]
 
 
-def _ways(reach: Reach, label: Label) -> Iterator[tuple[Link, ...]]:
+def _ways(reach: Reach, label: Label, origin: Node) -> Iterator[tuple[Link, ...]]:
     """The steps of a label's chain; and where it goes through an arrival of one of several sites, those through each of
     the others, whose items it is not."""
     steps: list[Link] = []
@@ -98,12 +98,13 @@ def _ways(reach: Reach, label: Label) -> Iterator[tuple[Link, ...]]:
                 (other, Link(end_of(other.node), end_of(at.node), at.rule), len(steps))
                 for other in _beside(reach, at)
             ]
-            steps.append(Link(end_of(at.before.node), end_of(at.node), at.rule))
+            start = at.before.node if at.before.before is not None else origin
+            steps.append(Link(end_of(start), end_of(at.node), at.rule))
         at = at.before
     steps.reverse()
     yield tuple(steps)
     for other, link, left in turns:
-        for before in _ways(reach, other):
+        for before in _ways(reach, other, origin):
             yield (*before, link, *steps[len(steps) - left :])
 
 

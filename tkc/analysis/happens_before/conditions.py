@@ -17,37 +17,32 @@ from tkc.ir.stage.scalar import ArithOp
 _CONTRARY = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
-def lane_of(role: s.RoleOp) -> int:
-    """The lane that acts for its warp in a role: 0, which elections choose, or another that all conditions ask for."""
-    found = {
-        0 if guard.elected else guard.number
-        for op in role.walk()
-        if isinstance(op, s.IfOp) and (guard := guard_of(op.condition)) is not None and guard.lane
+def who_acts(values: Values) -> tuple[int, int | None]:
+    """The lane that acts for its warp in a role, and the warp that acts for the role; None: the first.
+
+    The lane is 0, which elections choose, or another that all conditions ask for; the warp another than the first where
+    all tests of warps name it and nothing else in the role is done by one thread.
+    """
+    ops = values.ops
+    tests = [(op, values.guard(op.condition)) for op in ops if isinstance(op, s.IfOp)]
+    guards = [guard for _, guard in tests if guard is not None]
+    lanes = {0 if guard.elected else guard.number for guard in guards if guard.lane}
+    lane = lanes.pop() if len(lanes) == 1 else 0
+    named = {guard.warp for guard in guards if guard.warp is not None}
+    if len(named) != 1:
+        return lane, None
+    under = {
+        o for op, guard in tests if guard is not None and guard.warp is not None for o in op.walk()
     }
-    return found.pop() if len(found) == 1 else 0
-
-
-def warp_of(role: s.RoleOp, first: int = 0) -> int:
-    """The warp that stands for the first of a role, or of a warpgroup that begins with warp `first`: that, or another
-    where all tests of warps name it and nothing else in the role is done by one thread."""
-    named: set[int] = set()
-    under: set[Operation] = set()
-    for op in role.walk():
-        guard = guard_of(op.condition) if isinstance(op, s.IfOp) else None
-        if guard is not None and guard.warp is not None:
-            named.add(guard.warp)
-            under |= set(op.walk())
-    if len(named) != 1 or role.groups.value.data > 1:
-        return first
     lone = any(
         op not in under
         and (
             (isinstance(op, s.StageOp) and op.executed_by is s.By.ONE)
             or (isinstance(op, s.ElectedOp) and op.scope.data == s.By.ONE)
         )
-        for op in role.walk()
+        for op in ops
     )
-    return first if lone else named.pop()
+    return lane, None if lone else named.pop()
 
 
 def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads | None:
@@ -63,10 +58,9 @@ def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads | 
 
 
 def narrowed(
-    who: Who, condition: SSAValue, lane: int, warp: int = 0
+    who: Who, guard: Guard | None, lane: int, warp: int = 0
 ) -> tuple[Who, tuple[SSAValue, ...]] | None:
     """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
-    guard = guard_of(condition)
     if guard is not None and not guard.narrows:
         return None
     through = let_through(guard, lane, warp)
@@ -110,7 +104,7 @@ class Places:
         surely where that leaves out a loop's first turn or follows the loop (2)."""
         at, late = op.parent_op(), 0
         while isinstance(at, s.IfOp):
-            guard = guard_of(at.condition)
+            guard = self.values.guard(at.condition)
             asked = guard is not None and (guard.rest or not guard.narrows)
             if asked and self.values.constant(at.condition) is None:
                 known = self.guard(at.condition, at)
@@ -158,6 +152,19 @@ def within(op: Operation, outer: Operation) -> bool:
     while at is not None and at is not outer:
         at = at.parent_op()
     return at is outer
+
+
+def asked_of(op: Operation | None) -> frozenset[tuple[Operation, bool]]:
+    """The conditions round an operation that ask more than who a thread is, each with whether it has to hold."""
+    found: set[tuple[Operation, bool]] = set()
+    region, at = (op.parent_region(), op.parent_op()) if op is not None else (None, None)
+    while at is not None and not isinstance(at, s.RoleOp):
+        if isinstance(at, s.IfOp):
+            guard = guard_of(at.condition)
+            if guard is None or guard.rest or not guard.narrows:
+                found.add((at, region is at.then))
+        region, at = at.parent_region(), at.parent_op()
+    return frozenset(found)
 
 
 def outside(op: Operation) -> bool:

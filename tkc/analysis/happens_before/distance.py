@@ -2,62 +2,98 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING
 
-from tkc.analysis.happens_before import automaton
-from tkc.analysis.happens_before.areas import own
+from tkc.analysis.happens_before import areas, automaton
 from tkc.analysis.happens_before.automaton import PENDING, TO_ACQUIRE, Part
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.events import Access, Threads
-from tkc.analysis.happens_before.graph import Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
 
+if TYPE_CHECKING:
+    from tkc.analysis.happens_before.verdicts import Place
 
-def _own(first: Access, second: Access) -> bool:
+
+def own(first: Access, second: Access) -> bool:
     """Whether what a thread touches by one of two accesses of a role, no other of its threads touches by the other."""
     elements = first.element and second.element
     return (
         elements
         and first.area is not None
         and second.area is not None
-        and own(first.area, second.area)
+        and areas.own(first.area, second.area)
     )
+
+
+@dataclass(eq=False, slots=True)
+class _Measured:
+    """The least distance by the labels looked at so far."""
+
+    best: tuple[float, Label | None, str] = (inf, None, "")
+    looked: int = 0
 
 
 def distance(
-    reach: Reach, node: Node, access: Access, clock: Clock, plain: bool = False
+    reach: Reach, first: Place, second: Place, clock: Clock, plain: bool = False
 ) -> tuple[float, Label | None, str]:
-    """The least d such that the access of every instance of `node` from d counts of `clock` on comes after the source;
-    with the label and the rule that say so. `plain`: as if there were one proxy."""
+    """The least d such that the second access comes after the first, whose labels `reach` is, from d counts of `clock`
+    on; with the label and the rule that say so. `plain`: as if there were one proxy."""
+    key = (first, second, clock, plain)
+    found = reach.measured.get(key)
+    if found is None:
+        found = reach.measured[key] = _Measured()
+        begun = list(_begun(reach, first, second))
+        if begun:
+            _measure(found, begun, reach, first, second, clock, plain)
+    labels = reach.at(second.node)
+    if len(labels) > found.looked:
+        _measure(found, labels[found.looked :], reach, first, second, clock, plain)
+        found.looked = len(labels)
+    return found.best
 
-    best: tuple[float, Label | None, str] = (inf, None, "")
-    event = node.event
-    assert event is not None
-    source = reach.source
-    home = node.role is reach.origin.role
-    mine = home and source.threads is not Threads.ONE and _own(source.access, access)
+
+def known_at(reach: Reach, first: Place, second: Place) -> list[Label]:
+    """What is known of the first access where the second is, so far."""
+    return [*_begun(reach, first, second), *reach.at(second.node)]
+
+
+def _begun(reach: Reach, first: Place, second: Place) -> Iterator[Label]:
+    """What is known at an access that stands between the first and what its labels begin with."""
+    if second.node in reach.graph.entry(first.node)[1]:
+        for label in reach.begun:
+            yield Label(second.node, label.state, label.position, "po", label)
+
+
+def _measure(
+    found: _Measured, labels: list[Label], reach: Reach, first: Place, second: Place, clock: Clock, plain: bool
+) -> None:  # fmt: skip
+    """Looks at more labels."""
+    node, access, event, threads = second.node, second.access, second.event, first.node.threads
+    home = node.role is first.node.role
+    mine = home and threads is not Threads.ONE and own(first.access, access)
     same = home and (
-        source.threads is Threads.ONE
+        threads is Threads.ONE
         or mine
-        or (source.access.part is not None and source.access.part == access.part)
+        or (first.access.part is not None and first.access.part == access.part)
     )
-    for kept in reach.labels.get(node, {}).values():
-        for label in kept:
-            state = label.state
-            all_know = automaton.within(source.threads, state.who)
-            if not automaton.within(node.threads, state.who) and not (mine and all_know):
-                continue
-            if state.part != Part.FULL and not (same and all_know):
-                continue
-            if plain:
-                rule = "po" if state.name not in PENDING and state.fence not in TO_ACQUIRE else None
-            else:
-                rule = automaton.accepts(state, source, access, event, node.role.cta)
-            if rule is None:
-                continue
-            path = reach.origin.path
-            d = bound(label.position, clock, clock in path, path)
-            if d < best[0]:
-                best = (d, label, rule)
-    return best
+    path, counted, cta = first.node.path, clock in first.node.path, node.role.cta
+    for label in labels:
+        state = label.state
+        all_know = automaton.within(threads, state.who)
+        if not automaton.within(node.threads, state.who) and not (mine and all_know):
+            continue
+        if state.part != Part.FULL and not (same and all_know):
+            continue
+        if plain:
+            rule = "po" if state.name not in PENDING and state.fence not in TO_ACQUIRE else None
+        else:
+            rule = automaton.accepts(state, reach.source, first.access, access, event, cta)
+        if rule is None:
+            continue
+        d = bound(label.position, clock, counted, path)
+        if d < found.best[0]:
+            found.best = (d, label, rule)

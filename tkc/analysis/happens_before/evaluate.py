@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from tkc.analysis.guards import guard_of
+from tkc.analysis.guards import Guard, guard_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
@@ -71,16 +71,25 @@ class Evaluator:
         self.constants: dict[Hashable, dict[SSAValue, int | None]] = {}
         """What is known where nothing is given, by the turns that are looked at."""
         self.carried: dict[Operation, list[Carried]] = {}
-        for op in self.role.walk():
+        self.guards: dict[SSAValue, Guard | None] = {}
+        self.doing: dict[Block, list[Operation]] = {}
+        self.ops = list(self.role.walk())
+        for op in self.ops:
             if isinstance(op, s.ForOp) or op.name == "stage.while":
                 self.carried[op] = _carried(op)
-        for op in self.role.walk():
+        for op in self.ops:
             if isinstance(op, s.IfOp) and self._counts(op):
                 self.carried[op] = _passed(op)
 
     def _counts(self, op: s.IfOp) -> bool:
         """Whether a condition is one of the kernel's, of neither threads nor CTAs."""
-        return guard_of(op.condition) is not None and self.constant(op.condition) is None
+        return self.guard(op.condition) is not None and self.constant(op.condition) is None
+
+    def guard(self, condition: SSAValue) -> Guard | None:
+        """What a condition tests of who a thread is; None where that is not followed."""
+        if condition not in self.guards:
+            self.guards[condition] = guard_of(condition)
+        return self.guards[condition]
 
     # Evaluation ------------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from tkc.analysis.guards import guard_of
-from tkc.analysis.happens_before.conditions import narrowed
+from tkc.analysis.happens_before.conditions import narrowed, who_acts
+from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
@@ -60,10 +60,12 @@ def program(kernel: s.KernelOp) -> Program:
                 )
     roles = [op for op in kernel.body.block.ops if isinstance(op, s.RoleOp)]
     write = Expressions()
+    beside = [o for op in kernel.body.block.ops if not isinstance(op, s.RoleOp) for o in op.walk()]
+    copies = [Copies(op, beside) for op in roles]
     for rank in range(cluster):
-        for op in roles:
-            for group in range(op.groups.value.data):
-                made.roles.append(_role(op, group, rank, cluster, made, write))
+        for each in copies:
+            for group in range(each.role.groups.value.data):
+                made.roles.append(_role(each, group, rank, cluster, made, write))
     number_meetings(made)
     return made
 
@@ -77,12 +79,46 @@ def _alone_in_grid(kernel: s.KernelOp, cluster: int) -> bool:
     return len(sizes) == len(grid) and prod(sizes) <= cluster
 
 
+class Copies:
+    """A role that several CTAs or warpgroups run, of which what is the same in all is followed once; `beside`: what the
+    kernel computes for all roles."""
+
+    def __init__(self, role: s.RoleOp, beside: list[Operation]) -> None:
+        self.role, self.beside = role, beside
+        self.first: Operations | None = None
+        self.of_group: dict[int, Operations] = {}
+
+    def operations(
+        self, group: int, rank: int, cluster: int, made: Program, write: Expressions
+    ) -> Operations:
+        """The operations of one copy."""
+        first = self.first
+        if first is None:
+            values = Values(self.role, group, rank)
+            self.acts = who_acts(values)
+            self.differ = differing([*self.beside, *values.ops])
+            self.alike = alike(values.ops, self.differ)
+        elif self.alike:
+            values = first.values.of_copy(group, rank, self.differ)
+        else:
+            values = Values(self.role, group, rank)
+        found = Operations(self.role, group, rank, cluster, made.barriers, write, values, self.acts)
+        if first is None:
+            self.first = found
+        else:
+            found.evolve = first.evolve
+        if group in self.of_group and self.alike:
+            found.formulas.like(self.of_group[group].formulas, self.differ)
+        self.of_group.setdefault(group, found)
+        return found
+
+
 def _role(
-    op: s.RoleOp, group: int, rank: int, cluster: int, made: Program, write: Expressions
+    copies: Copies, group: int, rank: int, cluster: int, made: Program, write: Expressions
 ) -> Role:
+    op = copies.role
     groups = op.groups.value.data
-    values = Values(op, group, rank)
-    operations = Operations(op, group, rank, cluster, made.barriers, write, values)
+    operations = copies.operations(group, rank, cluster, made, write)
     body = Body(operations).block(op.body.block, Threads.ALL)
     declared = op.sym_name.data
     name = declared + (f"[{group}]" if groups > 1 else "")
@@ -104,10 +140,14 @@ class Body:
             orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
         }
         done: set[Operation] = set()
-        for op in block.ops:
+        for op in self._doing(block):
             if op in done:
                 continue
-            if op in chains and _alone(chains[op]) and all(_turns_once(o) for o in chains[op]):
+            if (
+                op in chains
+                and _alone(chains[op])
+                and all(_turns_once(o, self.ops.values) for o in chains[op])
+            ):
                 chain = chains[op]
                 between = _between(chain)
                 done |= {*chain, *between}
@@ -117,6 +157,13 @@ class Body:
             else:
                 found += self._one(op, who)
         return found
+
+    def _doing(self, block: Block) -> list[Operation]:
+        """The operations of a block that are more than arithmetic; the same for all copies."""
+        known = self.ops.values.doing
+        if block not in known:
+            known[block] = [op for op in block.ops if op.regions or effects_of(op)]
+        return known[block]
 
     def _one(self, op: Operation, who: Who) -> list[Item]:
         if isinstance(op, s.ForOp) and self._few(op):
@@ -229,7 +276,7 @@ class Body:
             if region is not None and region.blocks
         ]
         known = self.ops.values.constant(op.condition)
-        guard = guard_of(op.condition)
+        guard = self.ops.values.guard(op.condition)
         if guard is not None and guard.warp is not None:
             elsewhere = guard.warp // self.ops.warps != self.ops.group
             known = 0 if elsewhere and self.ops.role.groups.value.data > 1 else known
@@ -245,7 +292,7 @@ class Body:
             return self.ops.answered(asked[0], op, who)
         if asked is not None and who is Threads.ONE:
             return self._answer(op, *asked, regions)
-        through = narrowed(who, op.condition, self.ops.lane, self.ops.warp)
+        through = narrowed(who, guard, self.ops.lane, self.ops.warp)
         if through is not None:
             threads, rest = through
             body: list[Item] = []
@@ -355,11 +402,11 @@ def _turns(bounds: list[Table]) -> list[int]:
     return found
 
 
-def _turns_once(op: Operation) -> bool:
+def _turns_once(op: Operation, values: Values) -> bool:
     """Of a condition: whether it asks of no thread, and does nothing where it does not hold."""
     if not isinstance(op, s.IfOp):
         return True
-    guard = guard_of(op.condition)
+    guard = values.guard(op.condition)
     if guard is None or guard.narrows:
         return False
     return op.otherwise is None or all(

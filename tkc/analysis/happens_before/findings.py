@@ -282,14 +282,16 @@ _GROUPS = {
 def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tuple[str, str]:
     """A wait for the thread's groups that is missing, too weak, or another thread's."""
     done, name = _GROUPS[first.access.done]
-    role = first.node.role.name
+    role, clock = first.node.role.name, hazard.clock
+    while clock.high <= 1 and clock.parent is not None:  # a condition, which comes once in a turn
+        clock = clock.parent
     waits = [
         node
         for node in judge.graph.nodes
         if node.event is not None
         and isinstance(node.event.act, AwaitGroup)
         and node.event.act.done is done
-        and hazard.clock in node.path
+        and clock in node.path
         and node.role in (first.node.role, second.node.role)
     ]
     if any(w.role is first.node.role and within(first.node.threads, w.threads) for w in waits):
@@ -299,7 +301,7 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
         if late < inf or judge.only_under_way(first, second):
             return (
                 "TK308",
-                f"no wait for {name} in role {role} covers this group before the slot is reused",
+                f"no wait for {name} in role {role} covers this group before {_again(first)}",
             )
         return _missing(first, second)
     if waits:
@@ -308,4 +310,13 @@ def _group_code(judge: Judge, hazard: Hazard, first: Place, second: Place) -> tu
             f"groups belong to the thread that commits them: the one of role {role} has to wait for its {name} itself",
         )
     code = "TK301" if first.access.write else "TK309"
-    return code, f"wait for the {name} before the slot is handed on"
+    return code, f"wait for the {name} before {_again(first)}"
+
+
+def _again(first: Place) -> str:
+    """What comes too early, of a slot or of a place of a tensor."""
+    return (
+        "the place is written again"
+        if first.access.space is Space.GLOBAL
+        else "the slot is handed on"
+    )

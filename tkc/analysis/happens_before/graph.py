@@ -39,6 +39,7 @@ from tkc.analysis.happens_before.events import (
     Who,
 )
 from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.analysis.happens_before.symmetry import Symmetry
 
 NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
 
@@ -54,6 +55,10 @@ class Node:
     loops: tuple[Loop, ...] = ()
     turns: Turns | None = None
     """The turns of the innermost loop in which it runs, where these are some only."""
+    number: int = 0
+    """Which node of its role it is."""
+    does: Hashable = None
+    """What kind of act its event has; None: it only touches."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -130,10 +135,13 @@ class Graph:
     back: int = 0
     """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
     assumed: frozenset[str] = PRACTICE
-    matters: dict[Hashable, dict[Event, bool]] = field(default_factory=dict)
-    """Which events add to what is known of an access, by its kind."""
-    ways: dict[Hashable, dict[Node, Any]] = field(default_factory=dict)
-    """Where program order leads from a node to what matters, by the kind of access that is followed (`paths`)."""
+    ways: dict[Hashable, Any] = field(default_factory=dict)
+    """Where program order leads from a node to what matters, by what does (`ways`)."""
+    symmetry: Symmetry = field(init=False)
+    entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
+    tells: dict[Role, set[Role]] = field(default_factory=dict)
+    """The roles that one of another's waits may have been told by."""
+    steps_to: dict[Role, dict[Role, int]] = field(default_factory=dict)
     awaiting: dict[Hashable, list[tuple[Site, int, Turns | None]]] = field(default_factory=dict)
     """The waits for items that come by a node (`paths`)."""
     waiting: list[Node] = field(default_factory=list)
@@ -154,6 +162,52 @@ class Graph:
             self.followed[key] = covers_all([s for s in sites if not s.every and not s.sometimes])
         return self.followed[key]
 
+    def __post_init__(self) -> None:
+        self.symmetry = Symmetry(self.program)
+
+    def toward(self, role: Role) -> dict[Role, int]:
+        """From each role, by how many arrivals or meetings at least one comes to this role."""
+        if not self.tells:
+            for ring in self.rings.values():
+                tell = {s.node.role for s in ring.copies} | set(ring.arrivals)
+                for wait in ring.waits:
+                    self.tells.setdefault(wait.node.role, set()).update(tell)
+            for sites in self.meetings.values():
+                meet = {s.node.role for s in sites}
+                for one in meet:
+                    self.tells.setdefault(one, set()).update(meet)
+        found = self.steps_to.get(role)
+        if found is None:
+            found, last, far = {role: 0}, [role], 0
+            while last:
+                far += 1
+                last = [
+                    o
+                    for r in last
+                    for o in self.tells.get(r, ())
+                    if found.setdefault(o, far) == far
+                ]
+                last = list(dict.fromkeys(last))
+            self.steps_to[role] = found
+        return found
+
+    def entry(self, node: Node) -> tuple[Node, list[Node]]:
+        """The first node from one on that does more than touch, as far as program order is one way, in one turn; and
+        those between the two."""
+        known = self.entries.get(node)
+        if known is None:
+            at, between = node, list[Node]()
+            while at.event is None or at.event.act is None:
+                if len(at.next) != 1:
+                    break
+                after, kind, _ = at.next[0]
+                if kind != PLAIN or after.path != node.path or after.turns is not node.turns:
+                    break
+                at = after
+                between.append(at)
+            known = self.entries[node] = at, between[:-1]
+        return known
+
 
 def build(program: Program) -> Graph:
     kernel = Clock("kernel", 1, 1)
@@ -169,6 +223,12 @@ def build(program: Program) -> Graph:
         graph.end_of[role] = end
     for key, barrier in program.barriers.items():
         graph.rings[key] = Ring(barrier)
+    counts: dict[Role, int] = {}
+    for node in graph.nodes:
+        node.number = counts[node.role] = counts.get(node.role, -1) + 1
+        if node.event is not None and node.event.act is not None:
+            act = node.event.act
+            node.does = (type(act), getattr(act, "done", None), getattr(act, "barrier", None) is None)
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
@@ -393,6 +453,35 @@ def _choice(
             last.next.append((head, NEXT, clock))
         graph.branches.setdefault(after, []).append(last)
     return [(after, PLAIN, None)]
+
+
+def put_before(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:
+    """Adds a fence in front of an event of a body, and to program order: the threads that come to the one come to the
+    other."""
+    node = graph.node_of[event]
+    body.insert(body.index(event), fence)
+    made = Node(node.role, fence, node.path, node.threads, node.loops, node.turns)
+    for before in graph.nodes:
+        before.next = [(made if n is node else n, kind, clock) for n, kind, clock in before.next]
+    made.next = [(node, PLAIN, None)]
+    graph.nodes.insert(graph.nodes.index(node), made)
+    graph.node_of[fence] = made
+    graph.ways.clear()
+    graph.entries.clear()
+
+
+def bodies(body: list[Item]) -> Iterator[list[Item]]:
+    """A body, and those in it."""
+    yield body
+    for item in body:
+        if isinstance(item, Choice):
+            inner = [branch.body for branch in item.branches]
+        elif isinstance(item, Beside):
+            inner = [item.one, item.other]
+        else:
+            inner = [item.body] if isinstance(item, Loop | Sometimes) else []
+        for one in inner:
+            yield from bodies(one)
 
 
 def exclusive(one: Node, other: Node, clock: Clock) -> bool:

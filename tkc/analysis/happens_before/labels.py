@@ -14,7 +14,8 @@ from tkc.analysis.happens_before.graph import Node
 
 @dataclass(eq=False, slots=True)
 class Label:
-    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place."""
+    """One thing known, how it came about, and the label that it came from. `dead`: a better one took its place;
+    `crossed`: how often it has gone from one role to another."""
 
     node: Node
     state: State
@@ -22,14 +23,18 @@ class Label:
     rule: str
     before: Label | None
     dead: bool = False
+    crossed: int = 0
 
-    def chain(self) -> list[tuple[Node, Node, str]]:
-        """The steps on the way, first to last: from a node to the next, and the rule."""
+    def chain(self, origin: Node) -> list[tuple[Node, Node, str]]:
+        """The steps on the way from one of the accesses that share it, first to last: from a node to the next, and the
+        rule."""
         found: list[tuple[Node, Node, str]] = []
         label = self
         while label.before is not None:
-            found.append((label.before.node, label.node, label.rule))
-            label = label.before
+            before = label.before
+            start = before.node if before.before is not None else origin
+            found.append((start, label.node, label.rule))
+            label = before
         found.reverse()
         return found
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places, lane_of, warp_of
+from tkc.analysis.happens_before.conditions import Places
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
@@ -72,7 +72,8 @@ CLUSTER = "cluster"
 
 @dataclass
 class Operations(Numbering):
-    """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`."""
+    """The operations of one role, or of one warpgroup of it, in CTA `rank` of `cluster`; `acts`: the lane and the warp
+    that act for others."""
 
     role: s.RoleOp
     group: int
@@ -81,15 +82,17 @@ class Operations(Numbering):
     barriers: dict[Hashable, Barrier]
     write: Expressions
     values: Values
+    acts: tuple[int, int | None]
     loops: dict[Chain, Loop] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
         self.evolve = Evolutions(self.write)
         self.formulas = Formulas(self.role, self.values, self.write)
-        self.warps = self.role.warps.value.data // self.role.groups.value.data
-        self.lane = lane_of(self.role)
-        self.warp = warp_of(self.role, self.group * self.warps)
+        groups = self.role.groups.value.data
+        self.warps = self.role.warps.value.data // groups
+        self.lane, warp = self.acts
+        self.warp = self.group * self.warps if warp is None or groups > 1 else warp
         self.turns: Turns | None = None
 
     def events(self, op: Operation, who: Who) -> list[Event]:
@@ -198,7 +201,11 @@ class Operations(Numbering):
         )  # fmt: skip
 
     def _owners(self, op: Operation, row: m.Touch) -> list[int]:
-        """The CTAs whose memory an operation touches by one of its rows; every CTA where it is not known."""
+        """The CTAs whose memory an operation touches by one of its rows, every CTA where it is not known; the own one
+        first, so that all CTAs say it alike."""
+        return sorted(self._touched(op, row), key=lambda r: r ^ self.rank)
+
+    def _touched(self, op: Operation, row: m.Touch) -> list[int]:
         if row.at:
             known = self.values.constant(getattr(op, row.at))
             return list(range(self.cluster)) if known is None else [known]
@@ -348,7 +355,7 @@ class Operations(Numbering):
                 case m.Meet(among=among):
                     found.append(self._meet(op, among))
                 case m.Order(first=Proxy.GENERIC, then=Proxy.ASYNC, space=Space.SHARED):
-                    found.append(_proxy_fence(op))
+                    found.append(proxy_fence(op))
                 case m.Order(then=Proxy.TENSORMAP):
                     found.append(maps.fence(self, op))
                 case m.Order(first=Proxy.TENSOR, then=Proxy.TENSOR):
@@ -391,12 +398,14 @@ class Operations(Numbering):
         ]  # fmt: skip
 
     def _told(self, op: Operation) -> list[int | None]:
-        """The CTAs on whose barriers an operation arrives; None: one that is not known."""
+        """The CTAs on whose barriers an operation arrives, the own one first; None: one that is not known."""
         if word(op, "to") == s.To.ALL:
-            return list(range(self.cluster))
-        if word(op, "to") == s.To.PAIR:
-            return [self.rank & ~1, self.rank | 1]
-        return [*self._masked(op)] or [self._of(op, self.rank)]
+            found = list(range(self.cluster))
+        elif word(op, "to") == s.To.PAIR:
+            found = [self.rank, self.rank ^ 1]
+        else:
+            found = self._masked(op)
+        return sorted(found, key=lambda r: r ^ self.rank) or [self._of(op, self.rank)]
 
     def _of(self, op: Operation, own: int) -> int | None:
         """The CTA whose barrier is signalled, where nothing says otherwise that of CTA `own`."""
@@ -430,7 +439,7 @@ def restated(event: Event) -> Act | None:
     """What an event does now that its operation may have got another space, scope or order, or awaits reads alone."""
     act = event.act
     if isinstance(act, ProxyFence):
-        return _proxy_fence(event.op)
+        return proxy_fence(event.op)
     if isinstance(act, AwaitGroup):
         return replace(act, read="read" in event.op.properties)
     if isinstance(act, Wait | Arrive):
@@ -439,7 +448,7 @@ def restated(event: Event) -> Act | None:
     return act
 
 
-def _proxy_fence(op: Operation) -> ProxyFence:
+def proxy_fence(op: Operation) -> ProxyFence:
     said = word(op, "space")
     where = {"global": Space.GLOBAL, "all": None, "": None}.get(said, Space.SHARED)
     half = ONE_WAY.get(said)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from math import lcm
+from typing import Any
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
@@ -19,21 +20,17 @@ from tkc.analysis.happens_before.clocks import Clock, Position, leave, refine, s
 from tkc.analysis.happens_before.events import (
     Arrive,
     AwaitGroup,
-    CloseGroup,
     Complete,
     Event,
     Meet,
-    ProxyFence,
-    TensorFence,
+    Role,
     Threads,
     Turns,
     Wait,
     first_operand,
 )
 from tkc.analysis.happens_before.graph import (
-    CHOICE,
     LEAVE,
-    PLAIN,
     Graph,
     Node,
     Site,
@@ -42,7 +39,8 @@ from tkc.analysis.happens_before.graph import (
     items_of,
 )
 from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
-from tkc.ir.isa.memory import Done, Proxy, Space
+from tkc.analysis.happens_before.ways import Known, Steps, Ways, matters
+from tkc.ir.isa.memory import Done
 
 
 @cache
@@ -52,13 +50,11 @@ def _known_to_all(state: State) -> State:
 
 
 Key = tuple[State, tuple[Clock, ...]]
+FAR = 100
+"""Between roles of which neither tells the other."""
 MOST_LABELS = 100_000
 """Labels that are followed for one kernel: a second or two. The work grows with the square of a kernel's items, so that
 without a bound a hundred loops in a row would take hours; the largest of the examples takes half of this."""
-
-Ways = list[tuple[Node, tuple[tuple[str, Clock | None], ...], bool]]
-"""Where program order leads from a node: the next node that matters, the loops left and turned on the way, and a choice
-that ends it."""
 
 Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
@@ -72,10 +68,10 @@ class Unfollowed(Exception):
 class Reach:
     """All labels of one access.
 
-    `targets`: the buffers whose accesses are asked for. `without`: events that are taken as absent. `any_site`: an item
-    may come by any of several arrivals. `moment`: the source is the event itself, not an access. `whoever`: that of
-    any of its threads. Positions later
-    than `most` counts are not looked at. `turns`: those of its innermost loop in which the access is.
+    Accesses that go one way share them: `entry` is the first node behind them all that acts, or the access's own one.
+    `without`: events that are taken as absent. `any_site`: an item may come by any of several arrivals. `moment`: the
+    source is the event itself, not an access. `whoever`: that of any of its threads. Positions later than `most` counts
+    are not looked at. `turns`: those of its innermost loop in which the access is.
     """
 
     graph: Graph
@@ -86,50 +82,67 @@ class Reach:
     moment: bool = False
     most: int = 0
     whoever: bool = False
-    targets: frozenset[Hashable] = frozenset()
+    entry: Node | None = None
     turns: Turns | None = None
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
-    queue: deque[Label] = field(default_factory=deque)
+    queue: dict[tuple[Role, int], deque[Label]] = field(default_factory=dict)
+    """Labels still to be followed, by their role and by how many roles they have gone through."""
     groups: dict[Group, dict[Site, list[tuple[Position, Label]]]] = field(default_factory=dict)
-    ways: dict[tuple[str, bool], dict[Node, Ways]] = field(init=False)
-    """By what is known: a state's name, and whether all threads know all parts."""
-    asked: set[Node] = field(default_factory=set)
-    news: int = 0
-    """Labels that have come to the nodes that are asked about, since they are."""
+    ways: dict[Known, Ways] = field(default_factory=dict)
+    sent: dict[tuple[Node, Ways], list[tuple[Label, State, str]]] = field(default_factory=dict)
+    """What has gone on along program order from a node."""
+    asked: dict[Node, list[Label]] = field(default_factory=dict)
+    """What is known at the nodes that are asked about."""
+    measured: dict[Hashable, Any] = field(default_factory=dict)
+    """How far apart accesses are by the labels looked at so far (`distance`)."""
+    begun: tuple[Label, ...] = ()
+    """What is known right behind the access."""
 
     def __post_init__(self) -> None:
         origin, access = self.origin, self.source.access
-        kind = (access.space, access.proxy, access.done, self.moment)
-        self.ways = self.graph.ways.setdefault((kind, self.targets), {})
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
             if self.any_site or self.whoever:
                 state = state._replace(who=origin.threads)
             label = Label(origin, state, position, "start", None)
+            self.begun += (label,)
             if self.moment:  # after the event itself
                 self._pass(label, [(state, "po")])
-            else:
+            elif self.entry in (None, origin):
                 self._visit(label)
+            else:
+                self._add(self.entry, state, position, "po", label)
         copies = access.done is Done.MBARRIER_TX
         if copies and origin.event is not None and isinstance(origin.event.act, Complete):
             self._copy(first)
 
-    def advance(self, count: int = 10) -> bool:
-        """Follows some labels further; says whether there were any. What is known only grows."""
-        queue = self.queue
-        went = bool(queue)
-        while queue and count:
-            label = queue.popleft()
-            if not label.dead:
-                self._visit(label)
-                count -= 1
+    def advance(self, toward: Role | None = None, count: int = 6) -> bool:
+        """Follows some labels further, first those with the fewest roles between them and one role; says whether there
+        were any. What is known only grows."""
+        queue, far = self.queue, self.graph.toward(toward) if toward is not None else {}
+        went, least = bool(queue), 0
+        while queue and count > 0:
+            place = None
+            for at in queue:
+                ahead = at[1] + far.get(at[0], FAR)
+                if place is None or ahead < least or (ahead == least and at[1] > place[1]):
+                    place, least = at, ahead
+            assert place is not None
+            labels = queue[place]
+            while labels and count:
+                label = labels.popleft()
+                if not label.dead:
+                    self._visit(label)
+                    count -= 1
+            if not labels:
+                del queue[place]
         return went
 
     def run(self) -> Reach:
         """Follows all labels to their ends."""
-        while self.advance(1000):
+        while self.advance(count=1000):
             pass
         return self
 
@@ -158,7 +171,8 @@ class Reach:
         key = (state, clocks)
         known = here.get(key)
         if known is None:
-            label = Label(node, state, position, rule, before)
+            crossed = before.crossed + (node.role is not before.node.role)
+            label = Label(node, state, position, rule, before, False, crossed)
             here[key] = [label]
         else:
             for other in known:
@@ -166,11 +180,46 @@ class Reach:
                     return
             for other in known:
                 other.dead = as_early(position, other.position)
-            label = Label(node, state, position, rule, before)
+            crossed = before.crossed + (node.role is not before.node.role)
+            label = Label(node, state, position, rule, before, False, crossed)
             known[:] = [*(o for o in known if not o.dead), label]
-        self.queue.append(label)
-        if node in self.asked:
-            self.news += 1
+        queue = self.queue.get((node.role, crossed))
+        if queue is None:
+            self.queue[node.role, crossed] = deque([label])
+        else:
+            queue.append(label)
+        asked = self.asked.get(node)
+        if asked is not None:
+            asked.append(label)
+
+    def at(self, node: Node) -> list[Label]:
+        """What is known at a node so far, also where it does nothing; of those on the way to `entry`, see `begun`.
+
+        The list grows as labels are followed.
+        """
+        found = self.asked.get(node)
+        if found is None:
+            found = self.asked[node] = [
+                x for kept in self.labels.get(node, {}).values() for x in kept
+            ]
+            for ways in dict.fromkeys(self.ways.values()):
+                for start, steps in ways.past.get(node, ()):
+                    for before, state, rule in self.sent.get((start, ways), ()):
+                        self._passing(found, node, steps, before, state, rule)
+        return found
+
+    def _passing(
+        self, found: list[Label], node: Node, steps: Steps, before: Label, state: State, rule: str
+    ) -> None:
+        """A label of a node that labels only pass."""
+        position, last = self._along(before, steps)
+        if position is None:
+            return
+        if node.turns is not None:
+            position = self._rounded(position, node.turns)
+        limit, most = self.graph.limit, self.most
+        if all([-limit <= offset <= most for _, offset in position]):
+            found.append(Label(node, state, position, rule if rule != "po" else last, before))
 
     def _visit(self, label: Label) -> None:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
@@ -218,87 +267,37 @@ class Reach:
         """Along program order."""
         node = label.node
         for state, rule in states:
-            kind = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
-            ways = self.ways.get(kind)
+            known = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
+            ways = self.ways.get(known)
             if ways is None:
-                ways = self.ways[kind] = {}
-            here = ways.get(node)
-            if here is None:
-                here = ways[node] = self._ways(node, *kind)
-            for then, steps, choice in here:
-                position: Position | None = label.position
-                last = "po"
-                for step, clock in steps:
-                    assert position is not None
-                    position = follow(position, step, clock) or self._at_home(
-                        label, position, step, clock
-                    )
-                    last = step
-                    if position is None:
-                        break
+                what = matters(self.source.access, known, self.moment)
+                ways = self.ways[known] = self.graph.ways.setdefault(what, Ways(what))
+            self.sent.setdefault((node, ways), []).append((label, state, rule))
+            for way in ways.on(node):
+                for past, before in way.past:
+                    asked = self.asked.get(past)
+                    if asked is not None:
+                        self._passing(asked, past, before, label, state, rule)
+                position, last = (
+                    self._along(label, way.steps) if way.steps else (label.position, "po")
+                )
                 if position is None:
                     continue
-                if choice:
-                    self._chosen(then, position, label, state, rule)
+                if way.choice:
+                    self._chosen(way.to, position, label, state, rule)
                 else:
-                    self._add(then, state, position, rule if rule != "po" else last, label)
+                    self._add(way.to, state, position, rule if rule != "po" else last, label)
 
-    def _ways(self, node: Node, name: str, full: bool) -> Ways:
-        """The nodes that follow and matter: those that touch what is asked for, or add to what is known."""
-        found: Ways = []
-        for after, kind, clock in node.next:
-            steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
-            while (
-                kind != CHOICE
-                and len(after.next) == 1
-                and after.next[0][1] != CHOICE
-                and not self._matters(after, name, full)
-            ):
-                after, step, inner = after.next[0]
-                if step != PLAIN:
-                    steps.append((step, inner))
-            found.append((after, tuple(steps), kind == CHOICE))
-        return found
-
-    def _matters(self, node: Node, name: str, full: bool) -> bool:
-        event = node.event
-        if event is None:
-            return False
-        for access in event.accesses:
-            if access.place in self.targets:
-                return True
-        source = self.source.access
-        key = (source.space, source.proxy, source.done, self.moment, name, full)
-        known = self.graph.matters.setdefault(key, {})
-        if event not in known:
-            known[event] = self._acts(event, name, full)
-        return known[event]
-
-    def _acts(self, event: Event, name: str, full: bool) -> bool:
-        """Whether what an event does adds to what is known of such an access; `full`: all of it, by all threads."""
-        act, source = event.act, self.source.access
-        match act:
-            case None:
-                return False
-            case Arrive():
-                return True
-            case Meet():
-                return not full or act.barrier is not None or source.space is Space.TENSOR
-            case Complete():
-                return self.moment or (name == "raw" and source.proxy is Proxy.ASYNC)
-            case _ if self.moment:
-                return isinstance(act, Wait | AwaitGroup)
-            case Wait():
-                return False
-            case CloseGroup() | AwaitGroup():
-                read = (act.done, source.done) == (Done.BULK_GROUP, Done.BULK_GROUP_READ)
-                return name in PENDING and (read or act.done is source.done)
-            case TensorFence():
-                return source.space is Space.TENSOR
-            case ProxyFence():
-                return source.space is not Space.TENSOR and name in ("gen", "raw", "half")
-            case _:
-                return True
+    def _along(self, label: Label, steps: Steps) -> tuple[Position | None, str]:
+        """A label's position carried over steps, and the last of them."""
+        position: Position | None = label.position
+        last = "po"
+        for step, clock in steps:
+            last = step
+            position = follow(position, step, clock) or self._at_home(label, position, step, clock)
+            if position is None:
+                break
+        return position, last
 
     def _at_home(
         self, label: Label, position: Position, kind: str, clock: Clock | None
@@ -317,7 +316,7 @@ class Reach:
         """After a choice holds what each branch gives, and what the access's own branch gives."""
         branch = label.node.path[-1]
         if rule != "po":  # what the branch's last event does is a step of its own
-            label = Label(label.node, state, label.position, rule, label)
+            label = Label(label.node, state, label.position, rule, label, False, label.crossed)
         if position[-1][0] is branch:
             outside = leave(position, branch)
             if outside is not None:
@@ -589,5 +588,5 @@ class Reach:
         self, node: Node, state: State, position: Position, rule: str, label: Label
     ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
-        known = Label(node, state, position, rule, label)
+        known = Label(node, state, position, rule, label, False, label.crossed + 1)
         self._pass(known, [(state, rule)])

@@ -6,31 +6,26 @@ Where barriers do not keep their protocol nothing is proved, for every proof tak
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import islice
-from math import inf
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from tkc.analysis.happens_before.chains import BETWEEN, SILENT
-from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import (
     Act,
-    Arrive,
-    AwaitGroup,
     Event,
     ProxyFence,
     TensorFence,
     ThreadFence,
-    Wait,
 )
 from tkc.analysis.happens_before.extract import program
-from tkc.analysis.happens_before.graph import Graph, Node, build
-from tkc.analysis.happens_before.operations import restated
+from tkc.analysis.happens_before.graph import Graph, bodies, build, put_before
+from tkc.analysis.happens_before.operations import proxy_fence, restated
 from tkc.analysis.happens_before.paths import Unfollowed
+from tkc.analysis.happens_before.rests import Fence, rests_on, steps_of
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
     Hazard,
@@ -43,6 +38,7 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
+from tkc.ir.certificates import label
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
@@ -51,8 +47,6 @@ MOST_PAIRS = 4000
 """Pairs of conflicting accesses up to which a kernel is judged, buffer by buffer, the smallest first."""
 MOST_TRIED = 50_000
 """Steps of following accesses without one fence or another, up to which more fences are tried."""
-
-Fence = ProxyFence | TensorFence | ThreadFence
 
 
 class Unjudged(NamedTuple):
@@ -76,6 +70,8 @@ class Proofs:
     broken: bool = field(init=False)
     hazards: list[Hazard] = field(init=False)
     events: dict[Operation, list[Event]] = field(init=False)
+    absent: frozenset[Event] = frozenset()
+    """Events that are in the graph and taken as not being there: of fences that are gone, or not put in yet."""
 
     def __post_init__(self) -> None:
         self.graph = build(program(self.kernel))
@@ -142,7 +138,7 @@ class Proofs:
             return
         self.wary.remove(pair)
         self.unsure.append(pair)
-        if not is_vague(first.access, second.access):
+        if not is_vague(first, second):
             yield self._judge(first, second, here)
 
     def _judge(self, first: Place, second: Place, here: list[Place]) -> Hazard:
@@ -154,7 +150,7 @@ class Proofs:
             hazard = self.with_all[model].hazard(first, second, here)
         if id(hazard) not in self.rest:
             self.seen.append(hazard)
-            self.rest[id(hazard)] = rests_on(self.with_all[model], hazard)
+            self.rest[id(hazard)] = rests_on(self.with_all[model], hazard, here)
             self.judge_of[id(hazard)] = self.with_all[model]
             pair = hazard.first, hazard.second
             self.models[pair], self.others[pair] = model, here
@@ -191,7 +187,7 @@ class Proofs:
         return self.judges_without(e for f in away for e in self.events[f])
 
     def judges_without(self, events: Iterable[Event]) -> dict[str, Judge]:
-        gone = frozenset(events)
+        gone = self.absent.union(events)
         return {m: Judge(self.graph, PROFILES[m], gone, self.wary) for m in (self.profile, WIDEST)}
 
     def again(self, judges: dict[str, Judge], hazard: Hazard) -> Hazard:
@@ -199,52 +195,84 @@ class Proofs:
         pair = hazard.first, hazard.second
         return judges[self.models[pair]].hazard(*pair, self.others[pair])
 
-    def without(self, away: Iterable[Operation]) -> Iterator[Hazard]:
-        """The verdicts without some fences on all hazards that one of them could order."""
-        gone = list(dict.fromkeys(away))
-        judges = self.judges(gone)
-        asked = {id(h): h for f in gone for h in self.guarded(f)}
-        for hazard in asked.values():
-            yield self.again(judges, hazard)
-
-    def finally_without(self, gone: Sequence[Operation]) -> Iterator[tuple[Hazard, Judge]]:
-        """Each hazard's verdict without some fences, with the judge that has its proof: the first one wherever no fence
-        that went is on the way."""
-        away, judges = set(gone), self.judges(gone)
+    def proved(self) -> Iterator[tuple[Hazard, Judge]]:
+        """Each hazard with the judge that has its proof."""
         for hazard in self.hazards:
-            if self._stands(hazard, away):
-                yield hazard, self.judge_of[id(hazard)]
-            else:
-                yield self.again(judges, hazard), judges[self.model_of(hazard)]
+            yield hazard, self.judge_of[id(hazard)]
 
-    def _stands(self, hazard: Hazard, away: set[Operation]) -> bool:
-        """Whether a proof uses none of some operations; what has been found since may be another way."""
-        rest = rests_on(self.judge_of[id(hazard)], hazard)
-        return rest is not None and away.isdisjoint(rest)
+    def without(self, gone: Iterable[Operation]) -> Proofs:
+        """The proofs without some fences: what rests on none of them stands."""
+        return self._again(self.absent.union(e for f in gone for e in self.events[f]))
 
-    def restated(self, changed: Iterable[Operation]) -> Proofs:
-        """The proofs now that some operations have another space or scope: what uses none of them stands.
+    def _rests_on(self, hazard: Hazard, judge: Judge) -> frozenset[Operation] | None:
+        return rests_on(judge, hazard, self.others[hazard.first, hazard.second])
+
+    def restated(self, changed: Iterable[Operation], present: Iterable[Operation] = ()) -> Proofs:
+        """The proofs now that some operations have another space or scope, and that fences of `preceded` have been put
+        in: what uses none of the former stands.
 
         Barriers keep their protocol as before, which asks for neither. Where the operations get back what they had,
-        and this is called again, the proofs from before are right again.
+        and `restate` is told so, the proofs from before are right again.
         """
+        away = set(changed)
+        self.restate(away)
+        absent = self.absent.difference(e for f in present for e in self.events[f])
+        return self._again(absent, away)
+
+    def restate(self, changed: Iterable[Operation]) -> None:
+        """Tells the graph that some operations have another space or scope."""
         away = set(changed)
         for role in self.graph.program.roles:
             for event in role.events():
                 if event.op in away:
                     event.act = restated(event)
+
+    def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
+        """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
+        a fence only adds to what is known."""
+        found = copy(self)
+        found.events, found.absent, found._guarded = dict(self.events), self.absent, {}
+        for role in self.graph.program.roles:
+            for body in list(bodies(role.body)):
+                for last, event in pairwise([None, *body]):
+                    op = event.op if isinstance(event, Event) else None
+                    if op not in fences or (isinstance(last, Event) and last.op is op):
+                        continue
+                    fence = fences[op]
+                    made = Event(label(fence), event.threads, (), proxy_fence(fence), fence)
+                    put_before(self.graph, body, event, made)
+                    found.events.setdefault(fence, []).append(made)
+                    found.absent |= {made}
+        return found
+
+    def _again(self, absent: frozenset[Event], changed: Set[Operation] = frozenset()) -> Proofs:
+        """The proofs with other events absent and some operations changed: a pair is judged again where it rests on one
+        of them."""
         found = copy(self)
         found.rest, found.models, found.others = (
             dict(self.rest),
             dict(self.models),
             dict(self.others),
         )
-        found.judge_of, found.with_all, found._guarded = dict(self.judge_of), self.judges(()), {}
+        found.absent = absent
+        found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
+        away = changed | {e.op for e in absent - self.absent}
         found.hazards = [
-            h if self._stands(h, away) else found._judge(h.first, h.second, self.others[h.first, h.second])
+            h
+            if self._stands(h, away, frozenset() if changed else absent)
+            else found._judge(h.first, h.second, self.others[h.first, h.second])
             for h in self.hazards
-        ]  # fmt: skip
+        ]
         return found
+
+    def _stands(self, hazard: Hazard, away: Set[Operation], absent: Set[Event]) -> bool:
+        """Whether a proof was found without some events, or uses none of some operations; what has been found since may
+        be another way."""
+        judge = self.judge_of[id(hazard)]
+        if absent and absent <= judge.without:
+            return True
+        rest = self._rests_on(hazard, judge)
+        return rest is not None and away.isdisjoint(rest)
 
     def may_guard(self, fence: Operation, hazard: Hazard) -> bool:
         """Whether a fence is of the kind that could order two accesses."""
@@ -265,35 +293,46 @@ class Proofs:
             return True
         return self.may_guard(fence, hazard)
 
-    def removable(self, candidates: Sequence[Operation]) -> list[Operation]:
-        """A set of fences that may go together, none of the rest of which may go too; cheap ones stay for dear ones.
+    def removable(self, candidates: Sequence[Operation]) -> tuple[list[Operation], Proofs]:
+        """A set of fences that may go together, none of the rest of which may go too; cheap ones stay for dear ones;
+        and the proofs without them.
 
         `candidates` are in the order in which they should go. A pair is judged again only where a fence goes that its
         proof of the moment rests on.
         """
         if self.broken:
-            return []
+            return [], self
         doubtful = self._doubtful()
-        gone = [f for f in candidates if not any(self._might_order(f, h) for h in doubtful)]
-        gone = [f for f in gone if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
-        tried, gone = gone, list[Operation]()
+        tried = [f for f in candidates if not any(self._might_order(f, h) for h in doubtful)]
+        tried = [f for f in tried if not any(acts_in(self.act(f), u.space) for u in self.unjudged)]
+        gone: list[Operation] = []
         rest, until = dict(self.rest), self.graph.visited + MOST_TRIED
+        now: dict[int, tuple[Hazard, Judge]] = {}
         for fence in tried:
             asked = [h for h in self.guarded(fence) if self._may_fall(h, rest[id(h)], fence)]
             if asked and self.graph.visited > until:
                 self.untried.append(fence)
                 continue
             judges = self.judges([*gone, fence])
-            new: dict[int, frozenset[Operation] | None] = {}
+            new: dict[int, tuple[Hazard, Judge]] = {}
             for hazard in asked:
                 again = self.again(judges, hazard)
                 if again.verdict is not Verdict.ORDERED:
                     break
-                new[id(hazard)] = rests_on(judges[self.model_of(hazard)], again)
+                new[id(hazard)] = again, judges[self.model_of(hazard)]
             else:
                 gone.append(fence)
-                rest |= new
-        return gone
+                now |= new
+                rest |= {n: self._rests_on(*of) for n, of in new.items()}
+        return gone, self._with(now).without(gone)
+
+    def _with(self, now: Mapping[int, tuple[Hazard, Judge]]) -> Proofs:
+        """The same with other proofs of some hazards."""
+        found = copy(self)
+        found.hazards = [now[id(h)][0] if id(h) in now else h for h in self.hazards]
+        found.judge_of = self.judge_of | {id(h): judge for h, judge in now.values()}
+        self.seen += [h for h, _ in now.values()]
+        return found
 
     def model_of(self, hazard: Hazard) -> str:
         return self.models[hazard.first, hazard.second]
@@ -323,49 +362,6 @@ def acts_in(act: Act | None, space: Space) -> bool:
     if isinstance(act, ProxyFence):
         return space not in (Space.TENSOR, Space.MAP) and act.space in (None, space)
     return space is not Space.TENSOR
-
-
-def rests_on(judge: Judge, hazard: Hazard) -> frozenset[Operation] | None:
-    """The fences, arrivals and waits without which a proof would not stand; None where it has several ways, of which a
-    chain names one: where branches meet, where arrivals of several sites make up an item, or a read stands between."""
-    if hazard.forward == -inf:
-        return frozenset()
-    used: set[Operation] = set()
-    first, second = hazard.first, hazard.second
-    for start, end in (
-        ((first, second), (second, first)) if first is not second else ((first, second),)
-    ):
-        _, label, _ = distance(judge.reach(start), end.node, end.access, hazard.clock)
-        if label is None:
-            continue
-        for node, then, rule in label.chain():
-            act = node.event.act if node.event is not None else None
-            if rule == "choice" or (
-                isinstance(act, Arrive) and rule != "po" and _gathered(judge, node)
-            ):
-                return None
-            if isinstance(act, Fence) and rule != "po":
-                used.add(node.event.op)  # pyright: ignore
-            elif isinstance(act, Arrive | AwaitGroup) and rule not in SILENT:
-                used.add(node.event.op)  # pyright: ignore
-            if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
-                used.add(then.event.op)
-    return frozenset(used) if hazard.verdict is Verdict.ORDERED and _by_chains(hazard) else None
-
-
-def _gathered(judge: Judge, node: Node) -> bool:
-    """Whether an arrival makes up the items of its barrier only together with others."""
-    return not all(site.every for _, site in judge.graph.sites_of.get(node, ()))
-
-
-def _by_chains(hazard: Hazard) -> bool:
-    return all(step.rule != BETWEEN for step in hazard.chain)
-
-
-def steps_of(hazard: Hazard) -> list[Event]:
-    """The events on a hazard's chain."""
-    nodes = [n for step in hazard.chain if step.nodes is not None for n in step.nodes]
-    return [n.event for n in nodes if n.event is not None]
 
 
 def within_the_cta(act: Fence) -> bool:

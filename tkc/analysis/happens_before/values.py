@@ -7,13 +7,14 @@ not known; nothing is guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from copy import copy
 from dataclasses import dataclass, field
 from math import prod
 
 from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.guards import guard_of
+from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
 from tkc.analysis.happens_before.straight import Straight
 from tkc.ir.stage import ops as s
@@ -76,7 +77,7 @@ class Values(Evaluator):
     """The integers of a role, each with what is known of it over the turns of a loop."""
 
     orbits: list[Orbit] = field(default_factory=list)
-    tables: dict[Hashable, Table | None] = field(default_factory=dict)
+    tables: dict[tuple[SSAValue, Hashable, Hashable], Table | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,6 +116,17 @@ class Values(Evaluator):
         known = {v for _, v in told.names}
         return counted <= known and not any(_numbers_items(v) for v in counted)
 
+    def of_copy(self, group: int, rank: int, differ: set[SSAValue]) -> Values:
+        """The same of another copy of the role, whose loops carry the same; `differ`: what does not."""
+        found = copy(self)
+        found.group, found.rank, found.turn = group, rank, {}
+        found.constants = {
+            turns: {v: n for v, n in known.items() if v not in differ}
+            for turns, known in self.constants.items()
+        }
+        found.tables = {k: t for k, t in self.tables.items() if k[0] not in differ}
+        return found
+
     # Loops -----------------------------------------------------------------------------------------------------------
 
     def _counter(self, loop: Operation, row: Carried) -> Counter | None:
@@ -141,7 +153,7 @@ class Values(Evaluator):
         """The loop or condition round an operation, None where it runs once; not a choice of threads or of a CTA."""
         parent = op.parent_op()
         while isinstance(parent, s.IfOp):
-            guard = guard_of(parent.condition)
+            guard = self.guard(parent.condition)
             elected = guard is None or (guard.narrows and not guard.rest)
             if not elected and self.constant(parent.condition) is None:
                 return parent
@@ -188,8 +200,8 @@ class Values(Evaluator):
     def _wrap(self) -> int:
         """Counters that only grow are looked at modulo this: twice the product of what they are divided by."""
         divisors: set[int] = set()
-        for op in self.role.walk():
-            if isinstance(op, ArithOp) and op.kind.data in ("div", "mod", "and", "shr"):
+        for op in self.ops:
+            if isinstance(op, ArithOp) and op.kind.data in DIVIDES:
                 try:
                     d = self.value(op.inputs[1], {})
                 except Unknown:

@@ -10,7 +10,8 @@ from math import inf, lcm
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
 from tkc.analysis.happens_before.clocks import Clock, bound
-from tkc.analysis.happens_before.distance import distance
+from tkc.analysis.happens_before.conditions import asked_of
+from tkc.analysis.happens_before.distance import distance, known_at, own
 from tkc.analysis.happens_before.events import (
     CONSTANT,
     Access,
@@ -23,7 +24,7 @@ from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.rules import RULES
-from tkc.ir.isa.memory import Space
+from tkc.ir.isa.memory import Done, Space
 
 
 class Verdict(StrEnum):
@@ -44,7 +45,7 @@ class Step:
     nodes: tuple[Node, Node] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Place:
     """An access of an event: which node, and the access; `turns`: of its loop, where it stands for these only."""
 
@@ -81,8 +82,27 @@ class Hazard:
     assumptions: frozenset[str] = frozenset()
 
 
-Meets = Callable[[int], bool]
-"""Whether two accesses may touch the same slot so many counts apart."""
+@dataclass(eq=False, slots=True)
+class Meetings:
+    """Whether two accesses may touch the same slot so many counts apart, and after how many that repeats."""
+
+    period: int
+    meets: Callable[[int], bool]
+    near: tuple[int, ...] = ()
+    """How many counts apart they may, within one repetition."""
+    apart: bool = False
+    """Whether they may in different counts."""
+
+    def __post_init__(self) -> None:
+        meets, period = self.meets, self.period
+        self.near = tuple([d for d in range(-period, period + 1) if meets(d)])
+        far = range(period + 1, 2 * period + 1)  # what is before the repetition may be further apart
+        self.apart = any([d for d in self.near if d]) or any([meets(d) or meets(-d) for d in far])
+
+
+ALWAYS = Meetings(1, lambda d: True)
+TOGETHER = Meetings(1, lambda d: not d)
+NEVER = Meetings(1, lambda d: False)
 
 
 @dataclass(eq=False, slots=True)
@@ -95,44 +115,59 @@ class Judge:
     without: frozenset[Event] = frozenset()
     wary: Collection[tuple[Place, Place]] = ()
     reached: dict[Hashable, Reach] = field(default_factory=dict)
+    reach_of: dict[Place, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
-    rows: dict[tuple[int, int], tuple[int, Meets]] = field(default_factory=dict)
-    """When two slots meet, by their identity."""
+    rows: dict[Hashable, Meetings] = field(default_factory=dict)
+    """When two slots meet, by their repetitions."""
 
     def reach(self, place: Place) -> Reach:
-        """The labels of an access, as far as they are followed; accesses of one event that are alike share them."""
-        access, node = place.access, place.node
-        what = access.what if access.space is Space.TENSOR else ""
-        area = id(access.area) if access.element else 0
-        cta = node.role.cta
-        home = home_of(access, cta, self.assumed)
-        key = (
-            node, place.turns, access.space, access.proxy, access.done, home, access.write, what, area,
-            first_operand(access),
-        )  # fmt: skip
-        found = self.reached.get(key)
+        """The labels of an access, as far as they are followed; accesses that go one way share them."""
+        found = self.reach_of.get(place)
         if found is None:
-            source = Source(access, place.event, node.threads, cta, home, self.assumed)
-            targets = frozenset(a.place for a in place.event.accesses)
-            found = self.reached[key] = Reach(
-                self.graph, source, node, self.without, most=self.graph.limit, targets=targets,
-                turns=place.turns,
-            )  # fmt: skip
+            key, entry = self._way(place)
+            found = self.reached.get(key)
+            if found is None:
+                node, cta = place.node, place.node.role.cta
+                home = home_of(place.access, cta, self.assumed)
+                source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
+                found = self.reached[key] = Reach(
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns
+                )  # fmt: skip
+            self.reach_of[place] = found
         return found
+
+    def _way(self, place: Place) -> tuple[Hashable, Node]:
+        """What accesses have in common that become known in one way, and where that begins: at the next event that does
+        something, or where their copies are complete."""
+        access, node = place.access, place.node
+        entry = self.graph.entry(node)[0]
+        begins: Hashable = (entry, entry is node)
+        if access.done is Done.MBARRIER_TX:
+            begins = tuple(
+                [
+                    (key, s.clock, s.rate, s.offset, s.after)
+                    for key, s in self.graph.sites_of.get(node, ())
+                ]
+            )
+        key = (
+            begins, node.role, node.path, node.loops, node.turns, place.turns, node.threads,
+            access.space, access.proxy, access.done, home_of(access, node.role.cta, self.assumed), access.write,
+            first_operand(access), (access.buffer, access.slot) if access.space is Space.MAP else None,
+        )  # fmt: skip
+        return key, entry
 
     def distance(
         self, first: Place, second: Place, clock: Clock
     ) -> tuple[float, Label | None, str]:
         """From how many counts on the second comes after the first, by all labels."""
-        return distance(self.reach(first).run(), second.node, second.access, clock)
+        return distance(self.reach(first).run(), first, second, clock)
 
     # Hazards ---------------------------------------------------------------------------------------------------------
 
     def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
         """The verdict on a pair; `others` are the accesses of the same buffer, among which a read may stand between.
 
-        Roles that run the same program are alike: what holds of one pair of copies holds of every pair whose slots
-        meet at the same counts.
+        What holds of one pair holds of every pair of roles that do the same whose slots meet at the same counts.
         """
         key = self._alike(first, second)
         if key is None:
@@ -142,36 +177,42 @@ class Judge:
         return self.alike[key]
 
     def _alike(self, first: Place, second: Place) -> Hashable:
-        a, b = first.event, second.event
-        if a.op is None or b.op is None:
-            return None
         one, other = first.node.role, second.node.role
+        symmetry = self.graph.symmetry
+        if one.copies == other.copies == 1 and not symmetry.swaps:
+            return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
-            period, meets = self.meetings(first, second, clock)
-            meetings.append((period, _table(period, meets)))
+            meet = self.meetings(first, second, clock)
+            meetings.append((meet.period, meet.near))
+        x, y = first.access, second.access
+        owners = (x.owner, y.owner) if x.space is not Space.GLOBAL else (0, 0)
+        slots: Hashable = None
+        if x.write and y.write:  # a third access may stand between
+            slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
+            slots = tuple(slots)
         return (
-            a.op, a.name, a.accesses.index(first.access), first.turns,
-            b.op, b.name, b.accesses.index(second.access), second.turns,
-            same, one.cta, other.cta, first is second,
-            *meetings,
+            symmetry.shapes[one], first.node.number, first.event.accesses.index(x), first.turns,
+            symmetry.shapes[other], second.node.number, second.event.accesses.index(y), second.turns,
+            same, symmetry.ctas(one.cta, other.cta, *owners), first is second,
+            x.part == y.part, own(x, y), own(y, x), slots, *meetings,
         )  # fmt: skip
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
         there, here = self.reach(first), self.reach(second)
-        there.asked.add(second.node)
-        here.asked.add(first.node)
-        news, reaches = -1, [there] if there is here else [there, here]
+        news, ways = -1, [(there, second.node.role), (here, first.node.role)]
         while True:  # what is known only grows, so that a proof found on the way is one
-            now = sum([r.news for r in reaches])
+            now = len(there.at(second.node)) + len(here.at(first.node))
             if now != news:
                 news = now
                 for pair in pairs:
                     if pair.gap() is None:
                         return pair.ordered()
-            if not any([r.advance() for r in reaches]):
+            if not any(
+                [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
+            ):
                 break
         if first.access.write and second.access.write:
             for pair in pairs:
@@ -205,8 +246,8 @@ class Judge:
     def _plainly(self, pair: _Pair) -> bool:
         """Whether the two would be ordered if there were one proxy."""
         first, second, clock = pair.first, pair.second, pair.clock
-        forward = distance(self.reach(first), second.node, second.access, clock, plain=True)[0]
-        back = distance(self.reach(second), first.node, first.access, clock, plain=True)[0]
+        forward = distance(self.reach(first), first, second, clock, plain=True)[0]
+        back = distance(self.reach(second), second, first, clock, plain=True)[0]
         return pair.gap_of(forward, back) is None
 
     def never_awaited(self, place: Place) -> bool:
@@ -220,8 +261,8 @@ class Judge:
 
     def only_under_way(self, first: Place, second: Place) -> bool:
         """Whether what is known of the first where the second comes is only that it is under way."""
-        kept = self.reach(first).labels.get(second.node, {})
-        return bool(kept) and all(state.name in PENDING for state, _ in kept)
+        labels = known_at(self.reach(first), first, second)
+        return bool(labels) and all(x.state.name in PENDING for x in labels)
 
     def known_in_time(self, hazard: Hazard, first: Place, second: Place) -> bool:
         """Whether some thread, though not all that have to, knows that the first is complete."""
@@ -230,10 +271,9 @@ class Judge:
             abs((hazard.witness or (0, 0))[1] - (hazard.witness or (0, 0))[0]),
         )
         return any(
-            state.name not in PENDING
+            x.state.name not in PENDING
             and bound(x.position, hazard.clock, hazard.clock in first.node.path) <= apart
-            for (state, _), kept in reach.labels.get(second.node, {}).items()
-            for x in kept
+            for x in known_at(reach, first, second)
         )
 
     def _through(
@@ -244,26 +284,28 @@ class Judge:
         back, b, rule_b = self.distance(read, second, clock)
         if there == inf or back == inf or read.turns is not None:
             return inf, ()
-        period, meets = self.meetings(first, read, clock)
+        meetings = self.meetings(first, read, clock)
         at = int(there)
-        while not meets(at):
+        while not meetings.meets(at):
             at += 1
-            if at > there + period:
+            if at > there + meetings.period:
                 return inf, ()
         between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
-        return at + back, (*_steps(a, rule_a, read), between, *_steps(b, rule_b, second))
+        return at + back, (
+            *_steps(a, rule_a, first, read),
+            between,
+            *_steps(b, rule_b, read, second),
+        )
 
-    def meetings(
-        self, here: Place, there: Place, clock: Clock
-    ) -> tuple[int, Callable[[int], bool]]:
-        """The period of a pair's slots over a clock, and which differences of counts may have equal slots."""
+    def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
+        """Which differences of counts of a clock a pair's slots may be equal at."""
         first, second = here.access, there.access
         if (
             first.ring != second.ring
         ):  # nothing says which slots of the one lie in which of the other
             first, second = replace(first, slot=None), replace(second, slot=None)
-        turns = [self._turns(p, clock) for p in (here, there)]
-        if any(turns):
+        turns = self._turns(here, clock), self._turns(there, clock)
+        if turns != (None, None):
             return self._some_meet(first, second, turns, clock)
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         once = clock is self.graph.kernel
@@ -274,12 +316,21 @@ class Judge:
         )
         if wary:
             distinct = distinct and first.part == second.part
-        if once or (distinct and _alike(first, second)):
+        asked = (
+            first.area is not None
+            and second.area is not None
+            and first.area.asked
+            and second.area.asked
+        )
+        turn = (
+            asked and not wary and first.write and second.write
+        )  # of others nothing says that both come
+        if once or turn or (distinct and _alike(first, second)):
             apart = one is not None and two is not None and one.period != two.period
-            return 1, lambda d: not d and not apart
+            return NEVER if apart else TOGETHER
         if one is None or two is None:
-            return 1, lambda d: True
-        key = id(one), id(two)
+            return ALWAYS
+        key = one.before, one.period, two.before, two.period
         if key not in self.rows:
             self.rows[key] = _meetings(one, two)
         return self.rows[key]
@@ -291,7 +342,7 @@ class Judge:
 
     def _some_meet(
         self, first: Access, second: Access, turns: Sequence[Turns | None], clock: Clock
-    ) -> tuple[int, Callable[[int], bool]]:
+    ) -> Meetings:
         """The same of accesses in some turns only."""
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
         rows = [row for row in (one, two) if row is not None]
@@ -309,7 +360,9 @@ class Judge:
             for j in theirs
             if one is None or two is None or one.at(i) == two.at(j)
         }
-        return period, lambda d: d % period in same or (before > 0 and abs(d) < before + period)
+        return Meetings(
+            period, lambda d: d % period in same or (before > 0 and abs(d) < before + period)
+        )
 
     def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
         if slot is None:
@@ -334,22 +387,22 @@ class _Pair:
 
     def __post_init__(self) -> None:
         first, second = self.first, self.second
-        self.period, self.meets = self.judge.meetings(first, second, self.clock)
+        meetings = self.judge.meetings(first, second, self.clock)
+        self.period, self.meets = meetings.period, meetings.meets
         # one count of an outer clock has many instances of an access in an inner loop
         path = first.node.path
         inner = path[path.index(self.clock) + 1 :]
         same = first is second and all(c.high <= 1 for c in inner)
         self.apart = same or exclusive(first.node, second.node, self.clock)
-        near = range(-2 * self.period, 2 * self.period + 1)
-        self.never = not any(self.meets(d) for d in near if d or not self.apart)
+        self.never = not meetings.apart and (self.apart or not self.meets(0))
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
         """The distances there and back by what is known so far."""
         first, second, reach = self.first, self.second, self.judge.reach
-        there = distance(reach(first), second.node, second.access, self.clock)
+        there = distance(reach(first), first, second, self.clock)
         if first is second:
             return there, there
-        return there, distance(reach(second), first.node, first.access, self.clock)
+        return there, distance(reach(second), second, first, self.clock)
 
     def gap(self, forward: float = inf, back: float = inf) -> tuple[int, int] | None:
         """The nearest instances that nothing orders, with these distances beside the known ones."""
@@ -367,9 +420,9 @@ class _Pair:
                 self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.period
             )
         there, here = self.known()
-        steps = _steps(*there[1:], self.second)
+        steps = _steps(*there[1:], self.first, self.second)
         if self.first is not self.second:
-            steps += _steps(*here[1:], self.first)
+            steps += _steps(*here[1:], self.second, self.first)
         used = frozenset(a for s in steps for a in s.assumptions)
         return Hazard(
             self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.period, steps, None, used
@@ -405,8 +458,8 @@ def _gap(
     return None
 
 
-def _meetings(one: Slot, two: Slot) -> tuple[int, Meets]:
-    """The period of two rows of slots, and which differences of counts may have equal ones."""
+def _meetings(one: Slot, two: Slot) -> Meetings:
+    """Which differences of counts two rows of slots may have equal ones at."""
     before = max(len(one.before), len(two.before))
     period = lcm(len(one.period), len(two.period))
     where: tuple[dict[int, list[int]], ...] = {}, {}
@@ -422,20 +475,16 @@ def _meetings(one: Slot, two: Slot) -> tuple[int, Meets]:
                     early.add(j - i)
                 elif i < before + period and j < before + period:
                     same.add((j - i) % period)
-    return period, lambda d: d % period in same or d in early
+    return Meetings(period, lambda d: d % period in same or d in early)
 
 
-def _table(period: int, meets: Meets) -> tuple[int, ...]:
-    return tuple(d for d in range(-period, period + 1) if meets(d))
-
-
-def _steps(label: Label | None, rule: str, end: Place) -> tuple[Step, ...]:
+def _steps(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:
     """A label's chain without its plain steps."""
     if label is None:
         return ()
     found: list[Step] = []
     last = label.node
-    for start, node, how in label.chain():
+    for start, node, how in label.chain(begin.node):
         if how not in ("po", "loop", "leave", "choice"):
             found.append(_step(start, node, how))
     found.append(_step(last, end.node, rule))
@@ -479,7 +528,7 @@ def conflicts(here: list[Place], vague: bool = False) -> Iterator[tuple[Place, P
         for second in here[i:]:
             a, b = first.access, second.access
             if (a.write or b.write) and not _no_race(a, b) and not _apart(a, b):
-                if vague or not is_vague(a, b):
+                if vague or not is_vague(first, second):
                     yield first, second
 
 
@@ -498,14 +547,25 @@ def _alike(a: Access, b: Access) -> bool:
     return together(a.area, b.area)
 
 
-def is_vague(a: Access, b: Access) -> bool:
+def is_vague(first: Place, second: Place) -> bool:
     """Whether too little is known of two writes of a tensor to say that they are at the same place, or in the same
     launch: their conditions may exclude one another."""
+    a, b = first.access, second.access
     if a.space is not Space.GLOBAL or not (a.write and b.write):
         return False
-    if a.area is None or b.area is None or (a.area.asked and b.area.asked):
+    if a.area is None or b.area is None:
+        return True
+    if a.area.asked and b.area.asked and not _in_one_turn(first, second):
         return True
     return (a is b or a.part != b.part) and (a.area.vague or b.area.vague)
+
+
+def _in_one_turn(first: Place, second: Place) -> bool:
+    """Whether two accesses under conditions come in the same turns: all that one asks, the other does."""
+    if first is second or first.node.role is not second.node.role:
+        return False
+    one, other = asked_of(first.event.op), asked_of(second.event.op)
+    return one <= other or other <= one
 
 
 def _apart(a: Access, b: Access) -> bool:

@@ -16,7 +16,7 @@ MODELS = (STRICT, PRACTICE)
 class Assumption(NamedTuple):
     """One row: `grants` says what is taken for true, `basis` why.
 
-    `warns`: a document says otherwise, so that practice takes it with a warning and strict with an error.
+    `warns`: that is thin, so that practice takes it with a warning and strict has an error.
     """
 
     id: str
@@ -83,6 +83,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "store in place of such copies, behind the wait for those, with no proxy fence",
                "CUTLASS's main loops of cp.async for sm_90 and sm_100 have none, though 9.7.17.7.1 asks for it; for "
                "foreign text alone: neither the analysis nor a pass knows of this row, and no fence is left out for it",
+               warns=True),
+    Assumption("A28", "a thread that has exited has arrived at the cluster barrier, and tells what it did",
+               "exit releases the barriers that wait for it alone, and nothing is said of memory; ThunderKittens "
+               "gives the tensor memory of a pair back behind such a barrier"),
+    Assumption("A29", "the shared memory of a CTA stays until bulk stores have read it whose threads have ended",
+               "ThunderKittens' GEMMs for sm_100 end right behind their last stores; no document says so",
                warns=True),
     Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
                "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Protocol
 
@@ -49,6 +50,7 @@ def find(name: str) -> Row:
     raise KeyError(f"no instruction {name!r}; nearest: {near}")
 
 
+@cache
 def family_of(name: str) -> Family:
     """The family file of this package that has the row called `name`."""
     find(name)

@@ -299,13 +299,10 @@ def _verify(op: Instruction, spelling: Spelling) -> None:
     for result, operand in shape.tied.items():
         if given[result][0].type != given[operand][0].type:
             raise VerifyException(f"{result} and {operand} share registers, but not a type")
-    known = {*shape.slots, *shape.immediates, *((SEGMENTS,) if shape.segmented else ())}
-    known |= shape.offsets
     for name, value in properties.items():
-        if name not in known:
-            raise VerifyException(
-                f"has no property {name}; it has {', '.join(sorted(known)) or 'none'}"
-            )
+        if name not in shape.properties:
+            known = ", ".join(sorted(shape.properties)) or "none"
+            raise VerifyException(f"has no property {name}; it has {known}")
         if name in shape.offsets and not isinstance(value, IntegerAttr):
             raise VerifyException(f"{name} is a number of bytes, not {value}")
         if name in shape.immediates and not isinstance(value, IntegerAttr | StringAttr):

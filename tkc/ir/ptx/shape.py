@@ -15,6 +15,7 @@ from itertools import pairwise
 from tkc.ir.isa.instructions import Row, register_class
 from tkc.ir.isa.targets import Feature, Version
 from tkc.ir.ptx.registers import PREFIXES
+from tkc.ir.syntax import SEGMENTS
 
 _TOKEN = re.compile(r"\{\?|\{(\w+)\*\}|\w+|.")
 
@@ -112,6 +113,12 @@ class Shape:
     @cached_property
     def slots(self) -> tuple[str, ...]:
         return tuple(slot for slot, _ in self.row.slot_order)
+
+    @cached_property
+    def properties(self) -> frozenset[str]:
+        """The properties that an operation may have: slots, immediates and offsets, and how many operands are whose."""
+        segments = (SEGMENTS,) if self.segmented else ()
+        return frozenset((*self.slots, *self.immediates, *segments)) | self.offsets
 
     @cached_property
     def plain(self) -> tuple[str, tuple[int, ...]] | None:

@@ -40,7 +40,7 @@ class FillOp(StageOp):
 @irdl_op_definition
 class MaskOp(StageOp):
     """A fragment where `rows · r + columns · c < limit`, and `fill` elsewhere, or the elements of another one; r and c
-    count from its first element."""
+    count from its first element. With `positions`: the number `rows · r + columns · c - limit` in each element."""
 
     name = "stage.mask"
     BY: ClassVar[By | None] = By.ALL
@@ -50,6 +50,7 @@ class MaskOp(StageOp):
     rows = prop_def(IntegerAttr)
     columns = prop_def(IntegerAttr)
     fill = prop_def(FloatAttr)
+    positions = opt_prop_def(UnitAttr)
     value = result_def(FragmentType)
     traits = traits_def(Pure())
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -86,7 +87,7 @@ class MaskOp(Operation):
     """`mask x where j <= m`: x where `rows · R + columns · C < limit`, elsewhere `otherwise` if given, else `fill`.
 
     R and C are the positions of an element on the axes that the blocks `row` and `column` are of; where there is no
-    block its factor is 0.
+    block its factor is 0. With `positions`: the number `rows · R + columns · C - limit`, and x only says the shape.
     """
 
     name = "tile.mask"
@@ -98,6 +99,7 @@ class MaskOp(Operation):
     rows = prop_def(IntegerAttr)
     columns = prop_def(IntegerAttr)
     fill = prop_def(FloatAttr)
+    positions = opt_prop_def(UnitAttr)
     value = result_def(RegsType)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())

@@ -16,6 +16,8 @@ from xdsl.traits import Pure
 
 from tkc.analysis.items import comes_before, counters_of, role_of, same
 from tkc.diagnostics import report
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Done, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.structure import remove_role
 from tkc.ir.stage.types import BarriersType
@@ -26,7 +28,7 @@ NEXT = ("lower-schedules", "lower-pipes", "insert-fences")
 
 
 def cothread_explicit(module: ModuleOp, kernel: s.KernelOp) -> None:
-    """Moves the copies of each role of a kernel that copies scales for another and does nothing else."""
+    """Moves the copies of each role of a kernel that copies scales for another; a role with nothing else goes."""
     for name in [r.sym_name.data for r in _roles(kernel)]:
         role = _role(kernel, name)
         copies = _copies(role)
@@ -92,7 +94,7 @@ def _findings(module: ModuleOp, at: int, name: str, without_fences: bool | None)
 
 @dataclass
 class Move:
-    """A role that only copies, the one that multiplies, and what becomes of the barriers of the first."""
+    """A role that copies, the one that multiplies, and what becomes of the barriers of the first."""
 
     giver: s.RoleOp
     taker: s.RoleOp
@@ -107,13 +109,15 @@ class Move:
     gone: list[s.BarriersOp] = field(default_factory=list[s.BarriersOp])
     fewer: list[s.BarriersOp] = field(default_factory=list[s.BarriersOp])
     """Barriers that both roles commit to: they count one arrival less."""
+    left: list[Operation] | None = None
+    """Of a role that does more than copy, what it does for its copies alone; None where the whole role goes."""
 
     @classmethod
     def of(cls, kernel: s.KernelOp, giver: s.RoleOp, copies: list[s.CopyScalesOp]) -> Move:
         """The move of a role's copies, or Stays with the reason against it; nothing is changed yet."""
         taker, products = _taker(kernel, copies)
         source, target = _elected(copies), _elected(products)
-        _check_idle(giver)
+        left = _for_copies(giver, copies, source)
         if len({op.pair is not None for op in (*copies, *products)}) > 1:
             raise Stays(
                 "copies and products are of different CTA groups, one of a CTA and one of a pair"
@@ -124,13 +128,11 @@ class Move:
             raise Stays(
                 f"the loops round those of role {names[0]} and the products of role {names[1]} differ"
             )
-        signals, waits = (
-            _signals(giver),
-            [op for op in giver.walk() if isinstance(op, s.MbarrierWaitOp)],
-        )
+        signals = _signals(giver)
+        waits = [op for op in left or giver.walk() if isinstance(op, s.MbarrierWaitOp)]
         found = Finder(counters, _numbers(taker), names[1])
         ready = _ready(signals, taker, products[0], target, found)
-        move = cls(giver, taker, copies, products[0], found.made, ready, [])
+        move = cls(giver, taker, copies, products[0], found.made, ready, [], left=left)
         for copy in copies:
             for number in (copy.source_slot, copy.destination_slot):
                 found.find(number)
@@ -201,10 +203,10 @@ class Move:
         """What becomes of the copies, for the remark."""
         names = " and ".join(b.sym_name.data for b in self.gone)
         many = "barriers" if len(self.gone) > 1 or self.gone[0].depth.value.data > 1 else "barrier"
-        return (
-            f"move to the products of role {self.taker.sym_name.data}: {many} {names} and role "
-            f"{self.giver.sym_name.data} are gone"
-        )
+        gone = f"{many} {names} {'are' if many == 'barriers' else 'is'} gone"
+        if self.left is None:
+            gone = f"{many} {names} and role {self.giver.sym_name.data} are gone"
+        return f"move to the products of role {self.taker.sym_name.data}: {gone}"
 
     def perform(self, without_fences: bool) -> None:
         """Rewrites the kernel; everything was checked. `without_fences`: without those behind the wait that goes."""
@@ -222,13 +224,29 @@ class Move:
         if without_fences and isinstance(behind, s.Tcgen05FenceOp):
             _erase(behind)
         _erase(self.ready)
-        remove_role(self.giver)
+        if self.left is None:
+            remove_role(self.giver)
+        else:
+            self._leave()
         for barriers in self.gone:
             for op in _users(barriers.barriers):
                 _erase(op)
             _erase(barriers)
         for barriers in self.fewer:
             barriers.count = IntegerAttr(barriers.count.value.data - 1, barriers.count.type)
+
+    def _leave(self) -> None:
+        """The copying role without its copies and what it did for them alone."""
+        assert self.left is not None
+        block = self.copies[0].parent_block()
+        for op in (*self.left, *self.copies):
+            _erase(op)
+        chosen = block.parent_op() if block is not None else None
+        if isinstance(chosen, s.IfOp) and len(chosen.then.block.ops) == 1 and not chosen.results:
+            elected = chosen.condition.owner
+            _erase(chosen)
+            if isinstance(elected, s.ElectedOp) and not any(elected.results[0].uses):
+                _erase(elected)
 
     def _front(self) -> Operation:
         """The first operation round the products that what the copies need is in front of."""
@@ -309,14 +327,35 @@ def _elected(ops: Sequence[Operation]) -> Block:
     return block
 
 
-def _check_idle(giver: s.RoleOp) -> None:
-    """The copying role waits, copies and commits, and nothing else."""
-    allowed = (
-        s.CopyScalesOp, s.MbarrierWaitOp, s.Tcgen05CommitOp, s.Tcgen05FenceOp, s.WorkLoopOp, s.ForOp, s.IfOp, s.YieldOp,
-    )  # fmt: skip
-    for op in giver.walk():
-        if op is not giver and not isinstance(op, allowed) and not op.has_trait(Pure):
-            raise Stays(f"role {giver.sym_name.data} does more than copy ({op.name})")
+def _for_copies(
+    giver: s.RoleOp, copies: list[s.CopyScalesOp], around: Block
+) -> list[Operation] | None:
+    """What a role does for its copies alone: commits, which tell of nothing else, and waits and fences just in front of
+    their election; None where that is all of it."""
+    others = [op for op in giver.walk() if op is not giver and not isinstance(op, _COPYING)]
+    if all(op.has_trait(Pure) for op in others):
+        return None
+    for op in others:
+        if any(
+            isinstance(r, Touch) and r.done is Done.TCGEN05_COMMIT for r in effects_of(op) or ()
+        ):
+            raise Stays(f"role {giver.sym_name.data} commits to more than copies ({op.name})")
+    found: list[Operation] = [*_signals(giver)]
+    election = next(op for op in around.ops if copies[0] in op.walk())
+    before = election.prev_op
+    while isinstance(before, s.MbarrierWaitOp | s.Tcgen05FenceOp) or (
+        before is not None and before.has_trait(Pure)
+    ):
+        if not before.has_trait(Pure):
+            found.append(before)
+        before = before.prev_op
+    return found
+
+
+_COPYING = (
+    s.CopyScalesOp, s.MbarrierWaitOp, s.Tcgen05CommitOp, s.Tcgen05FenceOp, s.WorkLoopOp, s.ForOp, s.IfOp, s.YieldOp,
+)  # fmt: skip
+"""What a role consists of that only copies, beside numbers."""
 
 
 def _signals(giver: s.RoleOp) -> list[s.Tcgen05CommitOp]:

@@ -43,11 +43,16 @@ def _fits(word: str, access: Place, issuer: Place) -> bool:
 
 @dataclass
 class Halves:
-    """The acquire halves that have been put into a kernel, each with the fences that it stands there for."""
+    """The acquire halves of a kernel, each with the fences that it stands there for."""
 
     wanted: dict[Operation, list[Operation]] = field(default_factory=dict)
     before: dict[Operation, Operation] = field(default_factory=dict)
-    """Of an operation that issues, the half before it."""
+    """Of an operation that issues, the half before it; where nobody wants it, it is in no block."""
+
+    def may_stand(self, issuing: Iterable[Operation]) -> dict[Operation, Operation]:
+        """Makes the halves that may be put before some operations."""
+        self.before |= {op: _half(op) for op in issuing if op not in self.before}
+        return self.before
 
     def of(self, fence: s.ProxyFenceOp, word: str, issuing: list[Operation]) -> Change:
         """Makes a fence the release half `word`, with an acquire half before each of some operations."""
@@ -55,8 +60,7 @@ class Halves:
         def change() -> Undo:
             back = setting(fence, "space", StringAttr(word))()
             for op in issuing:
-                half = self.before.get(op) or self._put(op)
-                self.wanted.setdefault(half, []).append(fence)
+                self._want(op, fence)
 
             def undo() -> None:
                 back()
@@ -67,26 +71,29 @@ class Halves:
 
         return change
 
-    def _put(self, op: Operation) -> Operation:
-        half = s.ProxyFenceOp.create(
-            properties={
-                "space": StringAttr(ACQUIRE),
-                "guards": ArrayAttr([]),
-                "id": StringAttr(f"{c.label(op).replace('.user.', '.')}.{ACQUIRE}"),
-                "by": StringAttr(By.ONE),
-            }
-        )
-        half.location = op.location
-        block = op.parent_block()
-        assert block is not None
-        block.insert_op_before(half, op)
-        self.before[op] = half
-        return half
+    def _want(self, op: Operation, fence: Operation) -> None:
+        half, block = self.before[op], op.parent_block()
+        if half not in self.wanted:
+            assert block is not None
+            block.insert_op_before(half, op)
+        self.wanted.setdefault(half, []).append(fence)
 
     def _leave(self, op: Operation, fence: Operation) -> None:
         half = self.before[op]
         self.wanted[half].remove(fence)
         if not self.wanted[half]:
-            del self.before[op], self.wanted[half]
+            del self.wanted[half]
             half.detach()
-            half.erase()
+
+
+def _half(op: Operation) -> s.ProxyFenceOp:
+    half = s.ProxyFenceOp.create(
+        properties={
+            "space": StringAttr(ACQUIRE),
+            "guards": ArrayAttr([]),
+            "id": StringAttr(f"{c.label(op).replace('.user.', '.')}.{ACQUIRE}"),
+            "by": StringAttr(By.ONE),
+        }
+    )
+    half.location = op.location
+    return half

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from xdsl.ir import Operation
 
 from tkc.analysis.happens_before.chains import orders
-from tkc.analysis.happens_before.proofs import Proofs, steps_of
-from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.analysis.happens_before.proofs import Proofs
+from tkc.analysis.happens_before.rests import steps_of
+from tkc.analysis.happens_before.verdicts import Hazard, Verdict
 from tkc.ir import certificates as c
 from tkc.ir.locations import location_of
 from tkc.passes.fencing.sites import spelled
@@ -57,15 +58,13 @@ def lost(before: Sequence[Hazard], after: Sequence[Hazard]) -> str:
     return ""
 
 
-def certificate(
-    proofs: Proofs, final: Sequence[tuple[Hazard, Judge]], changes: Changes, rests: Rested
-) -> c.Certificate:
-    """`final`: the verdicts on the kernel as it then is."""
+def certificate(proofs: Proofs, changes: Changes, rests: Rested) -> c.Certificate:
+    """`proofs`: of the kernel as it then is."""
     changed = changes.all
     made: list[c.Order] = []
     guarded: dict[Operation, list[int]] = {op: [] for op in changed}
     mine: dict[Operation, list[int]] = {op: [] for op in changed}
-    for hazard, judge in final:
+    for hazard, judge in proofs.proved():
         if hazard.verdict is not Verdict.ORDERED:
             continue
         guards = [op for op in changed if _may_guard(proofs, op, hazard, changes, rests)]

@@ -3,7 +3,7 @@ or ends unseen, and nothing is under way at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation
@@ -11,8 +11,11 @@ from xdsl.ir import Block, Operation
 from tkc.analysis.happens_before.events import Event
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.findings import findings
-from tkc.analysis.happens_before.proofs import WIDEST, Proofs, steps_of
-from tkc.analysis.happens_before.verdicts import Hazard, Verdict
+from tkc.analysis.happens_before.proofs import WIDEST, Proofs
+from tkc.analysis.happens_before.report import Finding
+from tkc.analysis.happens_before.rests import steps_of
+from tkc.analysis.happens_before.verdicts import Hazard, Judge, Verdict
+from tkc.analysis.lifetimes import check_lifetimes
 from tkc.ir import certificates as c
 from tkc.ir.effects import effects_of
 from tkc.ir.stage import ops as s
@@ -20,6 +23,9 @@ from tkc.ir.stage.explicit import ClusterBarrierOp, WhileOp
 
 HARMLESS = frozenset({"TK310", "TK313", "TK324"})
 """What may be wrong with a program whose order is understood nevertheless: something is under way at its end."""
+
+Wrong = tuple[str, object, object]
+"""What is wrong, and where."""
 
 WAITS = (s.MbarrierWaitOp, s.BulkWaitOp)
 
@@ -67,11 +73,16 @@ class Waits:
         order in the kernel as it then is."""
         events = _events(proofs)
         absent = [e for f in gone for e in proofs.events[f]]
-        before: set[tuple[object, ...]] | None = None
+        before: set[Wrong] | None = None
+        ended: set[Wrong] | None = None
         for wait in waits:
             mine = [h for h in proofs.hazards if any(e.op is wait for e in steps_of(h))]
             judges = proofs.judges_without([*absent, *events.get(wait, ())])
             if not all(proofs.again(judges, h).verdict is Verdict.ORDERED for h in mine):
+                continue
+            if ended is None:
+                ended = _in_flight(proofs.judges_without(absent)[WIDEST])
+            if not _in_flight(judges[WIDEST]) <= ended:
                 continue
             before = self._found() if before is None else before
             if any(code not in HARMLESS for code, *_ in before):
@@ -88,10 +99,10 @@ class Waits:
             self._back(wait)
         self.told.clear()
 
-    def _found(self) -> set[tuple[object, ...]]:
+    def _found(self) -> set[Wrong]:
         """What is wrong: barriers that do not keep their protocol, phases that are not told apart, roles that end
         before all is done."""
-        return {(f.code, f.first, f.second) for f in findings(program(self.kernel), WIDEST)}
+        return _wrong(findings(program(self.kernel), WIDEST))
 
     def _out(self, wait: Operation) -> None:
         block = wait.parent_block()
@@ -105,6 +116,16 @@ class Waits:
             block.add_op(wait)
         else:
             block.insert_op_before(wait, following)
+
+
+def _in_flight(judge: Judge) -> set[Wrong]:
+    """What may be under way when the roles have ended: most waits that order nothing are there for that, and all that
+    may be wrong takes much longer to find."""
+    return _wrong(check_lifetimes(judge))
+
+
+def _wrong(found: Iterable[Finding]) -> set[Wrong]:
+    return {(f.code, f.first, f.second) for f in found}
 
 
 def _events(proofs: Proofs) -> dict[Operation, list[Event]]:

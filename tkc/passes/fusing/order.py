@@ -30,6 +30,7 @@ class Merge:
     between: dict[SSAValue, int]
     late: tuple[frozenset[SSAValue], frozenset[SSAValue]] = (frozenset(), frozenset())
     """Of each role, rings of others that may get something of the other one first: it waits for them last."""
+    holders: dict[Operation, bool] = field(default_factory=dict[Operation, bool])
 
     def roles(self, first: Block, second: Block) -> None:
         """The second role's operations go where they belong in the first; TK213 where there is no such place."""
@@ -71,6 +72,13 @@ class Merge:
                 sides = [side[1:] for side in sides]
             elif not moved and heads:
                 raise self._stuck(heads)
+        if any(items.steps[r, s.CommitOp] != items.steps[r, s.WaitOp] for r in self.between):
+            raise TkcError.at(
+                "TK213",
+                f"pipe {self.pipe.sym_name.data} carries an accumulator in registers on this target; it needs "
+                "as many puts as gets, in the same loop",
+                location_of(self.pipe),
+            )
         for op in order:
             op.detach()
             if last is None:
@@ -82,10 +90,12 @@ class Merge:
 
     def _holds(self, op: Operation) -> bool:
         """Whether items between the two roles stand inside an operation."""
-        return isinstance(op, s.WorkLoopOp) or (
-            bool(op.regions)
-            and any(isinstance(o, Step) and o.ring in self.between for o in op.walk())
-        )
+        if op not in self.holders:
+            self.holders[op] = isinstance(op, s.WorkLoopOp) or (
+                bool(op.regions)
+                and any(isinstance(o, Step) and o.ring in self.between for o in op.walk())
+            )
+        return self.holders[op]
 
     def _stuck(self, heads: Sequence[Operation]) -> TkcError:
         """Both roles wait for one another, or the loops round their items differ."""

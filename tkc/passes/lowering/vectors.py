@@ -66,6 +66,9 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
     if op.otherwise is not None:
         others = [x for part in apart(op.otherwise).parts for x in part]
     by_row, by_column = op.rows.value.data, op.columns.value.data
+    if op.positions is not None:
+        k.values[op.value] = _positions(k, op, source)
+        return
     most = max(0, by_row * (type.shape[0] - 1)) + max(0, by_column * (type.shape[1] - 1))
     limit = k.register(op.limit)
 
@@ -86,6 +89,23 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
     values = list(k.emit.if_(whole, lambda: registers, kept))
     pairs = tuple(zip(values[::2], values[1::2], strict=True))
     k.values[op.value] = Fragment("f32", pairs, source.halves)
+
+
+def _positions(k: Kernel, op: v.MaskOp, like: Fragment) -> Fragment:
+    """`rows · r + columns · c - limit` of each element; whole numbers up to 2²⁴ are exact."""
+    type = fragment_type(op.source)
+    two = type.layout.data == FragmentLayout.WGMMA
+    by_row, by_column = op.rows.value.data, op.columns.value.data
+    limits = [_less(k, k.register(op.limit), by_row, row) for row in rows_of_thread(k, type)]
+    if two:
+        limits = [_less(k, x, by_column, lane_column(k)) for x in limits]
+    parts: Parts = []
+    for i, part in enumerate(like.parts):
+        first, row = divmod(i, len(limits))
+        columns = [first * (8 if two else 2) + odd for odd in range(len(part))]
+        wholes = [k.emit("sub", ".s32", by_column * column, limits[row]) for column in columns]
+        parts.append(tuple(k.emit("cvt", ".rn", ".f32", ".s32", x) for x in wholes))
+    return Fragment("f32", tuple(parts), like.halves)
 
 
 def _less(k: Kernel, limit: SSAValue, factor: int, position: Any) -> SSAValue:

@@ -293,6 +293,8 @@ def _mask(
                 "sub", limit, p.emit.arith("mul", first, p.emit.const(factor.value.data))
             )
         properties = {"rows": op.rows, "columns": op.columns, "fill": op.fill}
+        if op.positions is not None:
+            properties["positions"] = op.positions
         return p.emit.value(
             v.MaskOp.create(
                 operands=[*source, limit, *other], properties=properties, result_types=[type]

@@ -1,0 +1,134 @@
+"""Which roles of a program do the same, so that what holds of two accesses holds of every two like them.
+
+Copies of a role for several warpgroups may change places where they are alike, and CTAs of a cluster (of which each
+gets the number of another, by exclusive or) where all their roles are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, fields
+
+from tkc.analysis.happens_before.events import (
+    Access,
+    Beside,
+    Choice,
+    Complete,
+    Event,
+    Index,
+    Item,
+    Loop,
+    Program,
+    Role,
+    Slot,
+    Sometimes,
+    Threads,
+    Turns,
+)
+from tkc.ir.isa.memory import Space
+
+
+@dataclass(eq=False, slots=True)
+class Symmetry:
+    """`shapes`: equal numbers for roles that do the same, each seen from its own CTA; `swaps`: by which numbers those
+    of CTAs may be changed."""
+
+    program: Program
+    shapes: dict[Role, int] = field(init=False)
+    swaps: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        known: dict[Hashable, int] = {}
+        roles = self.program.roles
+        self.shapes = {r: known.setdefault(_Shape(r).whole(), len(known)) for r in roles}
+        at = {(r.declared or r.name, r.copy, r.cta): r for r in roles}
+        ctas = {r.cta for r in roles}
+        self.swaps = [k for k in ctas if k and self._alike(at, k)] if len(ctas) > 1 else []
+
+    def _alike(self, at: dict[tuple[str, int, int], Role], swap: int) -> bool:
+        for (name, copy, cta), role in at.items():
+            other = at.get((name, copy, cta ^ swap))
+            if other is None or self.shapes[other] != self.shapes[role]:
+                return False
+        return True
+
+    def ctas(self, *numbers: int) -> tuple[int, ...]:
+        """CTAs by the least numbers that they may have."""
+        return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
+
+
+class _Shape:
+    """All that a role does, seen from its own CTA."""
+
+    def __init__(self, role: Role) -> None:
+        self.role = role
+        self.loops: dict[Loop | None, int | None] = {None: None}
+        self.first: dict[int, int] = {}
+
+    def whole(self) -> Hashable:
+        return self.role.warps, self.role.copies, self._items(self.role.body)
+
+    def _items(self, items: Iterable[Item]) -> Hashable:
+        return tuple([self._item(item) for item in items])
+
+    def _item(self, item: Item) -> Hashable:
+        match item:
+            case Event():
+                threads = item.threads if isinstance(item.threads, Threads) else id(item.threads)
+                accesses = tuple([self._access(a) for a in item.accesses])
+                return "event", item.name, id(item.op), threads, accesses, self._act(item.act)
+            case Loop():
+                self.loops[item] = len(self.loops)
+                guard = item.guard and (item.guard[0], self._loop(item.guard[1]))
+                inside = self._items(item.body)
+                return "loop", item.key, item.low, item.high, guard, id(item.op), inside
+            case Choice():
+                return "choice", self._items(item.branches)
+            case Beside():
+                return "beside", self._items(item.one), self._items(item.other)
+            case Sometimes():
+                return "sometimes", self._turns(item.turns), self._items(item.body)
+
+    def _loop(self, loop: Loop | None) -> Hashable:
+        return self.loops.get(loop, id(loop))
+
+    def _turns(self, turns: Turns) -> Hashable:
+        return self._loop(turns.loop), turns.period, turns.rest
+
+    def _cta(self, number: object) -> object:
+        return number ^ self.role.cta if isinstance(number, int) else number
+
+    def _access(self, access: Access) -> Hashable:
+        """What of an access its order depends on; which bytes it touches is asked of each two."""
+        owner = 0 if access.space is Space.GLOBAL else self._cta(access.owner)
+        return (
+            access.space, id(access.buffer), access.write, self._slot(access.buffer, access.slot), access.proxy,
+            access.done, access.what, owner, access.operand, access.element, id(access.storage), access.ring,
+            tuple([self._loop(x) for x in access.distinct]),
+        )  # fmt: skip
+
+    def _slot(self, buffer: object, slot: Slot | None) -> Hashable:
+        """A slot as so many further than the one of the buffer that the role is at first."""
+        if slot is None:
+            return None
+        first = self.first.setdefault(id(buffer), slot.at(0))
+        before, period = ([n - first for n in row] for row in (slot.before, slot.period))
+        return self._loop(slot.loop), tuple(before), tuple(period)
+
+    def _act(self, act: object) -> Hashable:
+        """An act by its fields, with CTAs as they are seen from this one."""
+        if act is None:
+            return None
+        found: list[Hashable] = [type(act)]
+        for each in fields(act):  # pyright: ignore[reportArgumentType]
+            value = getattr(act, each.name)
+            if each.name == "barrier" and isinstance(value, tuple):
+                value = (value[0], self._cta(value[1]))
+            elif each.name == "owner" and isinstance(act, Complete):
+                value = self._cta(value)
+            elif isinstance(value, Index):
+                value = (self._loop(value.loop), value.offset, value.rate)
+            elif isinstance(value, Slot):
+                value = self._slot(getattr(act, "buffer", None), value)
+            found.append(value)
+        return tuple(found)

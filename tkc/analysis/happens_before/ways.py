@@ -1,0 +1,146 @@
+"""Where program order leads from a node to what adds to the knowledge of an access, past all that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from tkc.analysis.happens_before.automaton import PENDING
+from tkc.analysis.happens_before.clocks import Clock
+from tkc.analysis.happens_before.events import (
+    Access,
+    Arrive,
+    AwaitGroup,
+    CloseGroup,
+    Complete,
+    Event,
+    MapFence,
+    Meet,
+    ProxyFence,
+    TensorFence,
+    Wait,
+)
+from tkc.analysis.happens_before.graph import CHOICE, PLAIN, Node
+from tkc.ir.isa.memory import Done, Proxy, Space
+
+Steps = tuple[tuple[str, Clock | None], ...]
+"""The loops left and turned on the way from one node to another."""
+
+Known = tuple[str, bool]
+"""What is known, as far as ways go by it: a state's name, and whether all threads know all parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matters:
+    """Which acts add to what is known of an access. `moment`: of an event's moment, whatever proxies; `meet`: meetings
+    of one role or warp; `groups`: groups of these kinds."""
+
+    moment: bool
+    meet: bool
+    complete: bool
+    groups: frozenset[Done]
+    tensor: bool
+    proxy: bool
+    maps: bool
+
+    def by(self, event: Event | None) -> bool:
+        """Whether what an event does adds to what is known."""
+        act = event.act if event is not None else None
+        match act:
+            case None:
+                return False
+            case Arrive():
+                return True
+            case Meet():
+                return self.meet or act.barrier is not None
+            case Complete():
+                return self.complete
+            case _ if self.moment:
+                return isinstance(act, Wait | AwaitGroup)
+            case Wait():
+                return False
+            case CloseGroup() | AwaitGroup():
+                return act.done in self.groups
+            case TensorFence():
+                return self.tensor
+            case ProxyFence():
+                return self.proxy
+            case MapFence():
+                return self.maps
+            case _:
+                return True
+
+
+def matters(access: Access, known: Known, moment: bool) -> Matters:
+    """What adds to such knowledge of an access."""
+    name, full = known
+    tensor, groups = access.space is Space.TENSOR, set[Done]()
+    if name in PENDING and not moment:
+        groups = {access.done}
+        if access.done is Done.BULK_GROUP_READ:
+            groups.add(Done.BULK_GROUP)
+    return Matters(
+        moment=moment,
+        meet=not full or tensor,
+        complete=moment or (name == "raw" and access.proxy is Proxy.ASYNC),
+        groups=frozenset(groups),
+        tensor=tensor and not moment,
+        proxy=not tensor and not moment and name in ("gen", "raw", "half"),
+        maps=access.space is Space.MAP and not moment,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """To the next node that matters, past some that touch; `choice`: it ends a branch of one."""
+
+    to: Node
+    steps: Steps
+    choice: bool
+    past: tuple[tuple[Node, Steps], ...]
+
+
+@dataclass(eq=False, slots=True)
+class Ways:
+    """All ways past what does not matter, found as they are asked for.
+
+    `past`: the accesses that stand on them: from which node, and by which steps.
+    """
+
+    matters: Matters
+    doing: dict[Hashable, bool] = field(default_factory=lambda: {None: False})
+    """Which kinds of acts matter, as far as they have been met."""
+    found: dict[Node, list[Way]] = field(default_factory=dict)
+    past: dict[Node, list[tuple[Node, Steps]]] = field(default_factory=dict)
+
+    def on(self, node: Node) -> list[Way]:
+        """The ways from a node."""
+        here = self.found.get(node)
+        if here is None:
+            here = self.found[node] = self._from(node)
+        return here
+
+    def _matters(self, node: Node) -> bool:
+        found = self.doing[node.does] = self.matters.by(node.event)
+        return found
+
+    def _from(self, node: Node) -> list[Way]:
+        found, doing = list[Way](), self.doing
+        for after, kind, clock in node.next:
+            steps = [] if kind in (PLAIN, CHOICE) else [(kind, clock)]
+            past: list[tuple[Node, Steps]] = []
+            while (
+                kind != CHOICE
+                and len(after.next) == 1
+                and after.next[0][1] != CHOICE
+                and not (doing[after.does] if after.does in doing else self._matters(after))
+            ):
+                if after.event is not None and after.event.accesses:
+                    past.append((after, tuple(steps)))
+                after, step, inner = after.next[0]
+                if step != PLAIN:
+                    steps.append((step, inner))
+            found.append(Way(after, tuple(steps), kind == CHOICE, tuple(past)))
+            for touching, before in past:
+                self.past.setdefault(touching, []).append((node, before))
+        return found
