@@ -106,9 +106,7 @@ def test_registers_that_a_program_moves_itself_are_of_those_it_began_with(
     if fits:
         tkc.compile(text, target="sm_90a")
         return
-    with pytest.raises(
-        TkcError, match=r"this waits for ever: the \d+ threads begin with"
-    ) as error:
+    with pytest.raises(TkcError, match=r"this waits for ever: the \d+ threads begin with") as error:
         tkc.compile(text, target="sm_90a")
     (found,) = error.value.diagnostics
     assert found.code == "TK206"

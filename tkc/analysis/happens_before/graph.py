@@ -228,7 +228,11 @@ def build(program: Program) -> Graph:
         node.number = counts[node.role] = counts.get(node.role, -1) + 1
         if node.event is not None and node.event.act is not None:
             act = node.event.act
-            node.does = (type(act), getattr(act, "done", None), getattr(act, "barrier", None) is None)
+            node.does = (
+                type(act),
+                getattr(act, "done", None),
+                getattr(act, "barrier", None) is None,
+            )
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]

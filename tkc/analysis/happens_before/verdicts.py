@@ -96,7 +96,9 @@ class Meetings:
     def __post_init__(self) -> None:
         meets, period = self.meets, self.period
         self.near = tuple([d for d in range(-period, period + 1) if meets(d)])
-        far = range(period + 1, 2 * period + 1)  # what is before the repetition may be further apart
+        far = range(
+            period + 1, 2 * period + 1
+        )  # what is before the repetition may be further apart
         self.apart = any([d for d in self.near if d]) or any([meets(d) or meets(-d) for d in far])
 
 
