@@ -209,6 +209,14 @@ class Graph:
         return known
 
 
+def _kind(event: Event | None) -> Hashable:
+    """What kind of act an event has."""
+    act = event.act if event is not None else None
+    if act is None:
+        return None
+    return type(act), getattr(act, "done", None), getattr(act, "barrier", None) is None
+
+
 def build(program: Program) -> Graph:
     kernel = Clock("kernel", 1, 1)
     clocks = _clocks(program, kernel)
@@ -226,13 +234,7 @@ def build(program: Program) -> Graph:
     counts: dict[Role, int] = {}
     for node in graph.nodes:
         node.number = counts[node.role] = counts.get(node.role, -1) + 1
-        if node.event is not None and node.event.act is not None:
-            act = node.event.act
-            node.does = (
-                type(act),
-                getattr(act, "done", None),
-                getattr(act, "barrier", None) is None,
-            )
+        node.does = _kind(node.event)
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
@@ -465,6 +467,7 @@ def put_before(graph: Graph, body: list[Item], event: Event, fence: Event) -> No
     node = graph.node_of[event]
     body.insert(body.index(event), fence)
     made = Node(node.role, fence, node.path, node.threads, node.loops, node.turns)
+    made.does = _kind(fence)
     for before in graph.nodes:
         before.next = [(made if n is node else n, kind, clock) for n, kind, clock in before.next]
     made.next = [(node, PLAIN, None)]
