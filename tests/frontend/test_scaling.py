@@ -152,7 +152,7 @@ SPELLED_OUT = [
     (COPY, "copy sa[slot] <- a[slot]", "TK106", "sa[slot] <- a[slot]", "not a slot of a"),
     (COPY, "copy sa[slot], a[slot]", "TK101", "copy sa[slot], a[slot]", "`copy sa[slot] <- a[slot].scales`"),
     (COPY, "copy sa[slot] <- b[slot].scales", "TK106", SCALED, "the scales of `b` are copied"),
-    (COPY, "wait full[slot], phase", "TK106", SCALED, "where no scales are copied"),
+    (COPY, "wait full[slot], phase", "TK320", SCALED, "where no scales are copied"),
     (COPY, "copy sa <- a[slot].scales", "TK116", "sa", "sa has 4 slots"),
     (COPY, "copy sa[slot] <- a.scales", "TK116", "a.scales", "a has 4 slots"),
     (COPY, "copy d[i] <- a[slot].scales", "TK106", "d[i] <- a[slot].scales", "not a slot of d"),

@@ -213,7 +213,7 @@ def copied(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
 
 
 def check_homes(scope: Scope) -> None:
-    """Products multiply a tile by its own scales: TK106 where only those of others are copied there."""
+    """Products multiply a tile by its own scales: TK106 where only those of others are copied there, TK320 where none."""
     for scales, tiles in scope.scaled_with.items():
         copies = scope.scales_of.get(scales, {})
         for tile, span in tiles.items():
@@ -222,7 +222,7 @@ def check_homes(scope: Scope) -> None:
             there = f"the scales of {listed([*copies])} are" if copies else "no scales are"
             told = f"{tile} is multiplied by {scales}, where {there} copied: expected a copy of `{tile}.scales`"
             notes = [scope.note(f"those of {x} are copied here", at) for x, at in copies.items()]
-            scope.error("TK106", told, span, *notes)
+            scope.error("TK106" if copies else "TK320", told, span, *notes)
 
 
 def fits(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
