@@ -213,7 +213,7 @@ def copied(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
 
 
 def check_homes(scope: Scope) -> None:
-    """Products multiply a tile by its own scales: TK106 where only those of others are copied there, TK320 where none."""
+    """Products multiply a tile by its own scales: TK106 where only those of others are, TK320 where none."""
     for scales, tiles in scope.scaled_with.items():
         copies = scope.scales_of.get(scales, {})
         for tile, span in tiles.items():
