@@ -179,7 +179,9 @@ class Record(Findings):
             home = region.owner.rank
             if home != w.cta.rank:
                 self.remote(region.owner, mine.base + int(SELECT[mask][0]), mine.time, ins, w)
-        parts = [p for p in mine.parts if p.mask & mask]
+        parts = mine.parts
+        if len(parts) > 1:
+            parts = [p for p in parts if p.mask & mask]
         if self.dependent and home is None and not region.constant:
             for part in parts:
                 self.check_grids(part.clock, ins, w)

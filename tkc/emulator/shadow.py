@@ -24,6 +24,8 @@ _SHIFTS = tuple(np.array(n) for n in range(_SHIFT + 1))
 """As arrays, with which an operation on few lanes takes half the time."""
 MANY, BLOCK = 16, 128
 """Of how many lanes a dense access divides all pieces of the blocks that it touches."""
+SMALL = (1, 2, 4, 8)
+"""Sizes of accesses of threads, which are aligned to them."""
 MOST_READERS = 16
 """Reads of one piece that are kept; of more, the oldest is forgotten."""
 
@@ -133,6 +135,14 @@ class Shadow:
     ) -> None:
         # Offsets are 64 bits wide mostly, and small.
         offsets = offsets.view(np.int64) if offsets.itemsize == 8 else offsets.astype(np.int64)
+        if size in SMALL and not view.is_async:
+            if self.parts is not None and size >= self.grain:
+                divided = self.divided[offsets >> _SHIFTS[_SHIFT]]  # type: ignore[index]
+                if np.count_nonzero(divided) == len(divided):
+                    self._split(view, kind, offsets, size, codes, own)
+                    return
+            self._fine(view, kind, offsets, size, codes, own)
+            return
         if size % UNIT or np.count_nonzero(offsets & (UNIT - 1)):
             if size < UNIT or not view.is_async:
                 self._fine(view, kind, offsets, size, codes, own)
@@ -159,8 +169,7 @@ class Shadow:
     ) -> None:
         """An access of less than whole pieces: those that it touches are divided."""
         grain = self.grain
-        # Accesses of threads are aligned to their sizes.
-        aligned = size in (1, 2, 4, 8) and not view.is_async
+        aligned = size in SMALL and not view.is_async
         low = size if aligned else int(np.bitwise_or.reduce(offsets)) | size
         while low & (grain - 1):
             grain >>= 1
