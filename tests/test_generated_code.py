@@ -130,3 +130,9 @@ def test_a_file_that_grew_too_large_begins_anew(monkeypatch: pytest.MonkeyPatch)
     second.code("1 + 1", "eval")
     second.write()
     assert not Path(second.path).exists()
+
+
+def test_nothing_is_kept_where_python_names_no_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.implementation, "cache_tag", None)
+    assert generated_code.keep() is None
+    assert "exec" not in vars(dataclasses)

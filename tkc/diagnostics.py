@@ -6,7 +6,7 @@ Imports the standard library only: the launcher and the emulator report through 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -327,7 +327,7 @@ def report(diagnostic: Diagnostic) -> None:
 
 
 @contextmanager
-def listening() -> Iterator[list[Diagnostic]]:
+def listening() -> Generator[list[Diagnostic]]:
     """Collects in order what is reported inside the block, in this thread and its tasks."""
     heard: list[Diagnostic] = []
     token = _listener.set(heard)

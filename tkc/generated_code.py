@@ -66,7 +66,7 @@ class GeneratedCode:
 
 def keep() -> GeneratedCode | None:
     """From here on Python's modules take code from the file; None where Python keeps no bytecode."""
-    if sys.implementation.cache_tag is None:  # nor does it name a place then
+    if not sys.implementation.cache_tag:  # then it names no place either
         return None
     path = importlib.util.cache_from_source(__file__)
     found = GeneratedCode(f"{path.removesuffix('.pyc')}.code")

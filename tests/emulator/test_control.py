@@ -228,6 +228,34 @@ def test_cluster_barrier_and_remote_shared_memory(schedule: str) -> None:
     assert out.tolist() == [11, 10, 13, 12, 15, 14, 17, 16]
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_threads_that_arrive_at_the_cluster_barrier_and_end_count_once(schedule: str) -> None:
+    """Lanes of CTA 0 arrive and end long before CTA 1 arrives, which alone makes what is read behind the wait."""
+    out = np.zeros(2, np.uint32)
+    report = launch(
+        """
+        .shared .align 4 .b32 cell;
+        mov.u32 %r0, %cluster_ctarank; mov.u32 %r1, cell; mov.u32 %r2, %tid.x; mov.u32 %r6, 0;
+        setp.eq.u32 %p1, %r0, 0; @%p1 bra A;
+    L:  add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 200; @%p2 bra L;
+        st.shared.u32 [%r1], %r6;
+    A:  barrier.cluster.arrive.release;
+        setp.ne.u32 %p3, %r2, 0; @%p3 ret;
+        barrier.cluster.wait.acquire;
+        mov.u32 %r3, 1; mapa.shared::cluster.u32 %r4, %r1, %r3; ld.shared::cluster.u32 %r5, [%r4];
+        mad.wide.u32 %d1, %r0, 4, %d0; st.global.u32 [%d1], %r5;
+        barrier.cluster.arrive; barrier.cluster.wait; ret;
+        """,
+        out,
+        grid=2,
+        block=64,
+        cluster=2,
+        schedule=schedule,
+    )
+    assert not report.findings, report.findings
+    assert out.tolist() == [200, 200]
+
+
 def test_convergence_is_demanded() -> None:
     report = launch(
         """

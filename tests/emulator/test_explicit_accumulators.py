@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -85,6 +87,7 @@ WAYS = {
 }
 
 
+@cache
 def compiled(target: str, start: str, scaled: str) -> tkc.Kernel:
     text = PROGRAM.replace("START", start).replace("SCALED", scaled)
     for word, code in WAYS[target].items():

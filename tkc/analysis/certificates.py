@@ -288,8 +288,8 @@ class Run(Steps):
                 named_by = event.of, event.value("mask"), event.value(touch.at) if touch.at else 0
                 if named_by not in ctas:
                     ctas[named_by] = owners(event, copy.cta, self.cluster, operand)
-            if touch.space is not Space.GLOBAL and owner not in ctas[named_by]:
-                raise Broken(f"{end.site} does not touch memory of CTA {owner}")
+                if owner not in ctas[named_by]:
+                    raise Broken(f"{end.site} does not touch memory of CTA {owner}")
             home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
             buffer = value.buffer if isinstance(value, Opened) else named
             if touch.space is Space.MAP and isinstance(value, Edited):

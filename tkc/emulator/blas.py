@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,7 @@ def _switch() -> tuple[Callable[[], int], Callable[[int], None]] | None:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> Generator[None]:
     """Inside of the block the host's matrix products use one thread."""
     switch = _switch()
     if switch is None:

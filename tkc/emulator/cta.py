@@ -9,7 +9,7 @@ import numpy as np
 
 from tkc.emulator.bulk import check_exit
 from tkc.emulator.instruction import PARKED, Instruction
-from tkc.emulator.lanes import LANES, U8
+from tkc.emulator.lanes import LANES, SELECT, U8
 from tkc.emulator.report import Stop
 from tkc.emulator.spaces import Region
 from tkc.emulator.warp import Path, Warp
@@ -99,7 +99,7 @@ class Cta:
             for barrier in self.named:
                 if barrier.waiting:
                     self._release(barrier)
-        self.cluster.ended(mask.bit_count())
+        self.cluster.ended(warp, mask)
         if not self.live:
             self.machine.cta_ended(self)
 
@@ -291,6 +291,9 @@ class Cluster:
         self.waiting.append((path, following, phase))
         return PARKED
 
-    def ended(self, threads: int) -> None:
-        self.live -= threads
+    def ended(self, warp: Warp, mask: int) -> None:
+        """Threads have ended; of those that had arrived in this phase neither the arrival nor the thread counts."""
+        marks: Mapping[int, int] = warp.groups.get("cluster", {})
+        self.arrived -= sum(marks.get(lane) == self.phase for lane in SELECT[mask].tolist())
+        self.live -= mask.bit_count()
         self._release()

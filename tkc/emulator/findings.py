@@ -69,7 +69,7 @@ class Findings(Words):
         if key not in self.pairs and len(self.pairs) < MOST:
             self.pairs.add(key)
             self.reported.setdefault((code, new.ins.line), assumptions_of(old, new))
-            self.machine.raced(code, message, old, new, place, notes)
+            self.machine.raced((code, message, notes), (new, old), place, False)
 
     def _copy_unfenced(self, pair: Pair) -> bool:
         """A27: whether a product reads what cp.async of its CTA has written, or zeros in place of that."""
@@ -91,8 +91,8 @@ class Findings(Words):
         key = (code, "A27", isinstance(pair.old.agent, Op))
         if key not in self.pairs:
             self.pairs.add(key)
-            notes = (*notes, *notes_on(("A27",)))
-            self.machine.raced(code, message, pair.old, pair.new, pair.place, notes, warning=True)
+            said = code, message, (*notes, *notes_on(("A27",)))
+            self.machine.raced(said, (pair.new, pair.old), pair.place, True)
 
     @property
     def uses(self) -> Uses:
@@ -138,6 +138,12 @@ class Findings(Words):
             # All lanes of the warp write the word, each after its own reads (PTX 9.7.18.6.1).
             return True
         events, grants = self.events, self.grants
+        if (
+            old.ins.row.name == "tcgen05.alloc"
+            and "A30" in grants
+            and self._ordered(pair, any_of=True)
+        ):
+            return True
         if not threads[1]:
             writer = events.who[last >> LANE_BITS]
             word = writer is not None and writer.ins.row.name == "tcgen05.alloc"
@@ -177,10 +183,11 @@ class Findings(Words):
             mask &= ~new.mask
         return mask
 
-    def _ordered(self, pair: Pair) -> bool:
+    def _ordered(self, pair: Pair, any_of: bool = False) -> bool:
+        """Whether all the threads, or any of them, that made the first access are known to have."""
         times = pair.view.clock.fit()[ORDER]
-        at = self.lane_component(pair.number, pair.lane)
-        return bool((times[at] >= self.events.time[pair.number]).all())
+        known = times[self.lane_component(pair.number, pair.lane)] >= self.events.time[pair.number]
+        return bool(known.any() if any_of else known.all())
 
     def _changes_nothing(self) -> bool:
         """Whether the write at hand writes what is there already."""

@@ -219,21 +219,16 @@ class Machine:
 
     def raced(
         self,
-        code: str,
-        message: str,
-        old: Who,
-        new: Who,
+        said: tuple[str, str, tuple[str, ...]],
+        who: tuple[Who, Who],
         place: str,
-        notes: tuple[str, ...],
-        *,
-        warning: bool = False,
+        warning: bool,
     ) -> None:
-        """Adds a race: both accesses, and what would order them."""
-        found = self.finding(code, message, new.ins, None, warning, (), notes)
-        sentences = tuple(sentence(who, place, self.program) for who in (new, old))
-        agents = (name_of(new), name_of(old))
+        """Adds a race: code, message and notes, the later and the earlier access, and where they meet."""
+        sentences = tuple(sentence(one, place, self.program) for one in who)
+        found = self.finding(*said[:2], who[0].ins, None, warning, sentences, said[2])
         kept = self.report.warnings if warning else self.report.races
-        kept.append(replace(found, agents=agents, accesses=sentences))
+        kept.append(replace(found, agents=tuple(map(name_of, who))))
 
     def finding(
         self,

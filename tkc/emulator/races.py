@@ -274,7 +274,7 @@ def assumptions_of(old: Who, new: Who) -> tuple[str, ...]:
         elif old.verb == Kind.READ:
             found.append("A7")
     elif first.startswith("tcgen05.alloc") or then.startswith("tcgen05.alloc"):
-        found.append("A19")
+        found.append("A30" if then.startswith("ld") else "A19")
     elif first.startswith("tcgen05") or then.startswith("tcgen05"):
         found.append("A20")
     elif (first, then) == ("ldmatrix", "stmatrix"):

@@ -151,6 +151,8 @@ class TensorAccess:
             if earlier is self.thread:
                 return time != PENDING or (old == "st" and self.what == "st")
             lanes = np.arange(component, component + LANES)
+            if old == "alloc" and "A30" in record.grants:
+                return bool(row[lanes].max() >= time)
             held = np.array([who.mask >> k & 1 for k in range(LANES)], bool)
             if self.op is not None and self.op.warp is earlier:
                 # The lanes of a warp load and store together: their own wait is enough for an elected one of them.

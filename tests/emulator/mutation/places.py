@@ -257,6 +257,9 @@ class Judge(Record):
                 return  # A16
             if all(threads) and at == lane == SEVERAL and was.warp is now.warp:
                 return  # the lanes make it together, one after the other
+        if names[0] == "tcgen05.alloc" and threads[1]:
+            if all(any(b & g.known.met for _, b in was.bits) for g, _ in now.of(lane)):
+                return  # A30
         if all(threads) and was.warp is now.warp:
             if names == ("ldmatrix", "stmatrix") or "tcgen05.alloc" in names:
                 return  # A22; the address word keeps its order with its warp's accesses (9.7.18.6.1)
@@ -363,6 +366,8 @@ class Judge(Record):
                 waits = not was.bits[0][1] & self.unawaited.get((was.warp, old), 0)
                 return waits or (old == new == "st")
             return True
+        if old == "alloc":
+            return all(any(bit & k for _, bit in was.bits) for k in whole)  # A30
         return all(bit & k for k in whole for _, bit in was.bits)
 
 
@@ -395,3 +400,16 @@ def is_strong(ins: Any) -> bool:
     if ins.row.name.startswith(("cp.reduce", "red.async")):
         return True
     return name in ("atom", "red") or (name in ("ld", "st") and ins.mod("sem") not in ("", "weak"))
+
+
+def scope_of(ins: Any) -> str:
+    """The scope of a strong access; volatile ones are as wide as can be."""
+    return "sys" if ins.mod("sem") in ("volatile", "mmio") else str(ins.mod("scope", "gpu"))
+
+
+def reach(cta: Any, other: Any) -> tuple[str, ...]:
+    """The scopes that have threads of both CTAs in them (8.5)."""
+    wide = ("gpu", "sys", "gl")
+    if cta is other:
+        return (*wide, "cluster", "cta")
+    return (*wide, "cluster") if cta.cluster is other.cluster else wide

@@ -22,6 +22,8 @@ from emulator.mutation.places import (
     Judge,
     Work,
     is_strong,
+    reach,
+    scope_of,
     sum_of,
     what_of,
 )
@@ -559,19 +561,6 @@ class Witness(Judge):
             missing = self.visits[id(w.cta)][1] & ~self.exits[id(w.cta)].ran
             if missing & ~self.exits[id(w.cta)].met:
                 self.fault("exit", None, None)
-
-
-def scope_of(ins: Any) -> str:
-    """The scope of a strong access; volatile ones are as wide as can be."""
-    return "sys" if ins.mod("sem") in ("volatile", "mmio") else str(ins.mod("scope", "gpu"))
-
-
-def reach(cta: Any, other: Any) -> tuple[str, ...]:
-    """The scopes that have threads of both CTAs in them (8.5)."""
-    wide = ("gpu", "sys", "gl")
-    if cta is other:
-        return (*wide, "cluster", "cta")
-    return (*wide, "cluster") if cta.cluster is other.cluster else wide
 
 
 def _warpgroup(w: Any) -> Any:

@@ -192,6 +192,23 @@ def test_the_mended_form_is_silent(twin: Twin, schedule: str, seed: int) -> None
     check_silent(twin, twin.good, schedule, seed)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_any_thread_of_a_warp_tells_of_its_allocation(schedule: str, seed: int) -> None:
+    """A30: an elected lane arrives right behind tcgen05.alloc, which strict has a warning for."""
+    alone = ALLOC.replace("MADE:", "@first mbarrier.arrive.shared::cta.b64 _, [f]; MADE:")
+    waits = MADE.replace("bar.sync 0;", wait("f", 0))
+    told = twin("told", f"{HEAD}{init()} {alone} {waits} {LD} {WLD} bar.sync 0; {FREE}", "", "")
+    assert not [f for f in run(told, {}, schedule, seed).races if f.code in ("TK301", "TK310")]
+    if schedule == "lazy":
+        strict = run(told, {}, schedule, seed, model="strict")
+        assert {"TK301", "TK310"} <= {f.code for f in strict.warnings}
+    never = twin(
+        "untold", f"{HEAD}{init()} {ALLOC} {MADE.replace('bar.sync 0;', '')} {FREE}", "", ""
+    )
+    if schedule in ("eager", "lazy"):
+        assert "TK301" in {f.code for f in run(never, {}, schedule, seed).races}
+
+
 def test_registers_of_a_load_that_nobody_waits_for() -> None:
     """Delivered with a warning, or under the strict profile not to be relied on."""
     never = twin("never awaited", f"{PRODUCT} {LD} {OUT} {SYNC} {FREE}", "", "")

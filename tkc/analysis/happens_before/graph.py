@@ -57,9 +57,14 @@ class Node:
     """The turns of the innermost loop in which it runs, where these are some only."""
     number: int = 0
     """Which node of its role it is."""
-    does: Hashable = None
+    does: Hashable = field(init=False, default=None)
     """What kind of act its event has; None: it only touches."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        act = self.event.act if self.event is not None else None
+        if act is not None:
+            self.does = type(act), getattr(act, "done", None), getattr(act, "barrier", None) is None
 
     def __repr__(self) -> str:
         return f"{self.role.name}.{self.event.name}" if self.event else f"{self.role.name}.·"
@@ -226,13 +231,6 @@ def build(program: Program) -> Graph:
     counts: dict[Role, int] = {}
     for node in graph.nodes:
         node.number = counts[node.role] = counts.get(node.role, -1) + 1
-        if node.event is not None and node.event.act is not None:
-            act = node.event.act
-            node.does = (
-                type(act),
-                getattr(act, "done", None),
-                getattr(act, "barrier", None) is None,
-            )
     for turns in {node.turns for node in graph.nodes if node.turns is not None}:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]

@@ -90,6 +90,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A29", "the shared memory of a CTA stays until bulk stores have read it whose threads have ended",
                "ThunderKittens' GEMMs for sm_100 end right behind their last stores; no document says so",
                warns=True),
+    Assumption("A30", "tcgen05.alloc is one operation of its warp, any thread of which tells of columns and address",
+               "it is .sync.aligned, and blocks; in ThunderKittens' GEMMs an elected lane arrives right behind it"),
     Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
                "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),
 )  # fmt: skip
