@@ -186,13 +186,8 @@ class Graph:
             found, last, far = {role: 0}, [role], 0
             while last:
                 far += 1
-                last = [
-                    o
-                    for r in last
-                    for o in self.tells.get(r, ())
-                    if found.setdefault(o, far) == far
-                ]
-                last = list(dict.fromkeys(last))
+                told = (other for one in last for other in self.tells.get(one, ()))
+                last = list(dict.fromkeys(o for o in told if found.setdefault(o, far) == far))
             self.steps_to[role] = found
         return found
 
