@@ -452,35 +452,6 @@ def _choice(
     return [(after, PLAIN, None)]
 
 
-def put_before(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:
-    """Adds a fence in front of an event of a body, and to program order: the threads that come to the one come to the
-    other."""
-    node = graph.node_of[event]
-    body.insert(body.index(event), fence)
-    made = Node(node.role, fence, node.path, node.threads, node.loops, node.turns)
-    for before in graph.nodes:
-        before.next = [(made if n is node else n, kind, clock) for n, kind, clock in before.next]
-    made.next = [(node, PLAIN, None)]
-    graph.nodes.insert(graph.nodes.index(node), made)
-    graph.node_of[fence] = made
-    graph.ways.clear()
-    graph.entries.clear()
-
-
-def bodies(body: list[Item]) -> Iterator[list[Item]]:
-    """A body, and those in it."""
-    yield body
-    for item in body:
-        if isinstance(item, Choice):
-            inner = [branch.body for branch in item.branches]
-        elif isinstance(item, Beside):
-            inner = [item.one, item.other]
-        else:
-            inner = [item.body] if isinstance(item, Loop | Sometimes) else []
-        for one in inner:
-            yield from bodies(one)
-
-
 def exclusive(one: Node, other: Node, clock: Clock) -> bool:
     """Whether two nodes of a role stand in different branches of a choice, so that no turn of `clock` has both."""
     if one.role is not other.role or clock not in one.path or clock not in other.path:

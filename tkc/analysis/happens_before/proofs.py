@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 from typing import NamedTuple
 
 from xdsl.ir import Operation
@@ -22,8 +22,9 @@ from tkc.analysis.happens_before.events import (
     ThreadFence,
 )
 from tkc.analysis.happens_before.extract import program
-from tkc.analysis.happens_before.graph import Graph, bodies, build, put_before
-from tkc.analysis.happens_before.operations import proxy_fence, restated
+from tkc.analysis.happens_before.graph import Graph, build
+from tkc.analysis.happens_before.inserted import put_before
+from tkc.analysis.happens_before.operations import restated
 from tkc.analysis.happens_before.paths import Unfollowed
 from tkc.analysis.happens_before.rests import Fence, rests_on, steps_of
 from tkc.analysis.happens_before.rules import PROFILES
@@ -38,7 +39,6 @@ from tkc.analysis.happens_before.verdicts import (
 )
 from tkc.analysis.moments import deadlocks
 from tkc.analysis.protocol import check_barriers, check_laps, check_meetings
-from tkc.ir.certificates import label
 from tkc.ir.isa.memory import Proxy, Scope, Space
 from tkc.ir.stage.ops import KernelOp
 
@@ -230,19 +230,10 @@ class Proofs:
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
         a fence only adds to what is known."""
+        made = put_before(self.graph, fences)
         found = copy(self)
-        found.events, found.absent, found._guarded = dict(self.events), self.absent, {}
-        for role in self.graph.program.roles:
-            for body in list(bodies(role.body)):
-                for last, event in pairwise([None, *body]):
-                    op = event.op if isinstance(event, Event) else None
-                    if op not in fences or (isinstance(last, Event) and last.op is op):
-                        continue
-                    fence = fences[op]
-                    made = Event(label(fence), event.threads, (), proxy_fence(fence), fence)
-                    put_before(self.graph, body, event, made)
-                    found.events.setdefault(fence, []).append(made)
-                    found.absent |= {made}
+        found.events, found._guarded = self.events | made, {}
+        found.absent = self.absent.union(e for events in made.values() for e in events)
         return found
 
     def _again(self, absent: frozenset[Event], changed: Set[Operation] = frozenset()) -> Proofs:

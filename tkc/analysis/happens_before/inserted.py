@@ -1,0 +1,59 @@
+"""Fences that are put into a graph that has been built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from xdsl.ir import Operation
+
+from tkc.analysis.happens_before.events import Beside, Choice, Event, Item, Loop, Sometimes
+from tkc.analysis.happens_before.graph import PLAIN, Graph, Node
+from tkc.analysis.happens_before.operations import proxy_fence
+from tkc.ir.certificates import label
+
+
+def put_before(graph: Graph, fences: Mapping[Operation, Operation]) -> dict[Operation, list[Event]]:
+    """Puts a fence in front of each of some operations; gives its events, one wherever the operation has some."""
+    found: dict[Operation, list[Event]] = {}
+    for role in graph.program.roles:
+        for body in list(_bodies(role.body)):
+            for last, event in pairwise([None, *body]):
+                if not isinstance(event, Event) or event.op not in fences:
+                    continue
+                if isinstance(last, Event) and last.op is event.op:
+                    continue  # another event of the same execution
+                fence = fences[event.op]
+                made = Event(label(fence), event.threads, (), proxy_fence(fence), fence)
+                _put(graph, body, event, made)
+                found.setdefault(fence, []).append(made)
+    return found
+
+
+def _put(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:
+    """Adds a fence in front of an event of a body, and to program order: the threads that come to the one come to the
+    other."""
+    node = graph.node_of[event]
+    body.insert(body.index(event), fence)
+    made = Node(node.role, fence, node.path, node.threads, node.loops, node.turns)
+    for before in graph.nodes:
+        before.next = [(made if n is node else n, kind, clock) for n, kind, clock in before.next]
+    made.next = [(node, PLAIN, None)]
+    graph.nodes.insert(graph.nodes.index(node), made)
+    graph.node_of[fence] = made
+    graph.ways.clear()
+    graph.entries.clear()
+
+
+def _bodies(body: list[Item]) -> Iterator[list[Item]]:
+    """A body, and those in it."""
+    yield body
+    for item in body:
+        if isinstance(item, Choice):
+            inner = [branch.body for branch in item.branches]
+        elif isinstance(item, Beside):
+            inner = [item.one, item.other]
+        else:
+            inner = [item.body] if isinstance(item, Loop | Sometimes) else []
+        for one in inner:
+            yield from _bodies(one)
