@@ -1,5 +1,5 @@
-"""Whether two slices of a tensor, at the tile level, have no element in common: in one turn of the loops round them, or
-in different turns of one of them."""
+"""Whether two places of a tensor, at the tile level, have no element in common: in one turn of the loops round them, or
+in different turns of one of them. A place is a slice, or a few elements in a row of the last axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tkc.ir.stage.ops import ForOp, IfOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.tile.explicit import BlockNumberOp, PartAtOp
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, IndexOp, PartOp, ShareOp
-from tkc.ir.tile.ops import ForBlocksOp, ForTilesOp, SliceOp
+from tkc.ir.tile.ops import ForBlocksOp, ForTilesOp
 from tkc.ir.tile.types import BlockType
 
 Loop = ForTilesOp | ForBlocksOp | ForPartsOp | ForSpanOp | ForOp | WhileOp
@@ -50,8 +50,16 @@ class Form:
         return frozenset().union(*self.of.values())
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where something touches a tensor: a block or an element along each axis, of the last maybe `elements` from there."""
+
+    indices: tuple[SSAValue, ...]
+    elements: int = 1
+
+
 class Slices:
-    """Slices of one role; integers are written out once each, and equal ones have equal leaves."""
+    """Places of one role; integers are written out once each, and equal ones have equal leaves."""
 
     def __init__(self) -> None:
         self.known: dict[SSAValue, Form] = {}
@@ -110,21 +118,25 @@ class Slices:
         keys = [(f.number, frozenset(f.terms.items())) for f in forms]
         return self.leaf((kind, *keys), frozenset().union(*(f.values for f in forms)))
 
-    def _axes(self, slice: SliceOp) -> list[_Axis]:
-        return [
-            _Axis(self.number(index).times(_size(index)), _size(index)) for index in slice.indices
+    def _axes(self, place: Place) -> list[_Axis]:
+        sizes = [_size(index) for index in place.indices]
+        found = [
+            _Axis(self.number(i).times(n), n) for i, n in zip(place.indices, sizes, strict=True)
         ]
+        if place.elements > 1:
+            found[-1] = _Axis(found[-1].start, place.elements)
+        return found
 
-    def apart_here(self, first: SliceOp, second: SliceOp) -> bool:
-        """Whether two slices of one tensor are apart in the same turn of all loops round both."""
+    def apart_here(self, first: Place, second: Place) -> bool:
+        """Whether two places of one tensor are apart in the same turn of all loops round both."""
         for a, b in zip(self._axes(first), self._axes(second), strict=True):
             moved = b.start.plus(a.start, -1)
             if _clear(gcd(*moved.terms.values()), moved.number, a.width, b.width):
                 return True
         return False
 
-    def apart_around(self, loop: Loop, first: SliceOp, second: SliceOp) -> bool:
-        """Whether two slices of one tensor are apart in any two different turns of a loop round both, while all loops
+    def apart_around(self, loop: Loop, first: Place, second: Place) -> bool:
+        """Whether two places of one tensor are apart in any two different turns of a loop round both, while all loops
         round it are in the same turn."""
         axes = zip(self._axes(first), self._axes(second), strict=True)
         return any(self._axis_apart(loop, a, b) for a, b in axes)

@@ -1,14 +1,18 @@
-"""Let a store to global memory wait for those of its role before it to the same place, which are not ordered otherwise.
+"""Let a store to global memory wait for those of its role before it to the same place, which are not ordered otherwise;
+and what else touches that place wait for the store.
 
 Before: copies to global memory stand as the program has them; the copy engine may complete them in any order.
-After: between two stores of one role that may touch an element in common, of which one at least is no addition, the
-first is waited for, complete and not only read. It is not asked whether a role writes a place again in another item of
-its schedule: other work units have items, too, and nothing orders these.
+After: between two accesses of an element by a role, of which one at least writes it (stores, reads and atomics, loads of
+tiles), the first is complete, and all threads that do the second know it. Left as the program has them are: two additions;
+accesses of single elements among themselves, which are their threads' (`sync role` orders them); a load of a tile before a
+store, whose reader knows when it is done; what has its own waits (`load`, `store` and `copy` of level 2). It is not asked whether a role touches a place again in another item of its schedule: other work
+units have items, too, and nothing orders these.
 Here because: at the tile level a store says its place by blocks; how it is made, in how many steps, is not yet settled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
@@ -16,11 +20,13 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, 
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tkc.analysis.slices import Slices, loops_round
+from tkc.analysis.slices import Place, Slices, loops_round
 from tkc.ir.locations import at
+from tkc.ir.stage import elements as e
 from tkc.ir.stage import ops as s
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.types import RegsType, SliceType
+from tkc.ir.tile.types import RegsType, SliceType, TensorType
+from tkc.ir.tile.vectors import LoadOp
 
 
 @dataclass(frozen=True)
@@ -35,113 +41,178 @@ class OrderStoresPass(ModulePass):
                 order(role)
 
 
+@dataclass(frozen=True)
+class Access:
+    """What an operation does to a place of a tensor. A vector's store may be made by the threads or the copy engine."""
+
+    op: Operation
+    tensor: SSAValue
+    place: Place
+    writes: bool = False
+    adds: bool = False
+    whole: bool = True
+    """Whether it is of a tile or vector, by the role as one, not of elements that threads choose."""
+    ends: bool = True
+    """Whether the role can wait for it by itself."""
+    engine: bool = False
+    threads: bool = False
+    """Whether the copy engine, or threads, may touch the place."""
+    one: bool = False
+    """Whether it is one thread of the role that does it or hands it to the copy engine, always the same."""
+
+
 def order(role: t.RoleOp) -> None:
-    """Waits between the stores of one role, each in the outermost block that has both stores in it."""
-    stores: dict[SSAValue, list[t.CopyOp]] = {}
+    """Waits between what one role does to a place, each in the outermost block that has both in it."""
+    touched: dict[SSAValue, list[Access]] = {}
     for op in role.walk():
-        if isinstance(op, t.CopyOp) and isinstance(op.destination.type, SliceType):
-            stores.setdefault(_slice(op).tensor, []).append(op)
-    waits = Waits(role)
-    for same in stores.values():
-        for i, second in enumerate(same):
-            for first in same[:i]:
+        for access in _accesses(op):
+            touched.setdefault(access.tensor, []).append(access)
+    waits = Waits()
+    for same in touched.values():
+        if not any(access.writes for access in same):
+            continue
+        pairs = [(a, b) for a in same for b in same if _ordered(a, b)]
+        where = {access: n for n, access in enumerate(same)}
+        for first, second in pairs:
+            if where[first] < where[second]:
                 waits.here(first, second)
-        for first in same:
-            for second in same:
-                waits.around(first, second)
+        for first, second in pairs:
+            waits.around(first, second)
+    waits.insert(role)
 
 
-def _slice(store: t.CopyOp) -> t.SliceOp:
-    slice = store.destination.owner
+def _accesses(op: Operation) -> Iterator[Access]:
+    match op:
+        case t.CopyOp() if isinstance(op.destination.type, SliceType):
+            source, slice = op.source.type, _slice(op.destination)
+            registers = isinstance(source, RegsType)
+            by_threads = isinstance(source, RegsType) and len(source.shape) == 1
+            how = {"adds": op.add is not None, "threads": by_threads, "one": not registers}
+            yield Access(op, *slice, writes=True, engine=True, **how)
+        case t.CopyOp() if isinstance(op.source.type, SliceType):
+            yield Access(op, *_slice(op.source), ends=False, engine=True, one=True)
+        case LoadOp():
+            yield Access(op, *_slice(op.slice), threads=True)
+        case e.CopyElementsOp():
+            start = Place(tuple(op.start), op.elements)
+            yield Access(op, op.tensor, start, whole=False, ends=False, threads=True)
+        case e.LoadElementOp() | e.StoreElementOp() | e.AtomicOp():
+            if isinstance(op.place.type, TensorType):
+                writes = not isinstance(op, e.LoadElementOp)
+                place = Place(tuple(op.indices))
+                yield Access(op, op.place, place, writes=writes, whole=False, threads=True)
+        case _:
+            pass
+
+
+def _slice(value: SSAValue) -> tuple[SSAValue, Place]:
+    slice = value.owner
     assert isinstance(slice, t.SliceOp)
-    return slice
+    return slice.tensor, Place(tuple(slice.indices))
+
+
+def _ordered(first: Access, second: Access) -> bool:
+    """Whether this pass orders two accesses; additions may come in any order."""
+    if first.adds and second.adds or not first.ends:
+        return False
+    return (first.writes or second.writes) and (first.whole or second.whole)
+
+
+@dataclass
+class Wait:
+    """What stands before an operation, for `op`, the first that needed it: the bulk groups so far are complete; what
+    threads touched comes before what the copy engine touches; all threads of the role meet."""
+
+    op: Operation
+    complete: bool = False
+    fence: bool = False
+    meet: bool = False
+
+    def need(self, first: Access, second: Access) -> None:
+        """It is enough between two accesses, too."""
+        self.complete |= first.engine
+        self.fence |= first.threads and second.engine
+        self.meet |= not (first.one and second.one)
+
+    def insert(self, before: Operation, role: str, number: int) -> None:
+        """`number`: of the role's waits in the text; their names are kept by every later pass."""
+        block, suffix = before.parent_block(), f".{number}" if number > 1 else ""
+        assert block is not None
+
+        def id(what: str) -> dict[str, StringAttr]:
+            return {"id": StringAttr(f"{role}.{what}{suffix}")}
+
+        ops: list[Operation] = []
+        if self.complete:
+            pending = {"pending": IntegerAttr(0, i32)}
+            ops.append(s.BulkWaitOp.create(properties={**pending, **id("stored")}))
+        if self.fence:
+            guards = {"space": StringAttr("global"), "guards": ArrayAttr([])}
+            ops.append(s.ProxyFenceOp.create(properties={**guards, **id("fence")}))
+        if self.meet:
+            ops.append(s.RoleBarrierOp.create(properties={"whole": UnitAttr(), **id("settled")}))
+        for op in ops:
+            block.insert_op_before(at(self.op, op), before)
 
 
 @dataclass
 class Waits:
-    """The waits of one role so far: each is the operation at which one stands."""
+    """The waits of one role so far."""
 
-    role: t.RoleOp
-    ahead: set[Operation] = field(default_factory=set[Operation])
-    """Operations with a wait just before them."""
+    ahead: dict[Operation, Wait] = field(default_factory=dict[Operation, Wait])
+    """By the operation just before which one stands."""
     slices: Slices = field(default_factory=Slices)
 
-    def here(self, first: t.CopyOp, second: t.CopyOp) -> None:
+    def here(self, first: Access, second: Access) -> None:
         """In one turn of all loops round both, where the first comes before the second."""
-        if _commute(first, second) or self.slices.apart_here(_slice(first), _slice(second)):
-            return
-        before, after = _parting(first, second)
+        before, after = _parting(first.op, second.op)
         if before.parent_block() is not after.parent_block():
             return  # in two branches of one condition
+        if self.slices.apart_here(first.place, second.place):
+            return
         at: Operation | None = after
         while at is not None and at is not before:
             if at in self.ahead:
-                return
+                return self.ahead[at].need(first, second)
             at = at.prev_op
-        self._wait(after, first, second)
+        return self._wait(after, first, second)
 
-    def around(self, first: t.CopyOp, second: t.CopyOp) -> None:
+    def around(self, first: Access, second: Access) -> None:
         """In a later turn of a loop round both than the first; each item of a schedule is another place."""
-        if _commute(first, second):
-            return
-        outer = {*loops_round(second)}
-        for loop in loops_round(first):
+        outer = {*loops_round(second.op)}
+        for loop in loops_round(first.op):
             if loop not in outer or isinstance(loop, t.ForTilesOp):
                 continue
-            once = self.slices.in_one_turn(loop, first, second)
-            if not once and not self.slices.apart_around(loop, _slice(first), _slice(second)):
+            once = self.slices.in_one_turn(loop, first.op, second.op)
+            if not once and not self.slices.apart_around(loop, first.place, second.place):
                 self._round(loop, first, second)
 
-    def _round(self, loop: Operation, first: t.CopyOp, second: t.CopyOp) -> None:
+    def _round(self, loop: Operation, first: Access, second: Access) -> None:
         """At the top of a loop's body, unless all ways from the one to the other in the next turn have a wait."""
         body = loop.regions[-1].block
-        left, reached = _child(first, loop), _child(second, loop)
-        behind, ahead = left.next_op, reached
+        behind, ahead = _child(first.op, loop).next_op, _child(second.op, loop)
         while behind is not None:
             if behind in self.ahead:
-                return
+                return self.ahead[behind].need(first, second)
             behind = behind.next_op
-        while ahead is not None:
-            if ahead in self.ahead:
-                return
-            ahead = ahead.prev_op
+        at: Operation | None = ahead
+        while at is not None:
+            if at in self.ahead:
+                return self.ahead[at].need(first, second)
+            at = at.prev_op
         assert body.first_op is not None
-        self._wait(body.first_op, first, second)
+        return self._wait(body.first_op, first, second)
 
-    def _wait(self, op: Operation, first: t.CopyOp, second: t.CopyOp) -> None:
-        """The first store is complete, and all threads of the role know it, before the operation."""
-        block = op.parent_block()
-        assert block is not None
-        by_threads = any(isinstance(store.source.type, RegsType) for store in (first, second))
-        ops: list[Operation] = [
-            s.BulkWaitOp.create(
-                properties={"pending": IntegerAttr(0, i32), "id": self._id("stored")}
-            )
-        ]
-        if _by_threads(first):
-            guards = {"space": StringAttr("global"), "guards": ArrayAttr([])}
-            ops.append(s.ProxyFenceOp.create(properties={**guards, "id": self._id("fence")}))
-        if by_threads:
-            meet = {"id": self._id("settled"), "whole": UnitAttr()}
-            ops.append(s.RoleBarrierOp.create(properties=meet))
-        for new in ops:
-            block.insert_op_before(at(second, new), op)
-        self.ahead.add(op)
+    def _wait(self, op: Operation, first: Access, second: Access) -> None:
+        """The first access is complete, and all threads of the role know it, before the operation."""
+        self.ahead[op] = Wait(second.op)
+        self.ahead[op].need(first, second)
 
-    def _id(self, what: str) -> StringAttr:
-        """A name for a synchronisation site, which every later pass keeps."""
-        number = len(self.ahead)
-        return StringAttr(f"{self.role.sym_name.data}.{what}{f'.{number + 1}' if number else ''}")
-
-
-def _commute(first: t.CopyOp, second: t.CopyOp) -> bool:
-    """Whether both add to what is there, which they may do in any order."""
-    return first.add is not None and second.add is not None
-
-
-def _by_threads(store: t.CopyOp) -> bool:
-    """Whether threads may store it themselves, without the copy engine: values of one axis."""
-    return isinstance(store.source.type, RegsType) and len(store.source.type.shape) == 1
+    def insert(self, role: t.RoleOp) -> None:
+        """All of them, numbered in the order of the text."""
+        placed = [op for op in role.walk() if op in self.ahead]
+        for number, op in enumerate(placed, 1):
+            self.ahead[op].insert(op, role.sym_name.data, number)
 
 
 def _parting(first: Operation, second: Operation) -> tuple[Operation, Operation]:
