@@ -144,3 +144,169 @@ def test_what_threads_store_is_ordered_with_what_the_copy_engine_stores(
     assert not report.findings, report.findings[0]
     np.testing.assert_allclose(out, a.sum(1) if copied_first else v, atol=1e-5)
     assert check(kernel.module(after="eliminate-fences")) == []
+
+
+THREE = """
+kernel three(A: global[f32, M, N], V: global[f32, M], S: global[f32, M], flag: i32):
+    launch persistent
+    schedule work: m in tiles(blocks(M, 128))
+    shared a: tile[f32, 128, 32] * 2
+    shared h: tile[f32, 64, 32] * 2
+    shared v: vector[f32, 64]
+    shared w: vector[f32, 128]
+    pipe inputs(a, h): load -> math
+    pipe values(v, w): load -> math
+    role load:
+        for m in work:
+            put values:
+                v <- V[m.part(0, 2)]
+                w <- V[m]
+            for k in blocks(N, 32):
+                put inputs:
+                    a <- A[m, k]
+                    h <- A[m.part(1, 2), k]
+    role math, warps 2:
+        for m in work:
+            all = full(0)
+            half = full(0)
+            get values:
+                for k in blocks(N, 32):
+                    get inputs:
+                        all = all + row_sum(read(a))
+                        half = half + row_sum(read(h))
+BODY
+"""
+"""Stores to either half of a block and to all of it: of two that are apart, each meets the third."""
+
+STORES = {
+    "0": ("S[m.part(0, 2)] <- v", "S[m.part(0, 2)] <- half"),
+    "1": ("S[m.part(1, 2)] <- v", "S[m.part(1, 2)] <- half"),
+    "all": ("S[m] <- w", "S[m] <- all"),
+}
+"""By the copy engine, or by threads."""
+
+FORMS = {
+    "straight": ("0", "1", "all", "{}\n{}\n{}"),
+    "loop": ("all", "0", "1", "for i in range(2):\n    {}\n    {}\n    {}"),
+    "condition": ("all", "0", "1", "{}\nif flag > 0: {}\n{}"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("by", range(8))
+def test_three_stores_by_the_copy_engine_or_threads(form: str, by: int, seed: int) -> None:
+    *places, shape = FORMS[form]
+    threads = [by >> n & 1 for n in range(3)]
+    stores = [STORES[place][t] for place, t in zip(places, threads, strict=True)]
+    body = "\n".join(" " * 16 + line for line in shape.format(*stores).split("\n"))
+    kernel = tkc.compile(THREE.replace("BODY", body), target="sm_90a" if by % 2 else "sm_100a")
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(-1, 1, (128, 20)).astype(np.float32)
+    v, out = rng.uniform(-1, 1, 128).astype(np.float32), np.full(128, np.nan, np.float32)
+    report = kernel.emulate(a, v, out, 1, schedule="random", seed=seed, sm_count=1)
+    assert not report.findings, report.findings[0]
+    sums, wanted = a.sum(1), np.full(128, np.nan)
+    for place, t in zip(places, threads, strict=True):
+        rows = {"0": slice(64), "1": slice(64, None), "all": slice(None)}[place]
+        halves = v[:64], sums[64:]
+        wanted[rows] = (v, sums)[t] if place == "all" else halves[t]
+    np.testing.assert_allclose(out, wanted, atol=1e-5)
+    assert check(kernel.module(after="eliminate-fences")) == []
+
+
+def test_waits_are_numbered_as_they_stand() -> None:
+    text = program("for i in range(2):\n    Y[m, k] <- a\n    Y[m, k] += b")
+    found = tkc.compile(text).module(after="order-stores").walk()
+    names = [op.id.data for op in found if isinstance(op, BulkWaitOp)]
+    assert names == ["math.stored", "math.stored.2"]
+
+
+OTHERS = """
+kernel others(A: global[f32, M, N], V: global[f32, M], S: global[f32, M], U: global[f32, M]):
+    launch persistent
+    schedule work: m in tiles(blocks(M, 64))
+    shared a: tile[f32, 64, 32] * 2
+    shared v: vector[f32, 64]
+AGAIN
+    pipe inputs(a): load -> math
+    pipe values(v): load -> math
+    role load:
+        for m in work:
+            put values: v <- V[m]
+            for k in blocks(N, 32):
+                put inputs: a <- A[m, k]
+    role math, warps 2:
+        for m in work:
+            t = full(0)
+            get values:
+                for k in blocks(N, 32):
+                    get inputs: t = t + row_sum(read(a))
+BODY
+THEN
+"""
+
+AGAIN = """
+    shared z: vector[f32, 64]
+    pipe again(z): math -> last"""
+
+LAST = """
+    role last, warps 2:
+        for m in work:
+            get again: U[m] <- z
+"""
+
+MINE, MIRRORED = "m.index * 64 + thread", "m.index * 64 + 63 - thread"
+ELEMENT = f"if {MINE} < M: U[{MINE}] <- read(S[{MINE}])"
+ACROSS = f"if {MIRRORED} < M: U[{MIRRORED}] <- read(S[{MIRRORED}])"
+ONE = f"if {MINE} < M: S[{MINE}] <- 7.0"
+ADD = f"if {MINE} < M: atomic_add(S[{MINE}], 1.0)"
+LOADED = "put again: z <- S[m]"
+
+Two = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[object, object]]
+
+TOUCHED: dict[str, tuple[str, Two]] = {
+    "copied, one": (f"S[m] <- v\n{ONE}", lambda t, v, s: (7, None)),
+    "one, copied": (f"{ONE}\nS[m] <- v", lambda t, v, s: (v, None)),
+    "copied, atomic": (f"S[m] <- v\n{ADD}", lambda t, v, s: (v + 1, None)),
+    "copied, read": (f"S[m] <- v\n{ELEMENT}", lambda t, v, s: (v, v)),
+    "stored, read by others": (f"S[m] <- t\n{ACROSS}", lambda t, v, s: (t, t)),
+    "read, copied": (f"{ELEMENT}\nS[m] <- v", lambda t, v, s: (v, s)),
+    "copied, vector": ("S[m] <- v\nx = read(S[m])\nU[m] <- x + t", lambda t, v, s: (v, v + t)),
+    "one, vector": (f"{ONE}\nx = read(S[m])\nU[m] <- x + t", lambda t, v, s: (7, 7 + t)),
+    "vector, copied": ("x = read(S[m])\nS[m] <- v\nU[m] <- x + t", lambda t, v, s: (v, s + t)),
+    "vector, stored": ("x = read(S[m])\nS[m] <- t\nU[m] <- x + t", lambda t, v, s: (t, s + t)),
+    "vector, in turns": (
+        "x = read(S[m])\nfor i in range(2): S[m] <- x + t",
+        lambda t, v, s: (s + t, None),
+    ),
+    "in place": ("S[m] <- read(S[m]) + t\nU[m] <- read(S[m]) + t", lambda t, v, s: (s + t, s + 2 * t)),
+    "copied, loaded": (f"S[m] <- v\n{LOADED}", lambda t, v, s: (v, v)),
+    "stored, loaded": (f"S[m] <- t\n{LOADED}", lambda t, v, s: (t, t)),
+    "one, loaded": (f"{ONE}\n{LOADED}", lambda t, v, s: (7, 7)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_what_else_touches_a_place_is_ordered_with_stores(name: str, seed: int) -> None:
+    body, wanted = TOUCHED[name]
+    loads = LOADED in body
+    lines = "\n".join(" " * 16 + line for line in body.split("\n"))
+    text = OTHERS.replace("BODY", lines).replace("AGAIN", AGAIN if loads else "")
+    text = text.replace("THEN", LAST if loads else "")
+    kernel = tkc.compile(text, target="sm_100a")
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(-1, 1, (72, 20)).astype(np.float32)
+    v, s = (rng.uniform(-1, 1, 72).astype(np.float32) for _ in range(2))
+    t, out, before = a.sum(1), np.full(72, np.nan, np.float32), s.copy()
+    report = kernel.emulate(a, v, s, out, schedule="random", seed=seed, sm_count=1)
+    assert not report.findings, report.findings[0]
+    for found, value in zip((s, out), wanted(t, v, before), strict=True):
+        np.testing.assert_allclose(found, np.nan if value is None else value, atol=1e-5)
+    assert check(kernel.module(after="eliminate-fences")) == []
+
+
+def test_a_vector_of_columns_that_is_used_after_its_place_is_written_is_refused() -> None:
+    text = VECTORS.replace("BEFORE", "x = read(S[m])\n                S[m] <- v")
+    with pytest.raises(tkc.TkcError, match="before the write") as error:
+        tkc.compile(text.replace("AFTER", "V[m] <- x * 2"), target="sm_100a")
+    assert "the place is written here" in str(error.value)

@@ -52,7 +52,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Place:
-    """Where something touches a tensor: a block or an element along each axis, of the last maybe `elements` from there."""
+    """Where something touches a tensor: a block or an index along each axis; of the last, `elements` from there on."""
 
     indices: tuple[SSAValue, ...]
     elements: int = 1
@@ -134,6 +134,11 @@ class Slices:
             if _clear(gcd(*moved.terms.values()), moved.number, a.width, b.width):
                 return True
         return False
+
+    def same_here(self, first: Place, second: Place) -> bool:
+        """Whether two places of one tensor are the same elements in the same turn of all loops round both."""
+        axes = zip(self._axes(first), self._axes(second), strict=True)
+        return all(a.width == b.width and a.start == b.start for a, b in axes)
 
     def apart_around(self, loop: Loop, first: Place, second: Place) -> bool:
         """Whether two places of one tensor are apart in any two different turns of a loop round both, while all loops

@@ -2,11 +2,12 @@
 and what else touches that place wait for the store.
 
 Before: copies to global memory stand as the program has them; the copy engine may complete them in any order.
-After: between two accesses of an element by a role, of which one at least writes it (stores, reads and atomics, loads of
-tiles), the first is complete, and all threads that do the second know it. Left as the program has them are: two additions;
-accesses of single elements among themselves, which are their threads' (`sync role` orders them); a load of a tile before a
-store, whose reader knows when it is done; what has its own waits (`load`, `store` and `copy` of level 2). It is not asked whether a role touches a place again in another item of its schedule: other work
-units have items, too, and nothing orders these.
+After: between two accesses of an element by a role, of which one at least writes it (stores, reads and atomics, loads
+of tiles), the first is complete, and all threads that do the second know it. Left as the program has them are: two
+additions; accesses of single elements among themselves, which are their threads' (`sync role` orders them); a load of a
+tile before a store, whose reader knows when it is done; what has its own waits (`load`, `store` of level 2, copies of
+elements). It is not asked whether a role touches a place again in another item of its schedule: other work units have
+items, too, and nothing orders these.
 Here because: at the tile level a store says its place by blocks; how it is made, in how many steps, is not yet settled.
 """
 
@@ -19,14 +20,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import Pure
 
 from tkc.analysis.slices import Place, Slices, loops_round
-from tkc.ir.locations import at
+from tkc.diagnostics import Note, TkcError
+from tkc.ir.locations import at, location_of
 from tkc.ir.stage import elements as e
 from tkc.ir.stage import ops as s
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import RegsType, SliceType, TensorType
-from tkc.ir.tile.vectors import LoadOp
+from tkc.ir.tile.vectors import LoadOp, ReshapeOp
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,19 @@ def order(role: t.RoleOp) -> None:
         for access in _accesses(op):
             touched.setdefault(access.tensor, []).append(access)
     waits = Waits()
+    order = {op: n for n, op in enumerate(role.walk())}
     for same in touched.values():
         if not any(access.writes for access in same):
             continue
         pairs = [(a, b) for a in same for b in same if _ordered(a, b)]
-        where = {access: n for n, access in enumerate(same)}
         for first, second in pairs:
-            if where[first] < where[second]:
+            if order[first.op] < order[second.op]:
                 waits.here(first, second)
         for first, second in pairs:
             waits.around(first, second)
+        for first, second in pairs:
+            if isinstance(first.op, LoadOp) and _outlives(first, second, order, waits.slices):
+                _settle(first.op, second.op)
     waits.insert(role)
 
 
@@ -113,9 +119,74 @@ def _slice(value: SSAValue) -> tuple[SSAValue, Place]:
 
 def _ordered(first: Access, second: Access) -> bool:
     """Whether this pass orders two accesses; additions may come in any order."""
-    if first.adds and second.adds or not first.ends:
+    if (first.adds and second.adds) or not first.ends:
         return False
     return (first.writes or second.writes) and (first.whole or second.whole)
+
+
+def _outlives(read: Access, write: Access, order: dict[Operation, int], slices: Slices) -> bool:
+    """Whether a vector that is read may be used, and so be read, after a write that comes after the read."""
+    block = read.op.parent_block()
+    before, after = _parting(read.op, write.op)
+    if before is not read.op or after.parent_block() is not block:
+        return False
+    if order[write.op] < order[read.op] or slices.apart_here(read.place, write.place):
+        return False
+    loops = [loop for loop in loops_round(write.op) if loop not in {*loops_round(read.op)}]
+    for use in _uses(read.op.results[0]):
+        if use is write.op and not loops and slices.same_here(read.place, write.place):
+            continue  # each element is stored where it was read
+        again = any(_within(use, loop) for loop in loops)
+        if again or order[use] >= order[write.op]:
+            return True
+    return False
+
+
+def _uses(value: SSAValue) -> Iterator[Operation]:
+    """Where a vector, or what is computed of it element by element, is made: where it is used at last, or one a row."""
+    todo, seen = [value], {value}
+    while todo:
+        for use in todo.pop().uses:
+            op = use.operation
+            if not op.has_trait(Pure) or isinstance(op, t.YieldOp | s.YieldOp):
+                yield op
+                continue
+            for result in op.results:
+                if _one_a_row(result):
+                    yield op
+                elif result not in seen:
+                    seen.add(result)
+                    todo.append(result)
+
+
+def _one_a_row(value: SSAValue) -> bool:
+    type = value.type
+    return isinstance(type, RegsType) and len(type.shape) == 2 and type.shape[1] == 1
+
+
+def _settle(read: LoadOp, write: Operation) -> None:
+    """What is read is in registers from here on, one value a row, instead of being read where it is used."""
+    value, block = read.value, read.parent_block()
+    assert block is not None
+    if not all(any(map(_one_a_row, use.results)) for use in _uses(value)):
+        raise TkcError.at(
+            "TK110",
+            "a vector that is read from global memory, and used other than as one value a row after its place is "
+            "written, is not supported yet: use it before the write, or `put` it to the role as a shared vector",
+            location_of(read),
+            Note("the place is written here", location_of(write)),
+        )
+    type = value.type
+    assert isinstance(type, RegsType)
+    uses = [*value.uses]
+    column = ReshapeOp.create(
+        operands=[value], result_types=[RegsType.of(type.dtype.data, (*type.shape, 1))]
+    )
+    back = ReshapeOp.create(operands=[column.value], result_types=[type])
+    for new in (back, column):
+        block.insert_op_after(at(read, new), read)
+    for use in uses:
+        use.operation.operands[use.index] = back.value
 
 
 @dataclass
@@ -225,6 +296,10 @@ def _parting(first: Operation, second: Operation) -> tuple[Operation, Operation]
     while (parent := at.parent_op()) is not None and parent not in held:
         at = parent
     return at, outer[outer.index(parent) - 1] if parent is not None else second
+
+
+def _within(op: Operation, loop: Operation) -> bool:
+    return any(round is loop for round in loops_round(op))
 
 
 def _child(op: Operation, of: Operation) -> Operation:

@@ -364,8 +364,16 @@ def oriented(p: Placement, vector: SSAValue, type: FragmentType, piece: Piece) -
 
 
 def _vector(p: Placement, value: SSAValue, type: FragmentType, piece: Piece) -> SSAValue:
-    """One value a column, out of the registers or the shared memory that it is in."""
-    whole = held_piece(p, value, 0)
+    """One value a row or a column, out of the registers or the shared memory that it is in."""
+    whole = held_piece(p, value, piece.block)
+    if whole is not None and is_column(value.type):
+        if whole.type != type:
+            raise TkcError.at(
+                "TK110",
+                "one value a row that is held in registers, used in another shape, is not supported yet",
+                p.emit.location,
+            )
+        return whole
     if whole is not None and type.a_column:
         return _part(p, whole, type, piece)
     if value not in p.role.columns:
