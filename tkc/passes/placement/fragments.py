@@ -371,7 +371,7 @@ def _vector(p: Placement, value: SSAValue, type: FragmentType, piece: Piece) -> 
             raise TkcError.at(
                 "TK110",
                 "one value a row that is held in registers, used in another shape, is not supported yet",
-                p.emit.location,
+                location_of(value.owner) if isinstance(value.owner, Operation) else None,
             )
         return whole
     if whole is not None and type.a_column:
