@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,10 +100,12 @@ def _latest(mine: Vec | None, theirs: Vec | None) -> Vec | None:
 
 class WarpClock:
     """What a warp knows. `time` is that of its accesses now; `base`, or `first`, the component of its first lane;
-    `handed` the time at which it last awaited its cp.async, or let an mbarrier do so."""
+    `handed` the time at which it last awaited its cp.async, or let an mbarrier do so, `blocked` that of its last wait
+    for work of its own."""
 
     __slots__ = (
         "base",
+        "blocked",
         "components",
         "copies",
         "first",
@@ -125,6 +128,7 @@ class WarpClock:
         self.issued: dict[int, int] = {}
         self.copies = 0
         self.handed = 0
+        self.blocked = 0
         self.inits = 0
         self.maps = 0
 
@@ -195,6 +199,39 @@ class Op:
         return f"{self.name} of {self.warp.name}{lane}"
 
 
+class Awaited:
+    """What some lanes of a warp have awaited so far: `run` of others, by component, and until `blocked` of their own."""
+
+    __slots__ = ("blocked", "run", "warp")
+
+    def __init__(self, warp: Warp, mask: int) -> None:
+        mine: WarpClock = warp.clock
+        self.warp = warp
+        self.blocked = mine.blocked
+        run = np.zeros(mine.components.size, np.int32)
+        for part in mine.parts:
+            if part.mask & mask:
+                for clock in (part.clock, part.seen):
+                    if clock is not None:
+                        np.maximum(run, clock.fit()[RUN], out=run)
+        self.run = run
+
+    def is_known(self, known: Vec, arrivers: Collection[Warp] = ()) -> bool:
+        """A31: whether a row RUN has all of it, and has heard since from the CTA, by others than who has arrived."""
+        components, base = self.warp.clock.components, self.warp.clock.base
+        later = known[: len(self.run)] - self.run
+        if known[base : base + LANES].max() < self.blocked:
+            return False
+        behind = later < 0
+        behind[base : base + LANES] = False
+        if behind.any():
+            return False
+        first = components.lane(self.warp.cta.rank, 0)
+        heard = later[first : first + components.warps * LANES].reshape(-1, LANES).max(axis=1) > 0
+        heard[[w.index for w in arrivers if w.cta is self.warp.cta]] = False
+        return bool(heard.any())
+
+
 class BarrierClock:
     """What the arrivals on an mbarrier have released: in the phase under way, and up to the last that is over.
 
@@ -212,4 +249,4 @@ class BarrierClock:
         self.init = init
         self.arrivers: dict[Any, int] = {}
         """Who has arrived, and at which line, for a hang."""
-        self.waits: dict[Warp, tuple[int, int, Instruction]] = {}
+        self.waits: dict[Warp, tuple[int, Instruction, Awaited | None]] = {}

@@ -78,7 +78,7 @@ class Cta:
         self.refused = False
         """Whether one of its threads has seen that no other cluster was to be had (clusterlaunchcontrol)."""
         self.left: Any = None
-        self.visitors: dict[int, Any] = {}
+        self.visitors: dict[tuple[int, bool], Any] = {}
         self.visits: list[int] = []
         """For the record: what the threads that have ended knew, and who else has been in its memory."""
         self.warps = [Warp(machine, self, i) for i in range(-(-machine.threads // LANES))]
