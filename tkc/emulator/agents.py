@@ -101,7 +101,7 @@ def _latest(mine: Vec | None, theirs: Vec | None) -> Vec | None:
 class WarpClock:
     """What a warp knows. `time` is that of its accesses now; `base`, or `first`, the component of its first lane;
     `handed` the time at which it last awaited its cp.async, or let an mbarrier do so, `blocked` that of its last wait
-    for work of its own."""
+    for work of its own; `passed` who passed the wait for others that it passed last, and when each arrived anywhere first since."""
 
     __slots__ = (
         "base",
@@ -115,6 +115,7 @@ class WarpClock:
         "maps",
         "moves",
         "parts",
+        "passed",
         "time",
     )
 
@@ -129,8 +130,19 @@ class WarpClock:
         self.copies = 0
         self.handed = 0
         self.blocked = 0
+        self.passed: dict[Warp, int] = {}
         self.inits = 0
         self.maps = 0
+
+    def passes(self, warp: Warp, wait: dict[Warp, int]) -> None:
+        """The warp passes a wait, of which `wait` says who else does, and when they have arrived anywhere since."""
+        wait[warp] = PENDING
+        self.passed = wait
+
+    def arrives(self, warp: Warp) -> None:
+        """Threads of the warp arrive, for the first time since it passed a wait or once more."""
+        if self.passed.get(warp) == PENDING:
+            self.passed[warp] = self.time
 
     def lanes(self, mask: int) -> Any:
         """An index of the components of some lanes."""
@@ -202,12 +214,12 @@ class Op:
 class Awaited:
     """What some lanes of a warp have awaited so far: `run` of others, by component, and until `blocked` of their own."""
 
-    __slots__ = ("blocked", "run", "warp")
+    __slots__ = ("blocked", "passed", "run", "warp")
 
     def __init__(self, warp: Warp, mask: int) -> None:
         mine: WarpClock = warp.clock
         self.warp = warp
-        self.blocked = mine.blocked
+        self.blocked, self.passed = mine.blocked, mine.passed
         run = np.zeros(mine.components.size, np.int32)
         for part in mine.parts:
             if part.mask & mask:
@@ -217,19 +229,24 @@ class Awaited:
         self.run = run
 
     def is_known(self, known: Vec, arrivers: Collection[Warp] = ()) -> bool:
-        """A31: whether a row RUN has all of it, and has heard since from the CTA, by others than who has arrived."""
-        components, base = self.warp.clock.components, self.warp.clock.base
-        later = known[: len(self.run)] - self.run
-        if known[base : base + LANES].max() < self.blocked:
+        """A31: whether a row RUN has all of it, and of an arrival since by threads of its CTA that have passed the same
+        wait, and are none of the `arrivers`."""
+        mine: WarpClock = self.warp.clock
+        behind = known[: len(self.run)] < self.run
+        behind[mine.base : mine.base + LANES] = False
+        if behind.any() or _heard(self.warp, known) < self.blocked:
             return False
-        behind = later < 0
-        behind[base : base + LANES] = False
-        if behind.any():
-            return False
-        first = components.lane(self.warp.cta.rank, 0)
-        heard = later[first : first + components.warps * LANES].reshape(-1, LANES).max(axis=1) > 0
-        heard[[w.index for w in arrivers if w.cta is self.warp.cta]] = False
-        return bool(heard.any())
+        return any(
+            _heard(w, known) >= time
+            for w, time in self.passed.items()
+            if w.cta is self.warp.cta and w not in arrivers
+        )
+
+
+def _heard(warp: Warp, known: Vec) -> int:
+    """When a row has heard from a warp last."""
+    base = warp.clock.base
+    return int(known[base : base + LANES].max())
 
 
 class BarrierClock:
@@ -238,7 +255,17 @@ class BarrierClock:
     `wide` is for waits of cluster scope only: what threads of other CTAs released.
     """
 
-    __slots__ = ("arrivers", "component", "current", "done", "done_wide", "init", "waits", "wide")
+    __slots__ = (
+        "arrivers",
+        "component",
+        "current",
+        "done",
+        "done_wide",
+        "init",
+        "passed",
+        "waits",
+        "wide",
+    )
 
     def __init__(self, components: Components, component: int, init: tuple[int, int]) -> None:
         self.component = component
@@ -250,3 +277,5 @@ class BarrierClock:
         self.arrivers: dict[Any, int] = {}
         """Who has arrived, and at which line, for a hang."""
         self.waits: dict[Warp, tuple[int, Instruction, Awaited | None]] = {}
+        self.passed: dict[Warp, int] = {}
+        """Who has passed the wait for the phase that is over, and when they arrived first since."""

@@ -65,6 +65,7 @@ class Completions(Fences):
         bar: BarrierClock = barrier.clock
         self._check_init(w, mask, barrier, ins)
         bar.arrivers[w] = ins.line
+        self.of(w).arrives(w)
         release = ins.mod("sem", "release") != "relaxed"
         if barrier.cta is w.cta:
             self.publish(w, mask, bar.current, release)
@@ -158,6 +159,7 @@ class Completions(Fences):
                 late = awaited is not None and awaited.is_known(run, bar.arrivers)
                 self._lapped(w, barrier, ins, late)
         bar.waits = {}
+        bar.passed = {}
         bar.done = bar.current.copy()
         bar.done_wide = bar.wide.copy() if bar.wide is not None else None
 
@@ -181,6 +183,7 @@ class Completions(Fences):
         bar: BarrierClock = barrier.clock
         self._check_init(w, mask, barrier, ins)
         bar.waits[w] = (self.of(w).time, ins, self.awaited(w, mask))
+        self.of(w).passes(w, bar.passed)
         if bar.done is None:
             return
         acquire = ins.mod("sem", "acquire") != "relaxed"

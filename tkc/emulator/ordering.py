@@ -183,11 +183,13 @@ class Ordering:
     def barrier_arrive(self, w: Warp, barrier: Any) -> None:
         if barrier.clock is None:
             barrier.clock = Clock(self.of(w).components)
+        self.of(w).arrives(w)
         self.publish(w, w.mask, barrier.clock)
 
     def barrier_leave(self, w: Warp, mask: int, barrier: Any) -> None:
         self.learn(w, mask, barrier.clock, tensor=False)
         mine = self.of(w)
+        mine.passes(w, barrier.passed)
         if len(mine.parts) > 1 and not (w.alive & ~mask):
             self.meet(w, mask)
 
@@ -204,6 +206,7 @@ class Ordering:
 
     def cluster_leave(self, w: Warp, mask: int) -> None:
         self.learn(w, mask, w.cta.cluster.released)
+        self.of(w).passed = {}
         if len(self.of(w).parts) > 1 and not (w.alive & ~mask):
             self.meet(w, mask)
 

@@ -94,7 +94,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                "it is .sync.aligned, and blocks; in ThunderKittens' GEMMs an elected lane arrives right behind it"),
     Assumption("A31", "a thread that has nothing left to wait for comes to its next wait, or arrival, before the phase "
                "after that is over, or the other CTA ends, where those who see to that know of all that it has awaited "
-               "and have heard since from its CTA",
+               "and of an arrival since by threads of its CTA that had passed the same wait",
                "ThunderKittens' GEMMs for sm_100: the tensor core goes on to the next tile when the epilogue has only "
                "to begin its wait, and CTAs end when a loader has only to arrive there; no document says so",
                warns=True),
