@@ -101,7 +101,8 @@ def _latest(mine: Vec | None, theirs: Vec | None) -> Vec | None:
 class WarpClock:
     """What a warp knows. `time` is that of its accesses now; `base`, or `first`, the component of its first lane;
     `handed` the time at which it last awaited its cp.async, or let an mbarrier do so, `blocked` that of its last wait
-    for work of its own; `passed` who passed the wait for others that it passed last, and when each arrived anywhere first since."""
+    for work of its own; `passed` who passed the wait for others that it passed last, and when each arrived first since.
+    """
 
     __slots__ = (
         "base",
@@ -212,7 +213,7 @@ class Op:
 
 
 class Awaited:
-    """What some lanes of a warp have awaited so far: `run` of others, by component, and until `blocked` of their own."""
+    """What some lanes of a warp have awaited: `run` of others, by component, and until `blocked` of their own."""
 
     __slots__ = ("blocked", "passed", "run", "warp")
 
