@@ -7,6 +7,8 @@ from math import inf
 
 import pytest
 
+import tkc
+from tkc.analysis.happens_before import check
 from tkc.analysis.happens_before.events import Loop, Slot, Turns
 from tkc.analysis.happens_before.meetings import LONGEST, meetings_of
 from tkc.analysis.happens_before.verdicts import _gap  # pyright: ignore[reportPrivateUsage]
@@ -60,3 +62,36 @@ def test_rows_meet_where_some_pair_of_counts_does(conditional: bool) -> None:
 def test_slots_that_repeat_too_late_are_taken_to_meet() -> None:
     one, two = Slot(None, tuple(range(LONGEST))), Slot(None, (0, 0, 1))
     assert all(meetings_of(one, two).meets(d) for d in (-2, 0, 1, 5))
+
+
+FAR_APART = """
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 64), blocks(N, 32))
+    shared x: tile[f32, 64, 32] * 8
+    role all, warps 2:
+        x[7] <- full(2.0)
+        fence proxy shared
+        sync role
+        s = 0
+        for m, n in work:
+            x[s] <- full(1.0)
+            FENCE
+            sync role
+            r = 0 if s == 5 else 7
+            elect:
+                store Y[m, n] <- x[r]
+                commit stores
+                wait stores
+            sync role
+            if s < 6: s = s + 1
+        elect: wait stores
+"""
+
+
+@pytest.mark.parametrize("fence", [True, False])
+def test_a_store_reads_what_was_written_five_turns_ago(fence: bool) -> None:
+    text = FAR_APART.replace("FENCE", "fence proxy shared" if fence else "sync warp")
+    module = tkc.compile(text, target="sm_90a").module("insert-fences")
+    found = {f.code for f in check(module)}
+    assert found == (set() if fence else {"TK302"})
