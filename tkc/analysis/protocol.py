@@ -73,8 +73,8 @@ def check_meetings(graph: Graph) -> list[Finding]:
                 finding_at(
                     "TK305",
                     first,
-                    f"{first.event.name} waits for {expected} threads, but {present} of the roles "
-                    f"{', '.join(r.name for r in roles)} come to it",
+                    f"{first.event.name} waits for {expected} threads, but {present} of "
+                    f"role{'s' * (len(roles) > 1)} {', '.join(r.name for r in roles)} come to it",
                 )
             )
     return found

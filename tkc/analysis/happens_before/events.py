@@ -152,6 +152,8 @@ class Access:
     """The elements of a tensor or vector that each thread touches."""
     element: bool = False
     """Whether each thread touches one element by itself."""
+    columns: Area | None = None
+    """The columns of an accumulator's slot, where a formula tells them and no condition stands round it."""
     storage: Hashable = None
     """The buffer in whose place this one lies; None: it has one to itself."""
     ring: int = 0
