@@ -79,7 +79,13 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
     from tkc.passes.fusing.order import Merge
 
     between, late = _between(kernel, first, second)
-    Merge(pipe, between, late).roles(first.body.block, second.body.block)
+    pipes = [p for p in kernel.body.block.ops if isinstance(p, s.PipeOp)]
+    bodies = {
+        r.sym_name.data: r.body.block for r in kernel.body.block.ops if isinstance(r, s.RoleOp)
+    }
+    names = (first.sym_name.data, second.sym_name.data)
+    others = {name: body for name, body in bodies.items() if name not in names}
+    Merge(pipe, between, late, others, names, pipes).roles(first.body.block, second.body.block)
     if second.registers is not None:
         wanted = [second.registers.value.data]
         if first.registers is not None:
