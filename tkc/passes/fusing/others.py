@@ -12,6 +12,7 @@ from typing import NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ConstOp
 
 Step = s.AcquireOp | s.CommitOp | s.WaitOp | s.ReleaseOp
 ENDS = {s.AcquireOp: "producers", s.CommitOp: "producers", s.WaitOp: "consumers", s.ReleaseOp: "consumers"}  # fmt: skip
@@ -26,7 +27,8 @@ class Moment(NamedTuple):
 
 
 class Part(NamedTuple):
-    """An operation of a block and how many of a ring's steps it takes: a condition all it may, a loop without bound."""
+    """An operation of a block and how many of a ring's steps it takes: a condition all it may, a loop of unknown turns
+    without bound."""
 
     op: Operation
     count: float
@@ -36,8 +38,8 @@ class Part(NamedTuple):
 class Others:
     """Blocks of different roles, by their names, that run as often as one another. Of each moment, those before it.
 
-    Items count by the block: where some are taken elsewhere, a ring says nothing. A loop is taken to need more slots
-    than its ring has, as the number of its turns is not known.
+    Items count by the block: where some are taken elsewhere, a ring says nothing. A loop whose turns are not known is
+    taken to need more slots than its ring has.
     """
 
     names: Sequence[str]
@@ -158,4 +160,11 @@ def _count(op: Operation, ring: SSAValue, kind: type[Operation]) -> float:
     ]
     if isinstance(op, s.IfOp):
         return max(each, default=0)
-    return inf if any(each) else 0
+    return _turns(op) * each[0] if any(each) else 0
+
+
+def _turns(op: Operation) -> float:
+    """How often a loop turns, as far as its bounds say."""
+    bounds = [v.owner for v in op.operands[:3]] if isinstance(op, s.ForOp) else []
+    numbers = [b.constant.value.data for b in bounds if isinstance(b, ConstOp)]
+    return len(range(*numbers)) if len(numbers) == 3 else inf
