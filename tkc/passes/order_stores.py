@@ -221,7 +221,7 @@ class Wait:
             guards = {"space": StringAttr("global"), "guards": ArrayAttr([])}
             ops.append(s.ProxyFenceOp.create(properties={**guards, **id("fence")}))
         if self.meet:
-            ops.append(s.RoleBarrierOp.create(properties={"whole": UnitAttr(), **id("settled")}))
+            ops.append(s.RoleBarrierOp.create(properties={**id("settled"), "whole": UnitAttr()}))
         for op in ops:
             block.insert_op_before(at(self.op, op), before)
 
