@@ -417,9 +417,19 @@ def _loaded(path: str) -> Array | list[Array]:
         ) from None
     except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise TkcError.at(
-            "TK412",
-            f"{path} is no array saved by NumPy: {(str(error) or 'it is damaged').splitlines()[0]}",
+            "TK412", f"{path} is no array saved by NumPy: {_why_unread(str(error))}"
         ) from None
+
+
+def _why_unread(said: str) -> str:
+    """NumPy's reason; its advice is for whoever calls it, and trusts the file."""
+    if "Object arrays" in said:
+        return "it holds Python objects, expected numbers"
+    if "pickle" in said:
+        return "expected a file that numpy.save or numpy.savez has written"
+    if "descr is not a valid dtype" in said:
+        return "it was saved in a dtype that NumPy cannot read back; save its bits, x.view('u1')"
+    return (said or "it is damaged").splitlines()[0]
 
 
 def _typed(array: Array, dtype: str) -> Array:
@@ -453,18 +463,30 @@ def save(path: str, value: Array | list[Array]) -> None:
 
     from tkc.backend.package import write_files
 
+    def plain(array: Array) -> Array:
+        # NumPy writes a name for some of those dtypes that it refuses to read (float8_e5m2: '<f1').
+        return array if array.dtype.isbuiltin == 1 else array.view(f"V{array.dtype.itemsize}")
+
     stream = io.BytesIO()
     if isinstance(value, list):
-        np.savez(stream, *value)
+        np.savez(stream, *map(plain, value))
     else:
-        np.save(stream, value, allow_pickle=False)
+        np.save(stream, plain(value), allow_pickle=False)
     write_files({Path(path): stream.getvalue()})
 
 
 def values_of(array: Array, dtype: str) -> Array:
-    """An argument's values as numbers: unpacked where it is packed."""
+    """An argument's values as numbers: unpacked where it is packed, and in their dtype where the array holds bits, as an
+    argument may (uint16 for bf16)."""
+    from tkc.backend.arrays import ACCEPTS
+
+    as_bits = array.dtype.kind == "u" and f"u{8 * array.itemsize}" in ACCEPTS.get(dtype, ())
+    if not as_bits or not _is_floating(dtype):
+        return array
     if dtype == BITS_ALONE:
         from tkc.scales import values_of_codes
 
         return values_of_codes(array, dtype)
-    return unpack(array, dtype) if bits_of(dtype) % 8 else array
+    if bits_of(dtype) % 8:
+        return unpack(array, dtype)
+    return array.view(numpy_dtype(dtype))
