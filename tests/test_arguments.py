@@ -186,13 +186,18 @@ def test_bits_are_compared_as_the_values_they_are(dtype: str, tmp_path: Path) ->
     for name, array in (("bits", bits), ("other", other)):
         np.save(tmp_path / f"{name}.npy", array)
     if dtype != "ue5m3":
-        assert values.astype(np.float64).tobytes() == arguments.values_of(made, dtype).astype(np.float64).tobytes()
+        assert (
+            values.astype(np.float64).tobytes()
+            == arguments.values_of(made, dtype).astype(np.float64).tobytes()
+        )
         arguments.save(str(tmp_path / "values.npy"), values)
     else:
         np.save(tmp_path / "values.npy", values)
     for found in (made, bits):
         for name in ("bits", "values"):
-            (said,) = check_expected({"A": (found, dtype)}, {"A": str(tmp_path / f"{name}.npy")}, 0.0)
+            (said,) = check_expected(
+                {"A": (found, dtype)}, {"A": str(tmp_path / f"{name}.npy")}, 0.0
+            )
             assert "relative error 0 " in said
         with pytest.raises(TkcError, match="worst at") as error:
             check_expected({"A": (found, dtype)}, {"A": str(tmp_path / "other.npy")}, 0.0)
@@ -229,7 +234,9 @@ def test_why_a_file_is_no_array_is_said_without_numpys_advice(tmp_path: Path) ->
     paths[0].write_bytes(b"\x7fELF\x02\x01\x01")
     np.save(paths[1], np.array([{}, 3], object))
     np.save(paths[2], np.zeros(3, ml_dtypes.float8_e5m2))
-    for path, why in zip(paths, ("that numpy.save", "Python objects", "save its bits"), strict=True):
+    for path, why in zip(
+        paths, ("that numpy.save", "Python objects", "save its bits"), strict=True
+    ):
         with pytest.raises(TkcError, match=why) as error:
             arguments.load(str(path), "e5m2")
         assert "pickle" not in str(error.value)

@@ -412,9 +412,7 @@ def _loaded(path: str) -> Array | list[Array]:
             raise ValueError("something in it is no array")
         return several
     except OSError as error:
-        raise TkcError.at(
-            "TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
-        ) from None
+        raise _unreadable(path, error) from None
     except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise TkcError.at(
             "TK412", f"{path} is no array saved by NumPy: {_why_unread(str(error))}"
@@ -454,6 +452,21 @@ def check_files(files: Mapping[str, str], lists: Collection[str], option: str) -
             )
 
 
+def check_readable(files: Collection[str]) -> None:
+    """Refuses a file to compare with that cannot be read (TK412), before anything runs."""
+    for path in files:
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: OSError) -> TkcError:
+    why = (error.strerror or str(error)).lower()
+    return TkcError.at("TK412", f"{path} cannot be read: {why}")
+
+
 def save(path: str, value: Array | list[Array]) -> None:
     """Writes a `.npy` file, or for a list a `.npz` file (arr_0, arr_1, …), whole or not at all; dtypes of ml_dtypes are
     saved as their bits."""
@@ -476,7 +489,7 @@ def save(path: str, value: Array | list[Array]) -> None:
 
 
 def values_of(array: Array, dtype: str) -> Array:
-    """An argument's values as numbers: unpacked where it is packed, and in their dtype where the array holds bits, as an
+    """An argument's values as numbers: unpacked where it is packed, and in their dtype where it holds bits, as an
     argument may (uint16 for bf16)."""
     from tkc.backend.arrays import ACCEPTS
 

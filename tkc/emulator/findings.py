@@ -73,7 +73,7 @@ class Findings(Words):
         values: Vec,
         where: Vec | None,
     ) -> None:
-        """Lanes of one store name one place and bring different values, of which any may stay (A16 is for equal ones)."""
+        """Lanes of one store name one place and bring different values, of which any may stay (equal: A16)."""
         if region.space in ("local", "param") or self.semantics(ins)[0]:
             return
         lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]
@@ -84,7 +84,9 @@ class Findings(Words):
                 continue
             old, new = (self.who(ins, w, 1 << int(lanes[n]), Kind.WRITE) for n in (before, at))
             message = f"one instruction writes different values of several lanes to one place of {region.name}"
-            notes = ("an offset that differs between the lanes, one lane only, or an atomic operation",)
+            notes = (
+                "an offset that differs between the lanes, one lane only, or an atomic operation",
+            )
             self.raced("TK301", message, old, new, str(region.name), notes)
             return
 

@@ -79,7 +79,11 @@ def write_parts(
     for region, offsets, where in parts:
         stored = values if where is None else values[where]
         memory.write(w, origin, region, offsets, stored, width, count, where)
-        if record is not None and len(offsets) > 1 and not holds(region, offsets, stored, width, count):
+        if (
+            record is not None
+            and len(offsets) > 1
+            and not holds(region, offsets, stored, width, count)
+        ):
             record.overwritten(w, origin.ins, region, offsets, stored, where)
         if bad:
             lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]

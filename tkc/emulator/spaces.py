@@ -336,7 +336,7 @@ class Memory:
 
 
 def holds(region: Region, offsets: Vec, values: Vec, width: int, count: int) -> bool:
-    """Whether the values stand at the byte offsets already: items of `count` words of `width` bits, as `write` takes."""
+    """Whether the values stand at the byte offsets already: items of `count` words of `width` bits, as in `write`."""
     unit = width // 8 * count
     try:
         there = region.view(width, count)[offsets // np.array(unit, offsets.dtype)]

@@ -9,7 +9,9 @@ from emulator.kernels import launch
 from tkc.emulator.machine import SCHEDULES
 
 HALF = "mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 1; mul.wide.u32 %d2, %r1, 16; add.u64 %d1, %d0, %d2;"
-SHARED = ".shared .align 16 .b32 s[1024]; mov.u32 %r3, s; shl.b32 %r4, %r1, 4; add.u32 %r3, %r3, %r4;"
+SHARED = (
+    ".shared .align 16 .b32 s[1024]; mov.u32 %r3, s; shl.b32 %r4, %r1, 4; add.u32 %r3, %r3, %r4;"
+)
 
 
 def found(body: str, **options: object) -> list[str]:
