@@ -96,8 +96,8 @@ def _kind(output: str | None, emit: str | None) -> str:
     if emit is not None:
         if suffix in KINDS and suffix != emit:
             raise click.UsageError(
-                f"-o {output} has the suffix .{suffix}, and --emit says {emit}; expected .{emit}, or a suffix of none of"
-                " the kinds"
+                f"-o {output} has the suffix .{suffix}, and --emit says {emit}; expected .{emit},"
+                " or another suffix"
             )
         return emit
     if output is None or output == STDOUT:
