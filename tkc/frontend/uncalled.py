@@ -59,7 +59,7 @@ def _check(source: Source, define: S.Define, functions: dict[str, Function | Non
 
 def _parts(x: Any) -> Iterator[Any]:
     """The nodes right below one of the tree."""
-    return (part for part in x if isinstance(part, tuple))
+    return (part for part in x if not isinstance(part, str | int | float | None))
 
 
 def _names(x: Any) -> Iterator[S.Name]:
