@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.bug_cases import SCALED, changed
+from tests.analysis.bug_cases import GEMM, SCALED, changed
 from tests.analysis.test_elements import X, Y, program
 from tests.analysis.test_twins import diagnosed
 from tests.analysis.twins import RING, THROUGH
@@ -26,6 +26,27 @@ def test_what_is_not_there(what: str) -> None:
     told = [d.message for d in diagnosed(text, "sm_90a") if d.code == "TK321"]
     assert told
     assert all(said in message for message in told), told
+
+
+SLICE = "read(d[i], j * WIDTH, WIDTH)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "column"),
+    [
+        ("", "", None),
+        (SLICE, "read(d[i], j * WIDTH + 1, WIDTH)", "column 256 of d, which has 256"),
+        (SLICE, "read(d[i], j * WIDTH - 8, WIDTH)", "column -8 of d, which has 256"),
+        ("for j in range(BN // WIDTH):", "for j in range(BN // WIDTH + 1):", "column 319 of d"),
+    ],
+)
+def test_columns_of_an_accumulator_that_are_not_there(
+    old: str, new: str, column: str | None
+) -> None:
+    text = changed(GEMM, (old, new)) if old else GEMM
+    told = [d.message for d in diagnosed(text, "sm_100a") if d.code == "TK321"]
+    assert len(told) == (column is not None)
+    assert all(str(column) in message for message in told), told
 
 
 UNWRITTEN = {
