@@ -85,7 +85,7 @@ class Findings(Words):
             old, new = (self.who(ins, w, 1 << int(lanes[n]), Kind.WRITE) for n in (before, at))
             message = f"one instruction writes different values of several lanes to one place of {region.name}"
             notes = (
-                "cheapest order: none for lanes of one instruction; an offset that differs between them, one lane alone,"
+                "cheapest order: lanes of one store have none; an offset that differs between them, one lane only,"
                 " or an atomic operation",
             )
             self.raced("TK301", message, old, new, str(region.name), notes)
