@@ -12,6 +12,7 @@ import pytest
 
 from tkc import arguments, scales
 from tkc.argument_words import Empty, FromFile, Number, Random, Several, Values, Zeros, parse
+from tkc.backend.arrays import ACCEPTS
 from tkc.comparison import check_expected, compare
 from tkc.diagnostics import TkcError
 from tkc.ir.isa.dtypes import DTYPES
@@ -164,12 +165,49 @@ def test_a_last_dimension_that_fills_no_bytes_is_refused() -> None:
         arguments.random((4, 3), "e2m1", seed=0)
 
 
-def test_arrays_that_numpy_saves_as_bits_come_back(tmp_path: Path) -> None:
-    made = arguments.random((4, 6), "bf16", seed=0)
+@pytest.mark.parametrize("dtype", arguments.NUMPY)
+def test_what_is_saved_comes_back_by_numpy_and_here(dtype: str, tmp_path: Path) -> None:
+    made = arguments.random((4, 8), dtype, seed=0)
     arguments.save(str(tmp_path / "a.npy"), made)
-    back = arguments.load(str(tmp_path / "a.npy"), "bf16")
-    assert back.dtype == made.dtype
-    assert back.tobytes() == made.tobytes()
+    arguments.save(str(tmp_path / "a.npz"), [made, made[1:]])
+    back = arguments.load(str(tmp_path / "a.npy"), dtype)
+    _, rest = arguments.load_list(str(tmp_path / "a.npz"), dtype)
+    assert back.dtype == rest.dtype == made.dtype
+    assert back.tobytes() == made.tobytes() == np.load(tmp_path / "a.npy").tobytes()
+    assert rest.tobytes() == made[1:].tobytes()
+
+
+@pytest.mark.parametrize("dtype", [d for d, has in ACCEPTS.items() if {"u8", "u16"} & {*has}])
+def test_bits_are_compared_as_the_values_they_are(dtype: str, tmp_path: Path) -> None:
+    made = arguments.random((4, 8), dtype, seed=0)
+    bits = made if made.dtype == bool else made.view(f"u{made.itemsize}")
+    other = bits[::-1].copy()
+    values = arguments.values_of(bits, dtype)
+    for name, array in (("bits", bits), ("other", other)):
+        np.save(tmp_path / f"{name}.npy", array)
+    if dtype != "ue5m3":
+        assert (
+            values.astype(np.float64).tobytes()
+            == arguments.values_of(made, dtype).astype(np.float64).tobytes()
+        )
+        arguments.save(str(tmp_path / "values.npy"), values)
+    else:
+        np.save(tmp_path / "values.npy", values)
+    for found in (made, bits):
+        for name in ("bits", "values"):
+            (said,) = check_expected(
+                {"A": (found, dtype)}, {"A": str(tmp_path / f"{name}.npy")}, 0.0
+            )
+            assert "relative error 0 " in said
+        with pytest.raises(TkcError, match="worst at") as error:
+            check_expected({"A": (found, dtype)}, {"A": str(tmp_path / "other.npy")}, 0.0)
+        assert error.value.diagnostics[0].code == "TK413"
+
+
+def test_integers_of_the_width_of_f32_are_values(tmp_path: Path) -> None:
+    np.save(tmp_path / "n.npy", np.arange(5, dtype=np.uint32))
+    found = np.arange(5, dtype=np.float32)
+    assert check_expected({"A": (found, "f32")}, {"A": str(tmp_path / "n.npy")}, 0.0)
 
 
 def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
@@ -189,6 +227,19 @@ def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
         made.writestr("note.txt", "not an array")
     with pytest.raises(TkcError, match="something in it is no array"):
         arguments.load_list(str(tmp_path / "d.npz"), "f32")
+
+
+def test_why_a_file_is_no_array_is_said_without_numpys_advice(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("program", "objects.npy", "e5m2.npy")]
+    paths[0].write_bytes(b"\x7fELF\x02\x01\x01")
+    np.save(paths[1], np.array([{}, 3], object))
+    np.save(paths[2], np.zeros(3, ml_dtypes.float8_e5m2))
+    for path, why in zip(
+        paths, ("that numpy.save", "Python objects", "save its bits"), strict=True
+    ):
+        with pytest.raises(TkcError, match=why) as error:
+            arguments.load(str(path), "e5m2")
+        assert "pickle" not in str(error.value)
 
 
 def test_comparison_is_relative_and_sees_nan() -> None:

@@ -412,14 +412,22 @@ def _loaded(path: str) -> Array | list[Array]:
             raise ValueError("something in it is no array")
         return several
     except OSError as error:
-        raise TkcError.at(
-            "TK412", f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
-        ) from None
+        raise _unreadable(path, error) from None
     except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise TkcError.at(
-            "TK412",
-            f"{path} is no array saved by NumPy: {(str(error) or 'it is damaged').splitlines()[0]}",
+            "TK412", f"{path} is no array saved by NumPy: {_why_unread(str(error))}"
         ) from None
+
+
+def _why_unread(said: str) -> str:
+    """NumPy's reason; its advice is for whoever calls it, and trusts the file."""
+    if "Object arrays" in said:
+        return "it holds Python objects, expected numbers"
+    if "pickle" in said:
+        return "expected a file that numpy.save or numpy.savez has written"
+    if "descr is not a valid dtype" in said:
+        return "it was saved in a dtype that NumPy cannot read back; save its bits, x.view('u1')"
+    return (said or "it is damaged").splitlines()[0]
 
 
 def _typed(array: Array, dtype: str) -> Array:
@@ -444,6 +452,21 @@ def check_files(files: Mapping[str, str], lists: Collection[str], option: str) -
             )
 
 
+def check_readable(files: Collection[str]) -> None:
+    """Refuses a file to compare with that cannot be read (TK412), before anything runs."""
+    for path in files:
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str, error: OSError) -> TkcError:
+    why = (error.strerror or str(error)).lower()
+    return TkcError.at("TK412", f"{path} cannot be read: {why}")
+
+
 def save(path: str, value: Array | list[Array]) -> None:
     """Writes a `.npy` file, or for a list a `.npz` file (arr_0, arr_1, …), whole or not at all; dtypes of ml_dtypes are
     saved as their bits."""
@@ -453,18 +476,30 @@ def save(path: str, value: Array | list[Array]) -> None:
 
     from tkc.backend.package import write_files
 
+    def plain(array: Array) -> Array:
+        # NumPy writes a name for some of those dtypes that it refuses to read (float8_e5m2: '<f1').
+        return array if array.dtype.isbuiltin == 1 else array.view(f"V{array.dtype.itemsize}")
+
     stream = io.BytesIO()
     if isinstance(value, list):
-        np.savez(stream, *value)
+        np.savez(stream, *map(plain, value))
     else:
-        np.save(stream, value, allow_pickle=False)
+        np.save(stream, plain(value), allow_pickle=False)
     write_files({Path(path): stream.getvalue()})
 
 
 def values_of(array: Array, dtype: str) -> Array:
-    """An argument's values as numbers: unpacked where it is packed."""
+    """An argument's values as numbers: unpacked where it is packed, and in their dtype where it holds bits, as an
+    argument may (uint16 for bf16)."""
+    from tkc.backend.arrays import ACCEPTS
+
+    as_bits = array.dtype.kind == "u" and f"u{8 * array.itemsize}" in ACCEPTS.get(dtype, ())
+    if not as_bits or not _is_floating(dtype):
+        return array
     if dtype == BITS_ALONE:
         from tkc.scales import values_of_codes
 
         return values_of_codes(array, dtype)
-    return unpack(array, dtype) if bits_of(dtype) % 8 else array
+    if bits_of(dtype) % 8:
+        return unpack(array, dtype)
+    return array.view(numpy_dtype(dtype))

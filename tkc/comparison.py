@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tkc.arguments import bits_of, load, load_list, unpack, values_of
+from tkc.arguments import load, load_list, values_of
 from tkc.diagnostics import Collector
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def _judge(
     name: str, array: Array, wanted: Array, dtype: str, path: str, rtol: float
 ) -> tuple[str, bool, float]:
     """(what is said, whether it is near enough, how far it is: more for worse)."""
-    values = values_of(array, dtype)
-    if bits_of(dtype) % 8 and wanted.dtype.name == "uint8":
-        wanted = unpack(wanted, dtype)
+    values, wanted = values_of(array, dtype), values_of(wanted, dtype)
     if values.shape != wanted.shape:
         text = f"{name} has shape {values.shape}, {path} has {wanted.shape}"
         return text, False, float("inf")

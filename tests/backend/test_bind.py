@@ -288,7 +288,10 @@ def test_fixed_and_computed_dimensions(adding: dict[str, Any]) -> None:
     run(adding, *views, 1.0)
     with pytest.raises(TkcError, match=r"axis 0 of Y has 10 elements; expected \(N \+ 1\) = 11"):
         run(adding, views[0], views[0], views[2], 1.0)
-    with pytest.raises(TkcError, match="axis 0 of Z has 11 elements; expected 64 = 64"):
+    with pytest.raises(TkcError, match=r"axis 0 of Z has 11 elements; expected 64 \[TK407"):
+        run(adding, views[0], views[1], views[1], 1.0)
+    adding["params"] = {"BM": 64, "D": 64, "STAGES": 4}
+    with pytest.raises(TkcError, match=r"has 11 elements; expected 64 \(param BM or D\)"):
         run(adding, views[0], views[1], views[1], 1.0)
 
 

@@ -105,6 +105,8 @@ def test_a_param_given_twice_is_wrong_usage(capsys: pytest.CaptureFixture[str]) 
             "has the suffix .bin; expected .ptx, .cubin, .mlir or .json",
         ),
         (("compile", "k.tk", "-o", "k"), 2, "has no suffix"),
+        (("compile", "k.tk", "--emit", "cubin", "-o", "y.ptx"), 2, "--emit says cubin"),
+        (("compile", "k.tk", "--emit", "ptx", "-o", "y.json"), 2, "has the suffix .json, and"),
         (("compile", "k.tk", "-p", "mork"), 2, "did you mean mark"),
         (("compile", "k.tk", "--print-ir-after", "mork"), 2, "did you mean mark"),
         (("compile", "k.tk", "--format", "xml"), 2, "xml"),

@@ -359,6 +359,8 @@ def test_arguments_of_our_own_kernels_that_do_not_fit(capsys: pytest.CaptureFixt
         (("A=random(72,48)", *WORDS[1:]), "[TK407]"),
         ((*WORDS[:2], "C=empty(71,80)"), "[TK407]"),
         (("A=7", *WORDS[1:]), "it is an array of bf16, found the number 7"),
+        ((*WORDS, "--expect", "C=none.npy"), "none.npy cannot be read: no such file"),
+        ((*WORDS, "--expect", "C=."), ". cannot be read: is a directory"),
     ):
         assert emulate(GEMM, *words) == 1
         one_error(capsys.readouterr().err, says)

@@ -94,6 +94,21 @@ def test_conservative_keeps_all_and_says_what_they_would_be(
     assert all("fence" in s["kind"] and not s["witness"] for s in needless)
 
 
+def test_only_of_no_site_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    html = tmp_path / "x.html"
+    words = ("explain", LEVEL2, "--html", str(html), "--only")
+    for only, says in (
+        ("nosuch", "there are "),
+        ("math.user.fense.3", "did you mean math.user.fence.3"),
+    ):
+        assert guarded(main, (*words, only)) == 2
+        out, err = capsys.readouterr()
+        assert f"error: no site is called {only}" in err
+        assert says in err
+        assert not out
+        assert not html.exists()
+
+
 def test_text_names_line_verdict_rule_and_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(main, ("explain", LEVEL2, "--only", "math.user.fence.3")) == 0
     out = " ".join(capsys.readouterr().out.split())

@@ -46,6 +46,10 @@ def test_a_family_is_told_as_a_list() -> None:
 def test_a_wrong_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(main, ("facts", "sm_90b")) == 2
     assert "did you mean sm_90" in capsys.readouterr().err
+    assert guarded(main, ("facts", "e4m3")) == 2
+    err = capsys.readouterr().err
+    assert "e4m3 is a dtype" in err
+    assert "did you mean" not in err
 
 
 def test_every_row_can_be_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,7 +175,7 @@ def test_uninitialised_values_that_do_not_matter() -> None:
         "and.b32 %r3, %r8, 0; prmt.b32 %r4, %r0, %r9, 0x3210; shl.b64 %d2, %d9, 32; cvt.u32.u64 %r5, %d2;\n"
         "or.b32 %r3, %r3, %r5; st.global.u32 [%d0+4], %r3; st.global.u32 [%d0+8], %r4; ret;"
     )
-    assert not _uninitialised(halves).findings
+    assert not _uninitialised(halves, block=1).findings
     skipped = "setp.ne.u32 %p1, %r0, %r0; ret;"
     assert not _uninitialised(skipped).findings
     selected = "mov.u32 %r1, 5; setp.eq.u32 %p1, %r1, 5; selp.b32 %r2, %r1, %r7, %p1; st.global.u32 [%d0], %r2; ret;"

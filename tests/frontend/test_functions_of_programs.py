@@ -69,6 +69,42 @@ def test_a_wrong_function_is_explained(define: str, words: str) -> None:
     assert any(words in s.message for s in mistakes(text))
 
 
+@pytest.mark.parametrize(
+    ("define", "code", "words", "place"),
+    [
+        ("def f(x): f(x) + 1\n", "TK101", "an expression alone does nothing", "f(x) + 1"),
+        ("def f(x):\n    return 1 + f(x)\n", "TK117", "`f` calls itself", "f(x)"),
+        (
+            "def f(x):\n    y = x + nosuch\n    return y\n",
+            "TK102",
+            "unknown name `nosuch`",
+            "nosuch",
+        ),
+        ("def f(x):\n    return expp(x)\n", "TK102", "did you mean `exp`", "expp"),
+    ],
+)
+def test_a_function_that_nothing_calls_is_checked(
+    define: str, code: str, words: str, place: str
+) -> None:
+    said = only(mistakes(elementwise("Z[m, n] <- read(y)") + define))
+    assert (said.code, said.text) == (code, place)
+    assert words in said.message
+
+
+@pytest.mark.parametrize(
+    "define",
+    [
+        "def f(x, n):\n    return x if n == 0 else f(x * 2, n - 1)\n",
+        "def f(q, j):\n    return causal(q, j) and any(q <= j)\n",
+        "def f(p, x):\n    put p: x = 0\n",
+        "def f(x):\n    return g(x)\ndef g(x):\n    return exp(-x) if x < inf else f32(0)\n",
+        "def f(x, n):\n    if n > 0:\n        f(x, n - 1)\n",
+    ],
+)
+def test_what_a_call_may_make_right_is_left_to_it(define: str) -> None:
+    compiled(elementwise("Z[m, n] <- read(y)") + define)
+
+
 # Imports
 
 

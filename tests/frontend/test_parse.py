@@ -225,6 +225,29 @@ CHARACTERS = [
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("C[m, n] <- bf16(read(d))", 'print("x)'),
+        ("C[m, n] <- bf16(read(d))", 'print("m", max(n, "x))'),
+        ("launch persistent", 'launch "persistent'),
+        ("tiles(blocks(M, BM),", 'tiles(\n        "blocks(M, BM),'),
+    ],
+)
+def test_a_text_without_an_end_is_one_mistake_at_its_place(old: str, new: str) -> None:
+    said = only(mistakes(changed(GEMM, (old, new))))
+    assert said.text.startswith(new[new.rindex('"') :])
+
+
+def test_a_bracket_that_is_open_before_a_text_without_an_end_is_told_too() -> None:
+    text = changed(
+        GEMM, ("tile[bf16, BM, BK]", "tile[bf16, BM, BK"), ("launch persistent", 'launch "p')
+    )
+    text = changed(text, ("C[m, n] <- bf16(read(d))", 'print("x)'))
+    assert len([s for s in mistakes(text) if "two quotes" in s.message]) == 2
+    assert len([s for s in mistakes(text) if "never closed" in s.message]) == 1
+
+
+@pytest.mark.parametrize(
     ("old", "new", "place", "told"), CHARACTERS, ids=[c[3] for c in CHARACTERS]
 )
 def test_wrong_characters(old: str, new: str, place: str, told: str) -> None:

@@ -317,8 +317,16 @@ def _check_sizes(
                 found.error(
                     "TK407",
                     f"axis {axis} of {argument['name']} has {size} elements;"
-                    f" expected {expressions.spell({'sym': dim} if isinstance(dim, str) else dim)} = {expected}",
+                    f" expected {_spelt(dim, int(expected), kernel['params'])}",
                 )
+
+
+def _spelt(dim: Any, size: int, params: Mapping[str, Any]) -> str:
+    """What an axis must have; a contract keeps of a param in a shape its value alone."""
+    if isinstance(dim, int):
+        named = [name for name, value in params.items() if value == dim and value is not True]
+        return f"{dim} (param {' or '.join(named)})" if named else str(dim)
+    return f"{expressions.spell({'sym': dim} if isinstance(dim, str) else dim)} = {size}"
 
 
 def _padded(

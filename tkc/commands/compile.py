@@ -92,11 +92,16 @@ def command(
 
 def _kind(output: str | None, emit: str | None) -> str:
     """What to write, from `--emit` or the suffix of the output."""
+    suffix = Path(output).suffix[1:] if output is not None else ""
     if emit is not None:
+        if suffix in KINDS and suffix != emit:
+            raise click.UsageError(
+                f"-o {output} has the suffix .{suffix}, and --emit says {emit}; expected .{emit},"
+                " or another suffix"
+            )
         return emit
     if output is None or output == STDOUT:
         return "ptx"
-    suffix = Path(output).suffix[1:]
     if suffix in KINDS:
         return suffix
     if Path(output).exists() and not Path(output).is_file():

@@ -141,7 +141,7 @@ def command(
     Exit 1 where there is a finding, or a result differs from the expected one.
     """
     from tkc.argument_words import parse_files
-    from tkc.arguments import check_files
+    from tkc.arguments import check_files, check_readable
 
     # A grid of many CTAs makes many cycles of objects, and commands run without the collector.
     gc.enable()
@@ -156,6 +156,7 @@ def command(
         check_names((*saved, *expected), emulation.arrays)
         lists = [name for name, (value, _) in emulation.arrays.items() if isinstance(value, list)]
         check_files(saved, lists, "--out")
+        check_readable(expected.values())
         outcome = run(emulation, settings, stats, trace, reporter)
         look_at_results(emulation, outcome, saved, expected, rtol)
         say(emulation, outcome, stats, reporter)

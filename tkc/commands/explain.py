@@ -13,7 +13,7 @@ import click
 from tkc.commands.options import compile_options, model_option, session
 from tkc.commands.report import Reporter
 from tkc.driver import to_module
-from tkc.job import MODELS, Job
+from tkc.job import MODELS, Job, no_such
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -76,11 +76,13 @@ def command(
     with reporter.failing():
         made = session(source, reporter=reporter, model=model, **options)
         found = explained(made.job)
+        shown = [replace(x, sites=_chosen(x.sites, only)) for x in found]
+        if only is not None and not any(x.sites for x in shown):
+            raise no_such("TK120", "site", only, [s.id for x in found for s in x.sites])
         if html is not None:
             from tkc.commands.explain_html import page
 
             Path(html).write_text(page(made.job, found), encoding="utf-8")
-        shown = [replace(x, sites=_chosen(x.sites, only)) for x in found]
         if format == "json":
             _print_json(made.job, shown)
         else:

@@ -10,6 +10,7 @@ import click
 
 from tkc.commands.tables import print_table
 from tkc.diagnostics import nearest
+from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.instructions import Row, all_rows
 from tkc.ir.isa.memory import Effect
 from tkc.ir.isa.mma import MMAS, Mma
@@ -35,6 +36,11 @@ def command(subject: str | None) -> None:
         else:
             _print_rows(found)
     else:
+        if subject in DTYPES:
+            raise click.UsageError(
+                f"{subject} is a dtype; expected a target, whose facts say what its tensor cores multiply, or an"
+                " instruction"
+            )
         near = nearest(subject, (*TARGETS, *rows))
         hint = f"; did you mean {near}?" if near else "; tkc facts lists the targets and families"
         raise click.UsageError(f"no target and no instruction is called {subject}{hint}")

@@ -105,6 +105,7 @@ def _run(
     dtypes = {a["name"]: a["dtype"] for a in contract["arguments"] if not a.get("scalar")}
     check_names((*saved, *expected), dtypes)
     arguments.check_files(saved, lists_of(contract), "--out")
+    arguments.check_readable(expected.values())
     values, symbols = arguments.make(specs, contract)
     with on_device(driver, device), ExitStack() as held:
 

@@ -18,8 +18,11 @@ from tkc.ir.isa.assumptions import notes_on
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
+    from tkc.emulator.instruction import Instruction
     from tkc.emulator.machine import Machine
     from tkc.emulator.report import Finding
+    from tkc.emulator.spaces import Region
+    from tkc.emulator.warp import Warp
 
 
 MOST = 200
@@ -60,6 +63,33 @@ class Findings(Words):
                 self._warn(code, message, pair, notes)
             else:
                 self.raced(code, message, pair.old, pair.new, pair.place, notes)
+
+    def overwritten(
+        self,
+        w: Warp,
+        ins: Instruction,
+        region: Region,
+        offsets: Vec,
+        values: Vec,
+        where: Vec | None,
+    ) -> None:
+        """Lanes of one store name one place and bring different values, of which any may stay (equal: A16)."""
+        if region.space in ("local", "param") or self.semantics(ins)[0]:
+            return
+        lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]
+        first: dict[int, int] = {}
+        for at, place in enumerate(offsets.tolist()):
+            before = first.setdefault(place, at)
+            if np.array_equal(values[before], values[at]):
+                continue
+            old, new = (self.who(ins, w, 1 << int(lanes[n]), Kind.WRITE) for n in (before, at))
+            message = f"one instruction writes different values of several lanes to one place of {region.name}"
+            notes = (
+                "cheapest order: lanes of one store have none; an offset that differs between them, one lane only,"
+                " or an atomic operation",
+            )
+            self.raced("TK301", message, old, new, str(region.name), notes)
+            return
 
     def raced(
         self, code: str, message: str, old: Who, new: Who, place: str, notes: tuple[str, ...]

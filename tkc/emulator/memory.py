@@ -25,6 +25,7 @@ from tkc.emulator.spaces import (
     PARAM_WINDOW,
     SHARED_WINDOW,
     Origin,
+    holds,
 )
 from tkc.emulator.syntax import Name
 
@@ -74,18 +75,16 @@ def write_parts(
     w: Any, origin: Origin, parts: list[Part], values: Vec, width: int, count: int, bad: int
 ) -> None:
     """Stores the values of the active lanes; those of the lanes in `bad` are uninitialised."""
-    memory = w.machine.memory
+    memory, record = w.machine.memory, w.machine.record
     for region, offsets, where in parts:
-        memory.write(
-            w,
-            origin,
-            region,
-            offsets,
-            values if where is None else values[where],
-            width,
-            count,
-            where,
-        )
+        stored = values if where is None else values[where]
+        memory.write(w, origin, region, offsets, stored, width, count, where)
+        if (
+            record is not None
+            and len(offsets) > 1
+            and not holds(region, offsets, stored, width, count)
+        ):
+            record.overwritten(w, origin.ins, region, offsets, stored, where)
         if bad:
             lanes = SELECT[w.mask] if where is None else SELECT[w.mask][where]
             poisoned = (bad >> lanes.astype(np.int64)) & 1 == 1

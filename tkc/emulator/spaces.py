@@ -229,7 +229,7 @@ class Memory:
         if unit > 1 and np.count_nonzero(offsets & low):
             raise misaligned(agent, origin, region, offsets, unit)
         if self.observer is not None:
-            self.writing = lambda: _writes_the_same(region, offsets, values, width, count)
+            self.writing = lambda: holds(region, offsets, values, width, count)
             self.observer.access(agent, origin, Kind.WRITE, region, offsets, unit, where)
         self.writes += 1
         index = offsets >> shift
@@ -335,8 +335,15 @@ class Memory:
             region.shadow_view(unit)[offsets >> shift] = 1
 
 
-def _writes_the_same(region: Region, offsets: Vec, values: Vec, width: int, count: int) -> bool:
-    there = region.view(width, count)[offsets // np.array(width // 8 * count, offsets.dtype)]
+def holds(region: Region, offsets: Vec, values: Vec, width: int, count: int) -> bool:
+    """Whether the values stand at the byte offsets already: items of `count` words of `width` bits, as in `write`."""
+    unit = width // 8 * count
+    try:
+        there = region.view(width, count)[offsets // np.array(unit, offsets.dtype)]
+    except IndexError:
+        # The last item of a region whose size is no multiple of it.
+        at = offsets.astype(np.int64)[:, None] + np.arange(unit)
+        there = region.data[at].view(UNSIGNED[width]).reshape(values.shape)
     if values.dtype.itemsize != there.dtype.itemsize:
         return False
     return bool(np.array_equal(there, np.ascontiguousarray(values).view(there.dtype)))

@@ -47,6 +47,10 @@ def compile_source(
             imports = Imports(search)
             functions = imports.functions(source, tree)
             sources |= imports.texts
+        if tree.functions:
+            from tkc.frontend.uncalled import check_uncalled
+
+            check_uncalled(source, tree, functions)
         kernels = _chosen(source, tree.kernels, kernel)
         _check_overrides(source, kernels, params or {})
         kernels = _spliced(source, kernels, functions)

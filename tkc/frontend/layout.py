@@ -49,6 +49,8 @@ class Layout:
         for token in tokens:
             kind = token.type
             if kind == "_NEWLINE":
+                if token.line in self.source.torn:
+                    self.opened = [t for t in self.opened if t.line != token.line]
                 if self.opened:
                     self.skipped = token
                 else:
@@ -63,7 +65,7 @@ class Layout:
             elif kind in _OPENED_BY:
                 self._close(token)
             elif self.skipped is not None and kind in _BEGINS:
-                self._unclosed()
+                self._unclosed(token.line)
                 self._newline(self.skipped)
             self.skipped = None
             self.out.append(token)
@@ -119,9 +121,14 @@ class Layout:
                 self.source.at(token),
             )
 
-    def _unclosed(self) -> None:
+    def _unclosed(self, end: int | None = None) -> None:
+        """Reports the open brackets, at a token of line `end` or the end of the text."""
+        torn = [line for line in self.source.torn if end is None or line < end]
         for token in self.opened:
-            self.source.error(f"'{token}' is never closed", self.source.at(token))
+            if any(line >= (token.line or 0) for line in torn):
+                self.source.spoilt.add(token.line or 0)  # what closes it may be in that text
+            else:
+                self.source.error(f"'{token}' is never closed", self.source.at(token))
         self.opened.clear()
 
     def _blanks_before(self, token: Token) -> Location:

@@ -33,6 +33,8 @@ class Source:
         self.file = file
         self.found = Collector()
         self.spoilt: set[int] = set()
+        self.torn: set[int] = set()
+        """Lines of which a text without an end has taken the rest, closing brackets with it."""
         self.abandoned = False
 
     def of(self, span: Span) -> Source:

@@ -92,7 +92,7 @@ class _Splicer:
         if isinstance(s, S.Assign) and not gives:
             return self._fail("TK101", f"function `{name}` returns nothing", call.span)
         self.calls += 1
-        own = {n: f"{name}.{n}.{self.calls}" for n in _binds(define.body)}
+        own = {n: f"{name}.{n}.{self.calls}" for n in binds(define.body)}
         given = {w.text: a.value for w, a in zip(define.parameters, call.arguments, strict=True)}
         known = _Names(self, given, {n: o for n, o in own.items() if n not in given}, function)
         body = known.rename(tuple(statements) if gives else define.body)
@@ -227,7 +227,7 @@ def _called(s: Any) -> S.Call | None:
     return value if called else None
 
 
-def _binds(body: S.Block) -> Iterator[str]:
+def binds(body: S.Block) -> Iterator[str]:
     """The names that a body sets: variables, loop variables, names of items."""
     for s in body:
         match s:
@@ -241,4 +241,4 @@ def _binds(body: S.Block) -> Iterator[str]:
                 pass
         inner = [b for _, b in s.arms] + [s.otherwise or ()] if isinstance(s, S.Branch) else []
         for block in (*inner, getattr(s, "body", ())):
-            yield from _binds(block)
+            yield from binds(block)

@@ -59,6 +59,8 @@ def tokenize(source: Source) -> list[Token]:
             column = start - text.rfind("\n", 0, start)
             place = Location(source.file, e.line, column, column + len(run))
             source.error(_explain(clipped(run)), place)
+            if run[0] == '"':
+                source.torn.add(e.line)
             if source.full:
                 source.abandoned = True
                 return []
