@@ -50,12 +50,17 @@ def header(s: Any) -> tuple[Any, ...]:
     return () if any(True for _ in blocks(s)) else (s,)
 
 
+def _parts(x: Any) -> tuple[Any, ...]:
+    made: tuple[Any, ...] = x if isinstance(x, tuple) and not isinstance(x, Span) else ()
+    return made
+
+
 def names_in(x: Any) -> Iterator[str]:
     """The names that a piece of the tree says."""
     if isinstance(x, S.Name | Word):
         yield x.text
-    elif isinstance(x, tuple) and not isinstance(x, Span):
-        for part in x:
+    else:
+        for part in _parts(x):
             yield from names_in(part)
 
 
@@ -79,9 +84,8 @@ def calls(x: Any) -> Iterator[S.Call]:
     """The calls in a piece of the tree."""
     if isinstance(x, S.Call):
         yield x
-    if isinstance(x, tuple) and not isinstance(x, Span):
-        for part in x:
-            yield from calls(part)
+    for part in _parts(x):
+        yield from calls(part)
 
 
 def once(x: Any, functions: Functions) -> Iterator[S.Call]:

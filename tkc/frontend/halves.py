@@ -46,9 +46,10 @@ class Halves:
         ]
         self.aliases = self._aliases()
         declared = [r.name for s in kernel.body if isinstance(s, S.Declare) for r in s.names]
-        barriers = [s.name for s in kernel.body if isinstance(s, E.Barrier)]
+        body: tuple[Any, ...] = kernel.body
+        barriers = [s.name for s in body if isinstance(s, E.Barrier)]
         tensors = [p.name for p in kernel.parameters]
-        self.cells = {*self.aliases, *(w.text for w in (*declared, *barriers, *tensors))}
+        self.cells: set[str] = {*self.aliases, *(w.text for w in (*declared, *barriers, *tensors))}
         """What statements write, where it is no variable."""
 
     def tiles(self, item: S.Item) -> set[str]:
