@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
@@ -51,8 +51,7 @@ def header(s: Any) -> tuple[Any, ...]:
 
 
 def _parts(x: Any) -> tuple[Any, ...]:
-    made: tuple[Any, ...] = x if isinstance(x, tuple) and not isinstance(x, Span) else ()
-    return made
+    return () if isinstance(x, Span) or not isinstance(x, tuple) else cast("tuple[Any, ...]", x)
 
 
 def names_in(x: Any) -> Iterator[str]:
