@@ -56,7 +56,7 @@ def compile_source(
         kernels = _spliced(source, kernels, functions)
         kernels = _expanded(source, kernels, params or {})
         if functions or "ahead" in source.text:
-            kernels = _separated(source, kernels)
+            kernels = _separated(source, kernels, functions)
         checked = [check_kernel(source, k, params or {}, functions) for k in kernels]
     if source.found.diagnostics:
         found = sorted(source.found.diagnostics, key=_order)
@@ -94,11 +94,13 @@ def _expanded(
     return tuple(k for k in made if k is not None)
 
 
-def _separated(source: Source, kernels: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+def _separated(
+    source: Source, kernels: tuple[Kernel, ...], functions: dict[str, Function | None]
+) -> tuple[Kernel, ...]:
     """The kernels with a role of its own for what a loop runs ahead; a wrong one is left out."""
     from tkc.frontend.ahead import runs_ahead, separate
 
-    made = [separate(source, k) if runs_ahead(k) else k for k in kernels]
+    made = [separate(source, k, functions) if runs_ahead(k) else k for k in kernels]
     return tuple(k for k in made if k is not None)
 
 

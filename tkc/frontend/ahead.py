@@ -3,19 +3,28 @@
 Role `mma` becomes two: `mma.ahead` has the loops and gets that its puts of `score` stand in and need, `mma` all the
 rest. So the product of step j + 1 waits for nothing that step j's other products wait for; what both get is released
 when both are done with it. Nothing after this knows of it: items, agreement, ownership, order are those of two roles.
+
+A statement is at home in one half: in `mma.ahead` inside those puts, in `mma` elsewhere. The other half has a copy
+where it needs one: of loops and conditions that say how often, and of variables that these, its puts, or its own
+statements are made of. What cannot be twice or is without order then is refused (`halves.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import tkc.frontend.syntax as S
+from tkc.frontend.effects import blocks, header, names_in, once, statements, used_in, variable
+from tkc.frontend.exits import is_exit
+from tkc.frontend.halves import Halves
 from tkc.frontend.source import Source
-from tkc.frontend.syntax import Span, Word
+from tkc.frontend.syntax import Span
+
+if TYPE_CHECKING:
+    from tkc.frontend.inline import Function
 
 AHEAD = "ahead"
-EXITS = ("break", "continue")
 
 
 class _Wrong(Exception):
@@ -24,15 +33,17 @@ class _Wrong(Exception):
 
 def runs_ahead(kernel: S.Kernel) -> bool:
     """Whether a loop of the kernel says `ahead = ...`."""
-    return any(_said(s) for role in _roles(kernel) for s in _statements(role.body))
+    return any(_said(s) for role in _roles(kernel) for s in statements(role.body))
 
 
-def separate(source: Source, kernel: S.Kernel) -> S.Kernel | None:
+def separate(
+    source: Source, kernel: S.Kernel, functions: Mapping[str, Function | None] | None = None
+) -> S.Kernel | None:
     """The kernel whose loops say no `ahead`; None where one says what cannot be, which is reported."""
     for role in _roles(kernel):
-        if any(_said(s) for s in _statements(role.body)):
+        if any(_said(s) for s in statements(role.body)):
             try:
-                kernel = _Separation(source, kernel, role).kernel()
+                kernel = _Separation(source, kernel, role, functions or {}).kernel()
             except _Wrong:
                 return None
     return kernel
@@ -48,60 +59,60 @@ def _said(s: Any) -> list[S.Argument]:
     return [a for a in over if a.name is not None and a.name.text == AHEAD]
 
 
-def _blocks(s: Any) -> Iterator[S.Block]:
-    """The blocks directly in a statement."""
-    if isinstance(s, S.Branch):
-        yield from (body for _, body in s.arms)
-        yield s.otherwise or ()
-    elif isinstance(body := getattr(s, "body", None), tuple):
-        yield body
-
-
-def _statements(body: S.Block) -> Iterator[Any]:
-    """All statements of a block, wherever in it."""
+def _lasting(body: S.Block) -> bool:
+    """Whether a block does more than leave loops."""
     for s in body:
-        yield s
-        for inner in _blocks(s):
-            yield from _statements(inner)
-
-
-def names_in(x: Any) -> Iterator[str]:
-    """The names that a piece of the tree says."""
-    if isinstance(x, S.Name | Word):
-        yield x.text
-    elif isinstance(x, tuple) and not isinstance(x, Span):
-        for part in x:
-            yield from names_in(part)
-
-
-def _exit(s: Any) -> bool:
-    return isinstance(s, S.Evaluate) and isinstance(s.value, S.Name) and s.value.text in EXITS
+        inner = [*blocks(s)]
+        if isinstance(s, S.Transfer) or (any(map(_lasting, inner)) if inner else not is_exit(s)):
+            return True
+    return False
 
 
 class _Separation:
     """One role that runs ahead of itself."""
 
-    def __init__(self, source: Source, kernel: S.Kernel, role: S.Role) -> None:
+    def __init__(
+        self,
+        source: Source,
+        kernel: S.Kernel,
+        role: S.Role,
+        functions: Mapping[str, Function | None],
+    ) -> None:
         self.source = source
+        self.functions = functions
         self.tree = kernel
         self.role = role
         self.pipes = {p.name.name.text: p for p in kernel.body if isinstance(p, S.Pipe)}
-        self.loops = [s for s in _statements(role.body) if _said(s)]
+        self.loops = [s for s in statements(role.body) if _said(s)]
         self.ahead = {name: a for s in self.loops for a in _said(s) for name in [self._pipe(a)]}
-        self.gotten: dict[bool, set[str]] = {True: set(), False: set()}
-        """Pipes that the role ahead, and the rest, get."""
-        self.needed: set[str] = set()
-        """Names that the role ahead uses."""
+        self.used: dict[bool, set[str]] = {True: set(), False: set()}
+        """Pipes of which the role ahead, and the rest, use the items that they get."""
+        self.needed: dict[bool, set[str]] = {True: set(), False: set()}
+        """Names that the role ahead, and the rest, use."""
+        self.copies: dict[bool, set[int]] = {True: set(), False: set()}
+        """Statements of each half that are at home in the other, by identity."""
+        self.made: dict[tuple[int, bool, bool], S.Block] = {}
+        self.names = Halves(kernel, role, functions)
+        self.made_of: dict[str, list[str]] = {}
+        """What each variable is made of, in all of its assignments."""
+        for s in statements(role.body):
+            if (word := variable(s)) is not None and word.text not in self.names.cells:
+                self.made_of.setdefault(word.text, []).extend(used_in((s,)))
+        self.gets = {
+            i.pipe.name.text
+            for s in statements(role.body)
+            if isinstance(s, S.Transfer)
+            for i in s.items
+            if i.direction == "get"
+        }
         self.leader = f"{role.name.text}.{AHEAD}"
 
     def kernel(self) -> S.Kernel:
         self._check()
-        for ahead in (True, False):
-            used = {p for p, uses in self._gets() if uses[ahead]}
-            everywhere = {p for p, _ in self._gets()}
-            unread = everywhere - {p for p, uses in self._gets() if any(uses)}
-            self.gotten[ahead] = used if ahead else used | unread
-        self._settle()
+        halves = self._settle()
+        told = self.names.refused(halves, self.copies, [*self.ahead])
+        if told is not None:
+            self._fail("TK110", *told)
         body: list[Any] = []
         for s in self.tree.body:
             if isinstance(s, S.Pipe):
@@ -109,8 +120,8 @@ class _Separation:
             elif s is self.role:
                 name = self.role.name._replace(text=self.leader)
                 body += [
-                    self.role._replace(name=name, body=self._of_leader(self.role.body)),
-                    self.role._replace(body=self._of_rest(self.role.body)),
+                    self.role._replace(name=name, body=halves[True]),
+                    self.role._replace(body=halves[False]),
                 ]
             else:
                 body.append(s)
@@ -132,9 +143,9 @@ class _Separation:
 
     def _check(self) -> None:
         """Puts of what runs ahead stand in a loop that says so, each alone; gets are of all items."""
-        inside = {id(s) for loop in self.loops for s in _statements(loop.body)}
+        inside = {id(s) for loop in self.loops for s in statements(loop.body)}
         found = set[str]()
-        for s in _statements(self.role.body):
+        for s in statements(self.role.body):
             if isinstance(s, S.Transfer):
                 self._check_items(s, id(s) in inside)
                 found |= {i.pipe.name.text for i in s.items if i.direction == "put"}
@@ -183,43 +194,35 @@ class _Separation:
 
     # who needs what
 
-    def _gets(self) -> Iterator[tuple[str, tuple[bool, bool]]]:
-        """Each item that the role gets: its pipe, whether the rest uses its tiles, whether the role ahead does."""
-        for s in _statements(self.role.body):
-            if isinstance(s, S.Transfer):
-                for item in s.items:
-                    if item.direction == "get":
-                        yield item.pipe.name.text, self._uses(s, item)
+    def _gotten(self, ahead: bool) -> set[str]:
+        """Pipes that a half gets: those that it uses, and the rest those that nobody does."""
+        return self.used[True] if ahead else self.gets - (self.used[True] - self.used[False])
 
-    def _uses(self, s: S.Transfer, item: S.Item) -> tuple[bool, bool]:
-        tiles = self._tiles(item)
-        both = [False, False]
-        self._look(s.body, tiles, both)
-        return both[0], both[1]
+    def _uses(self, s: S.Transfer, item: S.Item, ahead: bool, home: bool) -> bool:
+        return not self.names.tiles(item).isdisjoint(names_in(self._half(s.body, ahead, home)))
 
-    def _look(self, body: S.Block, tiles: set[str], both: list[bool]) -> None:
-        for s in body:
-            if self._led(s):
-                both[True] |= not tiles.isdisjoint(names_in(s.body))
-                continue
-            blocks = [*_blocks(s)]
-            if not blocks:
-                both[False] |= not tiles.isdisjoint(names_in(s))
-            for inner in blocks:
-                self._look(inner, tiles, both)
-
-    def _tiles(self, item: S.Item) -> set[str]:
-        if item.alias is not None:
-            return {item.alias.text}
-        pipe = self.pipes.get(item.pipe.name.text)
-        return set() if pipe is None else {t.name.text for t in pipe.tiles}
-
-    def _settle(self) -> None:
-        """The names that the role ahead uses, with all that its variables are made of."""
+    def _settle(self) -> dict[bool, S.Block]:
+        """Both bodies, with all that their variables are made of: names and pipes only become more."""
         known = -1
-        while len(self.needed) > known:
-            known = len(self.needed)
-            self.needed |= {*names_in(self._of_leader(self.role.body))}
+        while True:
+            self.made.clear()
+            self.copies = {True: set(), False: set()}
+            halves = {ahead: self._half(self.role.body, ahead, False) for ahead in (True, False)}
+            for ahead, body in halves.items():
+                self._need(ahead, used_in(body))
+            size = sum(len(x) for x in (*self.needed.values(), *self.used.values()))
+            if size == known:
+                return halves
+            known = size
+
+    def _need(self, ahead: bool, names: Iterable[str]) -> None:
+        """A half needs these names, and what their values are made of."""
+        needed, more = self.needed[ahead], [*names]
+        while more:
+            name = more.pop()
+            if name not in needed:
+                needed.add(name)
+                more += self.made_of.get(name, ())
 
     def _ends(self, p: S.Pipe) -> S.Pipe:
         """A pipe's ends, with the role ahead where it puts or gets."""
@@ -235,7 +238,7 @@ class _Separation:
                 made += [leader if ahead else r for ahead in roles]
             return tuple(made)
 
-        gets = tuple(a for a in (True, False) if name in self.gotten[a])
+        gets = tuple(a for a in (True, False) if name in self._gotten(a))
         return p._replace(
             producers=ends(p.producers, (name in self.ahead,)),
             consumers=ends(p.consumers, gets or (False,)),
@@ -243,50 +246,55 @@ class _Separation:
 
     # the two bodies
 
-    def _of_leader(self, body: S.Block) -> S.Block:
-        """What the role ahead does of a block: its puts, and all that says how often and with what."""
-        made: list[Any] = []
-        for s in body:
-            if self._led(s):
-                made.append(s)
-            elif isinstance(s, S.Transfer):
-                made += self._items(s, self._of_leader(s.body), True)
-            elif isinstance(s, S.Branch):
-                arms = tuple((c, self._of_leader(b)) for c, b in s.arms)
-                otherwise = None if s.otherwise is None else self._of_leader(s.otherwise)
-                if any(b for _, b in arms) or otherwise:
-                    made.append(s._replace(arms=arms, otherwise=otherwise))
-            elif isinstance(getattr(s, "body", None), tuple):
-                inner = self._of_leader(s.body)
-                if any(isinstance(x, S.Transfer) for x in _statements(inner)):
-                    made.append(self._plain(s)._replace(body=inner))
-            elif _exit(s) or (
-                isinstance(s, S.Assign | S.Update)
-                and isinstance(s.target, S.Name)
-                and s.target.text in self.needed
-            ):
-                made.append(s)
-        return tuple(made)
+    def _half(self, body: S.Block, ahead: bool, home: bool) -> S.Block:
+        """What a half has of a block whose statements are at home in `home`."""
+        key = (id(body), ahead, home)
+        if key not in self.made:
+            self.made[key] = tuple(x for s in body for x in self._of(s, ahead, home))
+        return self.made[key]
 
-    def _of_rest(self, body: S.Block) -> S.Block:
-        made: list[Any] = []
-        for s in body:
-            if self._led(s):
-                continue
-            if isinstance(s, S.Transfer):
-                made += self._items(s, self._of_rest(s.body), False)
-            elif isinstance(s, S.Branch):
-                arms = tuple((c, self._of_rest(b)) for c, b in s.arms)
-                otherwise = None if s.otherwise is None else self._of_rest(s.otherwise)
-                if any(b for _, b in arms) or otherwise:
-                    made.append(s._replace(arms=arms, otherwise=otherwise))
-            elif isinstance(getattr(s, "body", None), tuple):
-                inner = self._of_rest(s.body)
-                if inner or not s.body:
-                    made.append(self._plain(s)._replace(body=inner))
-            else:
-                made.append(s)
-        return tuple(made)
+    def _of(self, s: Any, ahead: bool, home: bool) -> list[Any]:
+        if isinstance(s, S.Transfer):
+            return self._of_items(s, ahead, home)
+        inner = [self._half(b, ahead, home) for b in blocks(s)]
+        if not inner:
+            word = variable(s)
+            needed = word is not None and word.text in self.needed[ahead] - self.names.cells
+            kept = home == ahead or needed or is_exit(s)
+        elif isinstance(s, S.Branch):
+            kept = any(inner)
+        else:
+            kept = any(map(_lasting, inner))
+        if home == ahead and inner:
+            kept |= not _lasting((s,)) or any(
+                True for e in header(s) for _ in once(e, self.functions)
+            )
+        if not kept:
+            return []
+        if isinstance(s, S.Branch):
+            arms = tuple((c, b) for (c, _), b in zip(s.arms, inner, strict=False))
+            s = s._replace(arms=arms, otherwise=None if s.otherwise is None else inner[-1])
+        elif inner:
+            s = self._plain(s)._replace(body=inner[0])
+        if home != ahead:
+            self.copies[ahead].add(id(s))
+        return [s]
+
+    def _of_items(self, s: S.Transfer, ahead: bool, home: bool) -> list[Any]:
+        """A put or get in a half, or what is left of its block."""
+        puts = any(i.direction == "put" for i in s.items)
+        inside = self._led(s) if puts else home
+        body = self._half(s.body, ahead, inside)
+        for item in s.items:
+            if item.direction == "get" and self._uses(s, item, ahead, inside):
+                self.used[ahead].add(item.pipe.name.text)
+        gotten = self._gotten(ahead)
+        kept = [
+            i
+            for i in s.items
+            if (inside == ahead if i.direction == "put" else i.pipe.name.text in gotten)
+        ]
+        return self._items(s, kept, body, ahead, inside) if kept else [*body]
 
     @staticmethod
     def _plain(s: Any) -> Any:
@@ -295,26 +303,18 @@ class _Separation:
             return s
         return s._replace(over=tuple(a for a in s.over if a.name is None or a.name.text != AHEAD))
 
-    def _items(self, s: S.Transfer, body: S.Block, ahead: bool) -> list[Any]:
-        """A put or get with the items that the one role has: items that it only counts are released at once."""
-        puts = [i for i in s.items if i.direction == "put"]
-        if ahead and puts:
-            kept = [i for i in s.items if i.direction == "get"]
-        else:
-            kept = [*s.items]
-        kept = [i for i in kept if i.direction == "put" or i.pipe.name.text in self.gotten[ahead]]
-        if not kept:
-            return [*body]
+    def _items(
+        self, s: S.Transfer, kept: list[S.Item], body: S.Block, ahead: bool, home: bool
+    ) -> list[Any]:
+        """A put or get with the items that a half has: items that it only counts are released at once."""
         within = {
-            i.pipe.name.text
-            for x in _statements(body)
-            if isinstance(x, S.Transfer)
-            for i in x.items
+            i.pipe.name.text for x in statements(body) if isinstance(x, S.Transfer) for i in x.items
         }
+        counted = [self._counted(s, i, ahead, home) for i in kept]
         first, last = 0, len(kept)
-        while first < last and self._counted(s, kept[first], ahead):
+        while first < last and counted[first]:
             first += 1
-        while last > first and self._counted(s, kept[last - 1], ahead):
+        while last > first and counted[last - 1]:
             if kept[last - 1].pipe.name.text in within:
                 break
             last -= 1
@@ -325,7 +325,8 @@ class _Separation:
         )
         return [*before, *middle, *behind]
 
-    def _counted(self, s: S.Transfer, item: S.Item, ahead: bool) -> bool:
+    def _counted(self, s: S.Transfer, item: S.Item, ahead: bool, home: bool) -> bool:
         """Whether one of the two roles gets an item only because the other needs it."""
-        uses = self._uses(s, item) if item.direction == "get" else (True, True)
-        return uses[not ahead] and not uses[ahead]
+        if item.direction == "put":
+            return False
+        return self._uses(s, item, not ahead, home) and not self._uses(s, item, ahead, home)
