@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analysis.bug_cases import SCALED, changed
+from tests.analysis.bug_cases import GEMM, SCALED, changed
 from tests.analysis.test_elements import X, Y, program
 from tests.analysis.test_twins import diagnosed
 from tests.analysis.twins import RING, THROUGH
@@ -28,12 +28,32 @@ def test_what_is_not_there(what: str) -> None:
     assert all(said in message for message in told), told
 
 
+SLICE = "read(d[i], j * WIDTH, WIDTH)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "column"),
+    [
+        ("", "", None),
+        (SLICE, "read(d[i], j * WIDTH + 1, WIDTH)", "column 256 of d, which has 256"),
+        (SLICE, "read(d[i], j * WIDTH - 8, WIDTH)", "column -8 of d, which has 256"),
+        ("for j in range(BN // WIDTH):", "for j in range(BN // WIDTH + 1):", "column 319 of d"),
+    ],
+)
+def test_columns_of_an_accumulator_that_are_not_there(
+    old: str, new: str, column: str | None
+) -> None:
+    text = changed(GEMM, (old, new)) if old else GEMM
+    told = [d.message for d in diagnosed(text, "sm_100a") if d.code == "TK321"]
+    assert len(told) == (column is not None)
+    assert all(str(column) in message for message in told), told
+
+
 UNWRITTEN = {
     "nothing writes": (program(f"4\n{Y} <- read(v[0][thread])"), "nothing writes", "sm_90a"),
     "only later turns write": (
         program(f"4\n{Y} <- read(v[0][thread])\nsync role\nv[0][thread] <- read({X})\nsync role"), "later turns", "sm_90a",
     ),
-    "no scales": (changed(SCALED, (COPY_OF_SCALES, "")), "sb, which nothing writes", "sm_100a"),
     "scales of one slot alone": (
         changed(SCALED, (COPY_OF_SCALES, COPY_OF_SCALES.replace("sb[slot]", "sb[0]"))),
         "reads slot 1 of sb, which nothing writes", "sm_100a",

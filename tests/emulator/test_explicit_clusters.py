@@ -227,6 +227,6 @@ def test_all_threads_of_a_cluster_meet(line: str, seed: int) -> None:
 @pytest.mark.parametrize("line", ["sync cluster", "sync cta", "arrive cluster; wait cluster"])
 def test_all_roles_come_to_where_all_threads_meet(line: str) -> None:
     other = "    role other:\n        for m in work: arrive told\n"
-    with pytest.raises(tkc.TkcError, match="role other never comes: it says so, too"):
+    with pytest.raises(tkc.TkcError, match="role other never comes: it must meet here, too"):
         tkc.compile(MEETING.replace("LINE", line) + other, target="sm_90a")
     tkc.compile(MEETING.replace("LINE", line) + other.replace("arrive told", line), target="sm_90a")

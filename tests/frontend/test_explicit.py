@@ -163,7 +163,7 @@ CASES = [
     ("f = read(v[0][0], relaxed, relaxed)", "TK102", "relaxed", "one order"),
     ("w[0][0] <- 0.5", "TK106", "0.5", "expected an integer, not the number 0.5"),
     ("atomic_min(v[0][0], 1)", "TK105", "v[0][0]", "`atomic_min` is of `i32`, not of f32"),
-    ("atomic_add(v[0], 1)", "TK106", "v[0]", "not of a slot of v"),
+    ("atomic_add(v[0], 1)", "TK106", "v[0]", "not of a slot of v: `v[slot][i]` is one"),
     ("atomic_cas(w[0][0], 1)", "TK116", "atomic_cas(w[0][0], 1)", "an element and 2 values"),
     ("atomic_add(w[0][0], 1, sc)", "TK102", "sc", "one order"),
     ("read(w[0][0])", "TK106", "read(w[0][0])", "is used for nothing"),

@@ -544,6 +544,15 @@ def test_R22_allows_a_store_in_slices() -> None:
     assert found[-1] == "BulkWaitOp"
 
 
+@pytest.mark.parametrize(("written", "meant"), [("f64", "f32"), ("double", "f32"), ("u64", "i64")])
+def test_a_dtype_that_there_is_not_names_the_widest_of_its_kind(written: str, meant: str) -> None:
+    told(
+        changed(GEMM, ("C: global[bf16", f"C: global[{written}")),
+        "TK105",
+        f"did you mean `{meant}`",
+    )
+
+
 def test_R22_refuses_a_store_of_another_dtype() -> None:
     said = told(changed(GEMM, ("bf16(read(d))", "read(d)")), "TK105", "a copy keeps the dtype")
     assert said.diagnostic.fix == "C[m, n] <- bf16(read(d))"

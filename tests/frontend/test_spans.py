@@ -31,7 +31,7 @@ def test_R19_allows_schedules_whose_blocks_depend_on_others() -> None:
         ("where causal.any(q, j)", "where causal(q, j)", "TK106", "`where` takes `any(...)`"),
         ("where causal.any(q, j)", "where any(q < 5)", "TK106", "says nothing of its variable `j`"),
         ("where causal.any(q, j)", "where any(2 * j < q)", "TK110", "2 times `j`"),
-        ("where causal.any(q, j)", "where any(j < 100)", "TK106", "no loop is longer for one item of schedule work"),
+        ("where causal.any(q, j)", "where any(j < 100)", "TK106", "one end of which depends on the item"),
         ("j in blocks(N, 32)", "j in tiles(blocks(N, 32))", "TK106", "runs over the blocks of one axis"),
         ("longest_first", "shortest_first", "TK102", "`longest_first`"),
         ("order = longest_first", "order = longest_first, group = 2", "TK106", "both say which item comes next"),

@@ -1,16 +1,17 @@
 """Whether slots and elements exist that a role names, and whether anybody has written what it reads first.
 
-A slot is followed as an integer over the turns of loops, like the phase of a barrier; an index of a vector as far as
-its formula has nothing but numbers of threads and counters of loops of constant turns.
+A slot is followed as an integer over the turns of loops, like the phase of a barrier; an index of a vector, or a
+column of an accumulator, as far as its formula has nothing but numbers of threads and counters of loops of constant
+turns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.happens_before.areas import Axis
+from tkc.analysis.happens_before.areas import Area, Axis
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Program
 from tkc.analysis.happens_before.report import Finding
@@ -21,7 +22,7 @@ from tkc.ir.stage.types import BufferType
 
 
 def check_bounds(program: Program) -> Iterator[Finding]:
-    """Slots and elements beyond the end of a buffer."""
+    """Slots, elements and columns of accumulators beyond the end of a buffer."""
     for role in program.roles:
         for event in role.events():
             for access in event.accesses:
@@ -40,13 +41,20 @@ def _beyond(event: Event, access: Access, role: str) -> Iterator[Finding]:
         if wrong:
             yield _finding(event, role, f"slot {wrong[0]} of {name}, which has {depth}")
             return
-    if not access.element or access.area is None:
-        return
-    for axis, extent in zip(access.area.axes, buffer.type.shape, strict=False):
-        ends = None if axis is None else _ends(axis, access.area.threads)
+    if access.element and access.area is not None:
+        yield from _outside(event, role, access.area, buffer.type.shape, "element", name)
+    if access.columns is not None:
+        yield from _outside(event, role, access.columns, buffer.type.shape[-1:], "column", name)
+
+
+def _outside(
+    event: Event, role: str, area: Area, shape: Sequence[int], what: str, name: str
+) -> Iterator[Finding]:
+    for axis, extent in zip(area.axes, shape, strict=False):
+        ends = None if axis is None else _ends(axis, area.threads)
         if ends is not None and not 0 <= ends[0] <= ends[1] < extent:
-            wrong_index = ends[0] if ends[0] < 0 else ends[1]
-            yield _finding(event, role, f"element {wrong_index} of {name}, which has {extent}")
+            index = ends[0] if ends[0] < 0 else ends[1]
+            yield _finding(event, role, f"{what} {index} of {name}, which has {extent}")
 
 
 def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:

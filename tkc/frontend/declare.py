@@ -21,6 +21,8 @@ from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
 ACCUMULATORS = ("f32", "f16", "i32")
+WIDEST = dict.fromkeys(("f64", "fp64", "float64", "double"), "f32") | {"u64": "i64"}
+"""Dtypes that there are not, and the widest one of their kind."""
 MAX_RANK = 5
 MAX_ARRIVALS = 2**20 - 1
 """What an mbarrier counts to (PTX 9.7.15.16)."""
@@ -255,7 +257,7 @@ class Declarations:
         first, *axes = [a.value for a in type_.arguments if a.name is None] or [type_]
         dtype = first.text if isinstance(first, S.Name) else ""
         if dtype not in DTYPES:
-            near = nearest(dtype, list(DTYPES)) if dtype else None
+            near = WIDEST.get(dtype) or (nearest(dtype, list(DTYPES)) if dtype else None)
             known = f"; did you mean `{near}`" if near else f"; dtypes are {listed(DTYPES)}"
             self._fail("TK105", f"`{head}[...]` begins with a dtype{known}", first.span)
         scale = scaling.scale_of(self.values, type_, dtype)

@@ -128,6 +128,10 @@ def atomic(values: Values, name: str, e: S.Call) -> X.Atomic:
     of = values.evaluate(first.value)
     if not is_element(of):
         told = f"`{name}` is of an element of a tensor or a shared tile, not of {describe(of)}"
+        if isinstance(of, X.Place):
+            told += (
+                f": `{of.tile.name}[slot][i]` is one, `{of.tile.name}[0][i]` where it has one slot"
+            )
         values.fail("TK106", told, first.value.span)
     if isinstance(of, Slice):
         values.written(of, first.value.span)

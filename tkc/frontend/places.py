@@ -77,6 +77,12 @@ def place(
     if isinstance(index, Int) and isinstance(index.size, int):
         if not 0 <= index.size < ring.depth:
             slots = plural(ring.depth, "slot")
+            if ring.depth == 1 and isinstance(ring, Tile) and not ring.accumulator:
+                slots += (
+                    f"; its element {index.size} is `{ring.name}[0][{index.size}]`"
+                    if len(ring.shape) == 1
+                    else ""
+                )
             values.fail(
                 "TK104",
                 f"slot {index.size} lies outside {describe(ring)}, which has {slots}",

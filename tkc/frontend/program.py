@@ -91,11 +91,13 @@ class Axis(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """The first block of a loop and the one past its last; `some`: there is one wherever the axis has one."""
+    """The first block of a loop and the one past its last; `some`: there is one wherever the axis has one; `far`: what
+    `last` is of items that have blocks at all."""
 
     first: Value
     last: Value
     some: bool
+    far: Value
 
 
 class Order(NamedTuple):

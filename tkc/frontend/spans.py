@@ -1,12 +1,13 @@
 """`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)`: blocks from a first to a last, by other blocks.
 
 A condition says which blocks there are: those of which some element meets it, with some element of the other blocks.
-Each comparison bounds the blocks from one side, so they lie in a row.
+Comparisons that all hold leave elements in a row, so the blocks lie in a row, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
@@ -102,9 +103,42 @@ class _Bounds:
     def made(self, span: Span) -> P.Bounds | None:
         self.span = span
         size, extent = self.keys.axis.size, self.keys.axis.extent
+        if not self._allowed():
+            return None
         first: P.Value = self._number(0)
         last: P.Value = self._number(self._combined("cdiv", extent, size))
-        wrong = False
+        low, high = first, self._number(extent)  # elements: the first, and the one past the last
+        rooms: list[P.Value] = []  # at least 1 where there are blocks at all
+        bounded = False
+        for factor, room in self._alone():
+            # elements j with factor · j <= room - 1
+            if factor == 0:
+                rooms.append(room)
+            elif factor > 0:
+                end = self._over("div", self._of("add", room, self._number(factor - 1)), factor)
+                last = self._of("min", last, self._of("cdiv", end, self._number(size)))
+                high = self._of("min", high, end)
+            else:
+                start = self._over("cdiv", self._of("sub", self._number(1), room), -factor)
+                block = self._of("div", start, self._number(size))
+                first = block if first == self._number(0) else self._of("max", first, block)
+                low = start if low == self._number(0) else self._of("max", low, start)
+                bounded = True
+        some = self._surely_some()
+        if some:
+            return P.Bounds(first, last, True, last)
+        if bounded:
+            rooms.append(self._of("sub", high, low))
+        far = last
+        for room in rooms:
+            positive = self._of("min", self._of("max", room, self._number(0)), self._number(1))
+            last = self._of("mul", last, positive)
+        return P.Bounds(first, last, False, far)
+
+    def _allowed(self) -> bool:
+        """Tests whose blocks lie in a row, one of them at least of the schedule's variable."""
+        name = self.keys.variable.text
+        fine = True
         for test in self.tests:
             if test.others:
                 told = (
@@ -112,31 +146,61 @@ class _Bounds:
                     "items in all roles can leave blocks out, as in `if j.index < 1 or j.index >= m.index:`"
                 )
                 self.scope.later(told, test.span)
-                wrong = True
-                continue
-            factors = {b: f for b, _, f in test.terms}
-            mine = factors.get(self.keys.variable.text, 0)
-            if mine not in (1, -1):
-                self.scope.error(
-                    "TK106" if mine == 0 else "TK110",
-                    f"`where` in schedule {self.keys.name} says nothing of its variable `{self.keys.variable.text}`"
-                    if mine == 0
-                    else f"not supported yet: {abs(mine)} times `{self.keys.variable.text}` in a `where`",
-                    test.span,
-                )
-                wrong = True
-                continue
-            rest = self._least(test)
-            if mine == 1:  # its first position is less than limit - rest
-                room = self._of("max", self._of("sub", test.limit, rest), self._number(0))
-                last = self._of("min", last, self._of("cdiv", room, self._number(size)))
-            else:  # its last position is more than rest - limit
-                beyond = self._of("add", self._of("sub", rest, test.limit), self._number(1))
-                start = self._of(
-                    "div", self._of("max", beyond, self._number(0)), self._number(size)
-                )
-                first = start if first == self._number(0) else self._of("max", first, start)
-        return None if wrong else P.Bounds(first, last, self._surely_some())
+                fine = False
+            elif abs(self._mine(test)) > 1:
+                told = f"not supported yet: {abs(self._mine(test))} times `{name}` in a `where`"
+                self.scope.error("TK110", told, test.span)
+                fine = False
+        if fine and not any(map(self._mine, self.tests)):
+            told = f"`where` in schedule {self.keys.name} says nothing of its variable `{name}`"
+            assert self.keys.where is not None
+            self.scope.error("TK106", told, self.keys.where.span)
+            fine = False
+        return fine
+
+    def _mine(self, test: P.Test) -> int:
+        """The factor of the schedule's variable."""
+        return sum(f for b, _, f in test.terms if b == self.keys.variable.text)
+
+    def _others(self, test: P.Test) -> dict[str | P.Part, int]:
+        """The factors of the other blocks."""
+        return {b: f for b, _, f in test.terms if b != self.keys.variable.text and f}
+
+    def _alone(self) -> Iterator[tuple[int, P.Value]]:
+        """What the tests say of the schedule's variable j alone, as `factor · j < room`.
+
+        Fourier and Motzkin's elimination of the other position: by the ends of its block, and by each two tests that
+        bound it from both sides. It is exact in integers where the other position has no factor but 1 and -1.
+        """
+        for test in self.tests:
+            yield self._mine(test), self._of("sub", test.limit, self._least(test))
+        for at, a in enumerate(self.tests):
+            for b in self.tests[at + 1 :]:
+                times = self._cancel(self._others(a), self._others(b))
+                if times is None:
+                    continue
+                # x <= limit - 1 of both, so many times, and added up
+                room: P.Value = self._number(1)
+                for test, n in zip((a, b), times, strict=True):
+                    most = self._of("sub", test.limit, self._number(1))
+                    room = self._of("add", room, self._of("mul", most, self._number(n)))
+                yield times[0] * self._mine(a) + times[1] * self._mine(b), room
+
+    def _cancel(
+        self, a: dict[str | P.Part, int], b: dict[str | P.Part, int]
+    ) -> tuple[int, int] | None:
+        """How often each of two tests is to be taken so that the other blocks cancel out."""
+        name = next(iter(a), None)
+        if name is None or a.keys() != b.keys():
+            return None
+        times = abs(b[name]), abs(a[name])
+        common = gcd(*times)
+        times = times[0] // common, times[1] // common
+        return times if all(times[0] * a[n] + times[1] * b[n] == 0 for n in a) else None
+
+    def _over(self, kind: str, x: P.Value, by: int) -> P.Value:
+        """A quotient of a number that counts as 0 where it is less."""
+        return self._of(kind, self._of("max", x, self._number(0)), self._number(by))
 
     def _least(self, test: P.Test) -> P.Value:
         """The least that the terms of the other blocks come to."""
@@ -146,8 +210,23 @@ class _Bounds:
                 continue
             start = self._of("mul", number_of(block, self.span), self._number(size))
             end = start if factor > 0 else self._of("add", start, self._number(size - 1))
+            if factor < 0 and self._ragged(block, size, test):
+                entry = self.scope.names[block if isinstance(block, str) else block.block]
+                extent = entry.meaning.axis.extent
+                end = self._of("min", end, self._number(self._combined("sub", extent, 1)))
             total = self._of("add", total, self._of("mul", end, self._number(factor)))
         return total
+
+    def _ragged(self, block: str | P.Part, size: int, test: P.Test) -> bool:
+        """Whether a block may end before its size does, and a test of the schedule's own axis not see that anyway."""
+        entry = self.scope.names.get(block if isinstance(block, str) else block.block)
+        of = entry.meaning if entry is not None else None
+        if not isinstance(of, Block) or (
+            isinstance(of.axis.extent, int) and of.axis.extent % size == 0
+        ):
+            return False
+        reaches = _at_least_one(test) and self._mine(test) == 1 and len(self._others(test)) == 1
+        return not (reaches and self._others(test)[block] == -1 and self._same_axis(block))
 
     def _surely_some(self) -> bool:
         """Whether there is a block wherever the axis has one.
@@ -155,21 +234,15 @@ class _Bounds:
         So it is where all tests compare with one block m from which no limit points away: j <= m, and m < j + n where
         both are of one axis.
         """
-        others = {(b, f) for t in self.tests for b, _, f in t.terms if b != self.keys.variable.text}
-        if len({b for b, _ in others}) > 1:
+        if len({b for t in self.tests for b in self._others(t)}) > 1:
             return False
+        sides = {self._mine(test) for test in self.tests}
         for test in self.tests:
-            at_least_one = (
-                isinstance(test.limit, Number)
-                and isinstance(test.limit.size, int)
-                and test.limit.size >= 1
-            )
-            factors = {b: f for b, _, f in test.terms}
-            mine = factors.pop(self.keys.variable.text)
-            other = next(iter(factors.items()), None)
-            if not at_least_one or (other is not None and other[1] != -mine):
+            mine = self._mine(test)
+            other = next(iter(self._others(test).items()), None)
+            if not _at_least_one(test) or not mine or (other is not None and other[1] != -mine):
                 return False
-            if mine == -1 and (other is None or not self._same_axis(other[0])):
+            if -1 in sides and (other is None or not self._same_axis(other[0])):
                 return False
         return True
 
@@ -196,6 +269,13 @@ class _Bounds:
         return b if kind == "add" and a == zero else P.Apply(kind, (a, b), I32, self.span)
 
 
+def _at_least_one(test: P.Test) -> bool:
+    """Whether a limit is known to be 1 or more, so that equal positions meet the test."""
+    return (
+        isinstance(test.limit, Number) and isinstance(test.limit.size, int) and test.limit.size >= 1
+    )
+
+
 def number_of(block: str | P.Part, span: Span) -> P.Value:
     """The number of a block, or of a part of one among all such parts."""
     if isinstance(block, str):
@@ -211,7 +291,7 @@ def inside(block: Block, axis: P.Axis, span: Span) -> P.Bounds:
     first = P.Apply("mul", (number_of(name, span), each), I32, span)
     end = Number(combine("cdiv", axis.extent, axis.size), span)
     last = P.Apply("min", (P.Apply("add", (first, each), I32, span), end), I32, span)
-    return P.Bounds(first, last, True)
+    return P.Bounds(first, last, True, last)
 
 
 def longest_first(scope: Scope, declared: Declarations, roles: Sequence[P.Role]) -> None:
@@ -229,8 +309,9 @@ def longest_first(scope: Scope, declared: Declarations, roles: Sequence[P.Role])
         told = (
             f"the loops of schedule {schedule.name} disagree about which of its items are long"
             if found
-            else f"no loop is longer for one item of schedule {schedule.name} than for another: "
-            "`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)` makes one"
+            else f"`longest_first` orders items of schedule {schedule.name} by loops one end of which depends on the "
+            "item, as in `schedule keys(m): j in blocks(N, BN) where causal.any(m, j)`: there is none here (the loops "
+            "of a window, whose ends both depend on it, do not order items)"
         )
         scope.error("TK106", told, declared.ordered[schedule.name])
 
@@ -241,7 +322,7 @@ def _orders(body: P.Body, schedule: P.Schedule, variables: tuple[str, ...]) -> I
             s.variables if isinstance(s, P.Each) and s.schedule.name == schedule.name else variables
         )
         if isinstance(s, P.Blocks) and s.bounds is not None:
-            far, near = (_numbers(v) for v in s.bounds[:2][::-1])
+            far, near = _numbers(s.bounds.far), _numbers(s.bounds.first)
             if far != near:  # a window is as long everywhere
                 yield from (P.Order(here.index(v), v in far) for v in here if v in far ^ near)
         for inner in P.bodies(s):

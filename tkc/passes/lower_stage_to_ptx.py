@@ -213,7 +213,7 @@ def _check_meetings(roles: list[s.RoleOp], warps: int) -> None:
         if op is None:
             raise TkcError.at(
                 "TK121",
-                f"all threads of the CTA meet here, and role {role.sym_name.data} never comes: it says so, too",
+                f"all threads of the CTA meet here, and role {role.sym_name.data} never comes: it must meet here, too",
                 location_of(first),
                 Note(f"role {role.sym_name.data}", location_of(role)),
             )

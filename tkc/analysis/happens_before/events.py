@@ -152,6 +152,8 @@ class Access:
     """The elements of a tensor or vector that each thread touches."""
     element: bool = False
     """Whether each thread touches one element by itself."""
+    columns: Area | None = None
+    """The columns of an accumulator's slot, where a formula tells them and no condition stands round it."""
     storage: Hashable = None
     """The buffer in whose place this one lies; None: it has one to itself."""
     ring: int = 0
@@ -306,6 +308,11 @@ class Event:
     accesses: tuple[Access, ...] = ()
     act: Act | None = None
     op: Any = None
+
+    @property
+    def products(self) -> bool:
+        """Whether it issues products of a warpgroup, which a wait for its groups awaits."""
+        return any(a.done is Done.WGMMA_GROUP for a in self.accesses)
 
 
 Item = Event | Loop | Choice | Beside | Sometimes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.happens_before import maps
-from tkc.analysis.happens_before.areas import Formulas
+from tkc.analysis.happens_before.areas import Area, Formulas
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.conditions import Places
 from tkc.analysis.happens_before.events import (
@@ -171,6 +171,7 @@ class Operations(Numbering):
             space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what(name, row.operand),
             part=self._part(op), region=self._region(op), lines=self._lines(op),
             share=self._share(op), atomic=atomic(op), operand=row.operand,
+            columns=self._columns(op) if space is Space.TENSOR else None,
         )  # fmt: skip
         return [replace(placed(access), owner=owner) for owner in self._owners(op, row)]
 
@@ -293,6 +294,14 @@ class Operations(Numbering):
         if not isinstance(first, int):
             return None
         return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
+
+    def _columns(self, op: Operation) -> Area | None:
+        """The columns of a slot of an accumulator that a fragment takes, turn after turn of loops."""
+        fragment = self._fragment(op)
+        if fragment is None:
+            return None
+        area = self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore
+        return None if area.asked else area
 
     def _box(self, indices: Sequence[SSAValue]) -> tuple[Hashable, tuple[Loop, ...]]:
         """Where in a tensor an operation is, and the loops each turn of which is elsewhere."""
