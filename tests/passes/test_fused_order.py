@@ -171,7 +171,7 @@ def judge(number: int) -> None:
         assert kernel is None
 
 
-@pytest.mark.parametrize("number", [0])
+@pytest.mark.parametrize("number", [11, 22, 36, 45])
 def test_the_joined_role_ends_if_it_can(number: int) -> None:
     judge(number)
 

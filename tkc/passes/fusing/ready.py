@@ -30,7 +30,9 @@ def _settled(value: SSAValue, taken: frozenset[SSAValue] = frozenset()) -> bool:
     if value in taken:
         return True
     match owner:
-        case s.OpenOp() | s.ZeroOp() | s.WriteAccumulatorOp():
+        case s.OpenOp():  # in a loop, an earlier turn may have left some
+            return not isinstance(owner.parent_op(), s.ForOp | s.WorkLoopOp | s.IfOp)
+        case s.ZeroOp() | s.WriteAccumulatorOp():
             return True
         case s.MmaWaitOp():
             return owner.pending.value.data == 0
