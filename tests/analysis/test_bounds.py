@@ -62,7 +62,6 @@ UNWRITTEN = {
     "only later turns write": (
         program(f"4\n{Y} <- read(v[0][thread])\nsync role\nv[0][thread] <- read({X})\nsync role"), "later turns", "sm_90a",
     ),
-    "no scales": (changed(SCALED, (COPY_OF_SCALES, "")), "sb, which nothing writes", "sm_100a"),
     "scales of one slot alone": (
         changed(SCALED, (COPY_OF_SCALES, COPY_OF_SCALES.replace("sb[slot]", "sb[0]"))),
         "reads slot 1 of sb, which nothing writes", "sm_100a",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tkc.analysis.happens_before.automaton import Source, State
+from tkc.analysis.happens_before.automaton import PENDING, Source, State
 from tkc.analysis.happens_before.clocks import Position, bound
 from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait, Who
 from tkc.analysis.happens_before.graph import Graph, Node
@@ -64,7 +64,8 @@ def known_at(reach: Reach, node: Node) -> Iterator[tuple[State, Position]]:
     """What is known at a node, and from when on."""
     for kept in reach.labels.get(node, {}).values():
         for label in kept:
-            yield label.state, label.position
+            if label.state.name not in PENDING:  # products behind the moment are still under way
+                yield label.state, label.position
 
 
 def deadlocks(graph: Graph) -> list[Finding]:

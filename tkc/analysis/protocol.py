@@ -392,7 +392,7 @@ class RingProtocol:
 
     def _completed(self, site: Site, item: int, depth: int) -> bool:
         """Whether an arrival comes after all those that complete the item of the round before, each by all of its
-        threads."""
+        threads. Nothing says so of one that copies or products make when they are done."""
         arrivals = [s for sites in self.ring.arrivals.values() for s in sites]
         if self.ring.copies or not all(s.every or s.sometimes for s in arrivals):
             return False
@@ -400,6 +400,9 @@ class RingProtocol:
 
     def _comes_behind(self, site: Site, before: Site, item: int, depth: int) -> bool:
         """Whether an arrival comes after one at an item of the round before."""
+        act = _act(before)
+        if isinstance(act, Arrive) and (act.commit or act.copies):
+            return False  # it arrives at some time behind its issue
         if before.clock is not site.clock or (site.offset - before.offset - depth) % site.rate:
             return False
         reach = after(self.graph, before.node, False, self._turns(before, item), by_warps=False)

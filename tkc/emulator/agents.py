@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,10 +100,13 @@ def _latest(mine: Vec | None, theirs: Vec | None) -> Vec | None:
 
 class WarpClock:
     """What a warp knows. `time` is that of its accesses now; `base`, or `first`, the component of its first lane;
-    `handed` the time at which it last awaited its cp.async, or let an mbarrier do so."""
+    `handed` the time at which it last awaited its cp.async, or let an mbarrier do so, `blocked` that of its last wait
+    for work of its own; `passed` who passed the wait for others that it passed last, and when each arrived first since.
+    """
 
     __slots__ = (
         "base",
+        "blocked",
         "components",
         "copies",
         "first",
@@ -112,6 +116,7 @@ class WarpClock:
         "maps",
         "moves",
         "parts",
+        "passed",
         "time",
     )
 
@@ -125,8 +130,20 @@ class WarpClock:
         self.issued: dict[int, int] = {}
         self.copies = 0
         self.handed = 0
+        self.blocked = 0
+        self.passed: dict[Warp, int] = {}
         self.inits = 0
         self.maps = 0
+
+    def passes(self, warp: Warp, wait: dict[Warp, int]) -> None:
+        """The warp passes a wait, of which `wait` says who else does, and when they have arrived anywhere since."""
+        wait[warp] = PENDING
+        self.passed = wait
+
+    def arrives(self, warp: Warp) -> None:
+        """Threads of the warp arrive, for the first time since it passed a wait or once more."""
+        if self.passed.get(warp) == PENDING:
+            self.passed[warp] = self.time
 
     def lanes(self, mask: int) -> Any:
         """An index of the components of some lanes."""
@@ -195,13 +212,61 @@ class Op:
         return f"{self.name} of {self.warp.name}{lane}"
 
 
+class Awaited:
+    """What some lanes of a warp have awaited: `run` of others, by component, and until `blocked` of their own."""
+
+    __slots__ = ("blocked", "passed", "run", "warp")
+
+    def __init__(self, warp: Warp, mask: int) -> None:
+        mine: WarpClock = warp.clock
+        self.warp = warp
+        self.blocked, self.passed = mine.blocked, mine.passed
+        run = np.zeros(mine.components.size, np.int32)
+        for part in mine.parts:
+            if part.mask & mask:
+                for clock in (part.clock, part.seen):
+                    if clock is not None:
+                        np.maximum(run, clock.fit()[RUN], out=run)
+        self.run = run
+
+    def is_known(self, known: Vec, arrivers: Collection[Warp] = ()) -> bool:
+        """A31: whether a row RUN has all of it, and of an arrival since by threads of its CTA that have passed the same
+        wait, and are none of the `arrivers`."""
+        mine: WarpClock = self.warp.clock
+        behind = known[: len(self.run)] < self.run
+        behind[mine.base : mine.base + LANES] = False
+        if behind.any() or _heard(self.warp, known) < self.blocked:
+            return False
+        return any(
+            _heard(w, known) >= time
+            for w, time in self.passed.items()
+            if w.cta is self.warp.cta and w not in arrivers
+        )
+
+
+def _heard(warp: Warp, known: Vec) -> int:
+    """When a row has heard from a warp last."""
+    base = warp.clock.base
+    return int(known[base : base + LANES].max())
+
+
 class BarrierClock:
     """What the arrivals on an mbarrier have released: in the phase under way, and up to the last that is over.
 
     `wide` is for waits of cluster scope only: what threads of other CTAs released.
     """
 
-    __slots__ = ("arrivers", "component", "current", "done", "done_wide", "init", "waits", "wide")
+    __slots__ = (
+        "arrivers",
+        "component",
+        "current",
+        "done",
+        "done_wide",
+        "init",
+        "passed",
+        "waits",
+        "wide",
+    )
 
     def __init__(self, components: Components, component: int, init: tuple[int, int]) -> None:
         self.component = component
@@ -212,4 +277,6 @@ class BarrierClock:
         self.init = init
         self.arrivers: dict[Any, int] = {}
         """Who has arrived, and at which line, for a hang."""
-        self.waits: dict[Warp, tuple[int, int, Instruction]] = {}
+        self.waits: dict[Warp, tuple[int, Instruction, Awaited | None]] = {}
+        self.passed: dict[Warp, int] = {}
+        """Who has passed the wait for the phase that is over, and when they arrived first since."""

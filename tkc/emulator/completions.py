@@ -12,6 +12,7 @@ from tkc.emulator.clocks import LATER, ORDER, READ_A, RUN, SHARED, TENSOR, Clock
 from tkc.emulator.events import BRIDGED, GENERIC, RAW
 from tkc.emulator.fences import Fences
 from tkc.emulator.lanes import LANES, SELECT, Vec
+from tkc.ir.isa.assumptions import notes_on
 from tkc.ir.isa.memory import Done, Kind
 
 if TYPE_CHECKING:
@@ -64,12 +65,14 @@ class Completions(Fences):
         bar: BarrierClock = barrier.clock
         self._check_init(w, mask, barrier, ins)
         bar.arrivers[w] = ins.line
+        self.of(w).arrives(w)
         release = ins.mod("sem", "release") != "relaxed"
         if barrier.cta is w.cta:
             self.publish(w, mask, bar.current, release)
             return
         told = Clock(self.of(w).components)
-        self.remote(barrier.cta, self.of(w).base + SELECT[mask][0], self.of(w).time, ins, w)
+        base = self.of(w).base + SELECT[mask][0]
+        self.remote(barrier.cta, base, self.of(w).time, ins, w, self.awaited(w, mask))
         self.publish(w, mask, told, release)
         bar.current.join_row(RUN, told.times[RUN])
         bar.current.join_halves(told)
@@ -150,24 +153,28 @@ class Completions(Fences):
         """A phase is over: what its arrivals released is there to be acquired."""
         bar: BarrierClock = barrier.clock
         run = bar.current.fit()[RUN]
-        for w, (_, time, ins) in bar.waits.items():
+        for w, (time, ins, awaited) in bar.waits.items():
             base = self.of(w).base
             if run[base : base + LANES].max() < time:
-                self._lapped(w, barrier, ins)
+                late = awaited is not None and awaited.is_known(run, bar.arrivers)
+                self._lapped(w, barrier, ins, late)
         bar.waits = {}
+        bar.passed = {}
         bar.done = bar.current.copy()
         bar.done_wide = bar.wide.copy() if bar.wide is not None else None
 
-    def _lapped(self, w: Warp, barrier: MBarrier, ins: Instruction) -> None:
+    def _lapped(self, w: Warp, barrier: MBarrier, ins: Instruction, late: bool) -> None:
         self.machine.found(
             "TK306",
             f"phase {barrier.phase} of the mbarrier at {barrier.address:#x} may be over before this wait has seen"
             f" phase {barrier.phase - 1}",
             ins,
             w,
+            warning=late,
             notes=(
                 "a wait by parity tells only the last phase from the one before: let an arrival of the next phase"
                 " come after every wait for this one",
+                *notes_on(("A31",) if late else ()),
             ),
         )
 
@@ -175,7 +182,8 @@ class Completions(Fences):
         """A wait has seen its phase over."""
         bar: BarrierClock = barrier.clock
         self._check_init(w, mask, barrier, ins)
-        bar.waits[w] = (mask, self.of(w).time, ins)
+        bar.waits[w] = (self.of(w).time, ins, self.awaited(w, mask))
+        self.of(w).passes(w, bar.passed)
         if bar.done is None:
             return
         acquire = ins.mod("sem", "acquire") != "relaxed"
@@ -260,6 +268,7 @@ class Completions(Fences):
             return
         mine = self.of(w)
         op.waited = "read" if reads else "all"
+        mine.blocked = mine.time
         kind = BRIDGED if not reads or "A7" in self.grants else RAW
         left: list[int] = []
         for event in op.pending:
@@ -284,7 +293,7 @@ class Completions(Fences):
         """cp.async up to a number have been awaited by the active lanes."""
         at = self._copy_component(w)
         mine = self.of(w)
-        mine.handed = mine.time
+        mine.handed = mine.blocked = mine.time
         mine.time += 1
         for part in mine.split(w.mask, w.alive):
             times = part.clock.fit()
@@ -294,6 +303,7 @@ class Completions(Fences):
         """wgmma up to a number have been awaited by a warp, for itself or (A12) for its warpgroup."""
         at = self._group_component(w)
         places = range(at, at + 4) if "A12" in self.grants else (at + w.index % 4,)
+        self.of(w).blocked = self.of(w).time
         # Nothing of a warpgroup runs before all four warps have come to it.
         ran = self._ran.get((id(w.cta), w.index // 4), {})
         for done in [n for n in ran if n < number]:
@@ -311,3 +321,4 @@ class Completions(Fences):
         for event in mine.moves[what]:
             self.events.stamp(event, mine.base, mine.time, GENERIC)
         mine.moves[what] = []
+        mine.blocked = mine.time

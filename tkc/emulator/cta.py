@@ -29,10 +29,12 @@ class NamedBarrier:
     `votes` are (threads whose predicate holds, threads, warp, lanes) of a reduction; `results` its sums for each path.
     """
 
-    __slots__ = ("arrived", "clock", "expected", "parts", "results", "votes", "waiting")
+    __slots__ = ("arrived", "clock", "expected", "parts", "passed", "results", "votes", "waiting")
 
     def __init__(self) -> None:
         self.clock: Any = None
+        self.passed: dict[Warp, int] = {}
+        """For the record: what arrivals have released; who has left it, and when they arrived first since."""
         self.votes: list[tuple[int, int, int, int]] = []
         self.results: dict[tuple[int, int], tuple[int, int]] = {}
         self.arrived = 0
@@ -78,7 +80,7 @@ class Cta:
         self.refused = False
         """Whether one of its threads has seen that no other cluster was to be had (clusterlaunchcontrol)."""
         self.left: Any = None
-        self.visitors: dict[int, Any] = {}
+        self.visitors: dict[tuple[int, bool], Any] = {}
         self.visits: list[int] = []
         """For the record: what the threads that have ended knew, and who else has been in its memory."""
         self.warps = [Warp(machine, self, i) for i in range(-(-machine.threads // LANES))]
@@ -115,6 +117,7 @@ class Cta:
                 barrier.results[warp, mask] = total
             barrier.votes = []
         record = self.machine.record
+        barrier.passed = {}
         for path, following in barrier.waiting:
             path.pc = following
             path.waits = ""

@@ -144,7 +144,7 @@ class Machine:
         self.record: Record | None = None
         self.running: Path | None = None
         self.done_ctas = 0
-        self._seen: set[tuple[str, int]] = set()
+        self._seen: set[tuple[str, int, bool]] = set()
         self._hits = [0] * len(program.segments)
         self._clusters: Iterator[Place] = iter(())
         self._next: list[Place] = []
@@ -211,9 +211,9 @@ class Machine:
     ) -> None:
         """Adds a finding to the report, once for each code and instruction."""
         line = ins.line if ins is not None else 0
-        if (code, line) in self._seen:
+        if (code, line, False) in self._seen or (code, line, warning) in self._seen:
             return
-        self._seen.add((code, line))
+        self._seen.add((code, line, warning))
         finding = self.finding(code, message, ins, agent, warning, accesses, notes)
         (self.report.warnings if warning else self.report.faults).append(finding)
 

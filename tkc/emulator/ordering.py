@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tkc.emulator.agents import OWN, Op, WarpClock
+from tkc.emulator.agents import OWN, Awaited, Op, WarpClock
 from tkc.emulator.clocks import ORDER, RUN, TENSOR, Clock, Components
 from tkc.emulator.events import Events, Who
 from tkc.emulator.lanes import SELECT
-from tkc.ir.isa.assumptions import STRICT, granted
+from tkc.ir.isa.assumptions import STRICT, granted, notes_on
 from tkc.ir.isa.memory import Kind
 
 if TYPE_CHECKING:
@@ -183,11 +183,13 @@ class Ordering:
     def barrier_arrive(self, w: Warp, barrier: Any) -> None:
         if barrier.clock is None:
             barrier.clock = Clock(self.of(w).components)
+        self.of(w).arrives(w)
         self.publish(w, w.mask, barrier.clock)
 
     def barrier_leave(self, w: Warp, mask: int, barrier: Any) -> None:
         self.learn(w, mask, barrier.clock, tensor=False)
         mine = self.of(w)
+        mine.passes(w, barrier.passed)
         if len(mine.parts) > 1 and not (w.alive & ~mask):
             self.meet(w, mask)
 
@@ -204,6 +206,7 @@ class Ordering:
 
     def cluster_leave(self, w: Warp, mask: int) -> None:
         self.learn(w, mask, w.cta.cluster.released)
+        self.of(w).passed = {}
         if len(self.of(w).parts) > 1 and not (w.alive & ~mask):
             self.meet(w, mask)
 
@@ -216,11 +219,23 @@ class Ordering:
 
     # Other CTAs' memory, and the end of a CTA
 
-    def remote(self, cta: Cta, component: int, time: int, ins: Instruction, agent: Any) -> None:
-        """An agent of another CTA has touched this one's shared memory or mbarriers."""
+    def awaited(self, w: Warp, mask: int) -> Awaited | None:
+        """What some lanes have awaited, where it may excuse them (A31)."""
+        return Awaited(w, mask) if "A31" in self.grants else None
+
+    def remote(
+        self,
+        cta: Cta,
+        component: int,
+        time: int,
+        ins: Instruction,
+        agent: Any,
+        awaited: Awaited | None = None,
+    ) -> None:
+        """An agent of another CTA has touched this one's shared memory or mbarriers; `awaited` of one that arrives."""
         if not cta.live:
-            self._exited(cta, ins, agent)
-        cta.visitors[component] = (time, ins, agent)
+            self._exited(cta, ins, agent, awaited)
+        cta.visitors[component, awaited is None] = (time, ins, agent, awaited)
 
     def _remote_event(self, cta: Cta, event: int, op: Op) -> None:
         if not cta.live:
@@ -238,9 +253,9 @@ class Ordering:
         if cta.live:
             return
         known = cta.left.fit()[RUN]
-        for component, (time, ins, agent) in cta.visitors.items():
+        for (component, _), (time, ins, agent, awaited) in cta.visitors.items():
             if known[component] < time:
-                self._exited(cta, ins, agent)
+                self._exited(cta, ins, agent, awaited)
         events = self.events
         for event in cta.visits:
             if known[events.component[event]] < events.time[event]:
@@ -248,14 +263,20 @@ class Ordering:
                 assert who is not None
                 self._exited(cta, who.ins, who.agent)
 
-    def _exited(self, cta: Cta, ins: Instruction, agent: Any) -> None:
+    def _exited(
+        self, cta: Cta, ins: Instruction, agent: Any, awaited: Awaited | None = None
+    ) -> None:
         name = agent.describe()
+        left = cta.left
+        late = awaited is not None and left is not None and awaited.is_known(left.fit()[RUN])
         self.machine.found(
             "TK313",
             f"{cta.name} may have ended when {name} reaches its shared memory",
             ins,
             agent if not isinstance(agent, Op) else name,
+            warning=late,
             notes=(
                 "cheapest order: barrier.cluster.arrive and .wait by all threads before they end",
+                *notes_on(("A31",) if late else ()),
             ),
         )

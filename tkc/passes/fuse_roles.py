@@ -79,7 +79,13 @@ def fuse(kernel: s.KernelOp, pipe: s.PipeOp) -> None:
     from tkc.passes.fusing.order import Merge
 
     between, late = _between(kernel, first, second)
-    Merge(pipe, between, late).roles(first.body.block, second.body.block)
+    pipes = [p for p in kernel.body.block.ops if isinstance(p, s.PipeOp)]
+    bodies = {
+        r.sym_name.data: r.body.block for r in kernel.body.block.ops if isinstance(r, s.RoleOp)
+    }
+    names = (first.sym_name.data, second.sym_name.data)
+    others = {name: body for name, body in bodies.items() if name not in names}
+    Merge(pipe, between, late, others, names, pipes).roles(first.body.block, second.body.block)
     if second.registers is not None:
         wanted = [second.registers.value.data]
         if first.registers is not None:
@@ -140,10 +146,12 @@ def _once(pipe: s.PipeOp, buffers: list[SSAValue]) -> bool:
 def _connect(pipe: s.PipeOp) -> None:
     """Replaces the consumer's view of the accumulator by the producer's value, then drops the pipe's operations."""
     (commit,), (wait,) = _uses(pipe, s.CommitOp), _uses(pipe, s.WaitOp)
+    from tkc.passes.fusing.ready import ready
+
     held = {_buffer_of(v): v for v in commit.accumulators}
     for use in [u.operation for u in wait.slot.uses]:
         if isinstance(use, s.OpenOp):
-            use.value.replace_all_uses_with(_ready(held[use.buffer], commit))
+            use.value.replace_all_uses_with(ready(held[use.buffer], commit))
             use.detach()
             use.erase()
     _drop(pipe)
@@ -176,10 +184,8 @@ def _buffer_of(value: SSAValue) -> SSAValue:
         match value:
             case OpResult() if isinstance(owner, s.OpenOp):
                 return owner.buffer
-            case OpResult() if isinstance(owner, s.ZeroOp | s.MmaOp | s.MmaWaitOp):
-                value = owner.source
-            case OpResult() if isinstance(owner, s.WriteAccumulatorOp):
-                value = owner.accumulator
+            case OpResult() if isinstance(owner, s.StageOp) and owner.STATE_OF is not None:
+                value = getattr(owner, owner.STATE_OF)
             case OpResult() if isinstance(owner, s.ForOp):
                 value = owner.inits[value.index]
             case OpResult() if isinstance(owner, s.IfOp):
@@ -192,29 +198,6 @@ def _buffer_of(value: SSAValue) -> SSAValue:
                 raise Bug(
                     "fuse-roles", f"an accumulator that comes from {value} cannot be followed"
                 )
-
-
-def _ready(value: SSAValue, commit: s.CommitOp) -> SSAValue:
-    """The accumulator once its products are done: as it is where a wait has been passed, else a wait is added."""
-    owner: Operation | Block = value.owner
-    if isinstance(value, OpResult) and isinstance(owner, s.ForOp):
-        last = owner.body.block.last_op
-        assert isinstance(last, s.YieldOp)
-        inner: Operation | Block = last.values[value.index].owner
-        if isinstance(inner, s.MmaWaitOp) and inner.pending.value.data == 0:
-            return value
-    if isinstance(owner, s.MmaWaitOp | s.ZeroOp | s.WriteAccumulatorOp):
-        return value
-    wait = s.MmaWaitOp.create(
-        operands=[value],
-        properties={"pending": IntegerAttr(0, 32), "id": StringAttr("fused.products")},
-        result_types=[value.type],
-    )
-    wait.location = commit.location
-    block = commit.parent_block()
-    assert block is not None
-    block.insert_op_before(wait, commit)
-    return wait.value
 
 
 def _rename(kernel: s.KernelOp, old: str, new: str) -> None:

@@ -121,6 +121,13 @@ def test_ctas_that_do_the_same_are_judged_once() -> None:
     assert not wrong(made)
 
 
+@pytest.mark.parametrize(("field", "value"), [("count", 5), ("depth", 3), ("name", "other")])
+def test_ctas_whose_barriers_differ_are_not_alike(field: str, value: object) -> None:
+    made = pair((True, True))
+    setattr(made.barriers["full", 1], field, value)
+    assert build(made).symmetry.swaps == []
+
+
 @pytest.mark.parametrize("fenced", [(True, False), (False, True)])
 def test_a_cta_without_its_fence_is_not_like_the_other(fenced: tuple[bool, bool]) -> None:
     made = pair(fenced)

@@ -252,6 +252,17 @@ def _await_group(
         yield State("gen", 0, 0, state.part, who), "implicit-fence"
 
 
+def issued(state: State, event: Event, threads: Who, source: Source) -> Iterator[tuple[State, str]]:
+    """What a product of a warpgroup adds to what is known of a moment.
+
+    It is complete only after all warps of its group have come to it, so that who has waited for its group (A12) comes
+    after what they all did before. A wait for groups without products tells nothing of other warps.
+    """
+    if whole(state, source.threads):
+        closed = isinstance(event.act, CloseGroup)
+        yield State("wgmma", int(closed), 0, Part.FULL, threads), "po"
+
+
 def _proxy_fence(
     state: State, act: ProxyFence, who: Who, source: Source, cta: int
 ) -> Iterator[tuple[State, str]]:

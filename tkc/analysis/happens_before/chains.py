@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from itertools import islice, zip_longest
 from math import inf
 
+from tkc.analysis.happens_before.automaton import implies
+from tkc.analysis.happens_before.clocks import Position
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Arrive
-from tkc.analysis.happens_before.graph import Node
+from tkc.analysis.happens_before.graph import CHOICE, Node
 from tkc.analysis.happens_before.labels import Label, earliest
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place
 from tkc.ir.certificates import End, Link, Order, label
 
-SILENT = frozenset({"po", "loop", "leave", "choice"})
+SILENT = frozenset({"po", "loop", "leave", CHOICE})
 """Program order: what comes next does not need saying."""
 
 BETWEEN = "read-between"
 
 MOST_WAYS = 8
-"""Chains of one pair in one direction: arrivals of several sites make up the items of a barrier."""
+"""Chains of one pair in one direction: arrivals of several sites make up the items of a barrier, and branches of a
+choice come to know the same in several ways."""
 
 
 def end_of(node: Node) -> End:
@@ -74,7 +77,8 @@ def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> list[t
     if there == inf or label is None:
         return []
     last = Link(end_of(label.node), end_of(second.node), rule)
-    return [(*steps, last) for steps in islice(_ways(reach, label, first.node), MOST_WAYS)]
+    ways = dict.fromkeys(islice(_ways(reach, label, first.node), MOST_WAYS))
+    return [(*steps, last) for steps in ways]
 
 
 def _through(
@@ -87,15 +91,17 @@ def _through(
 
 
 def _ways(reach: Reach, label: Label, origin: Node) -> Iterator[tuple[Link, ...]]:
-    """The steps of a label's chain; and where it goes through an arrival of one of several sites, those through each of
-    the others, whose items it is not."""
+    """The steps of a label's chain; and where it goes through an arrival of one of several sites, or a branch of a
+    choice, those through each of the others, whose items or turns it does not have."""
     steps: list[Link] = []
-    turns: list[tuple[Label, Link, int]] = []
+    turns: list[tuple[Label, tuple[Link, ...], int]] = []
     at = label
     while at.before is not None:
-        if at.rule not in SILENT:
+        if at.rule == CHOICE:
+            turns += [(other, (), len(steps)) for other in _in_other_branches(reach, at)]
+        elif at.rule not in SILENT:
             turns += [
-                (other, Link(end_of(other.node), end_of(at.node), at.rule), len(steps))
+                (other, (Link(end_of(other.node), end_of(at.node), at.rule),), len(steps))
                 for other in _beside(reach, at)
             ]
             start = at.before.node if at.before.before is not None else origin
@@ -105,7 +111,42 @@ def _ways(reach: Reach, label: Label, origin: Node) -> Iterator[tuple[Link, ...]
     yield tuple(steps)
     for other, link, left in turns:
         for before in _ways(reach, other, origin):
-            yield (*before, link, *steps[len(steps) - left :])
+            yield (*before, *link, *steps[len(steps) - left :])
+
+
+def _in_other_branches(reach: Reach, label: Label) -> Iterator[Label]:
+    """What the other branches of a choice knew, of which a label behind it follows one: those that came to know it by
+    steps of other forms. Steps of the same forms need no telling: a step of one branch stands for its like in another.
+    """
+    told = label.before
+    assert told is not None
+    given: dict[Node, list[tuple[Position, Label]]] = {}
+    for (node, _), store in reach.choices.items():
+        for state, branches in store.items() if node is label.node else ():
+            for end, known in branches.items() if implies(state, label.state) else ():
+                if end is not told.node:
+                    given.setdefault(end, []).extend(known)
+    mine = _forms(told)
+    for known in given.values():
+        for first in earliest(position for position, _ in known):
+            other = next(one for at, one in known if at == first)
+            if _forms(other) != mine:
+                yield other
+
+
+def _forms(label: Label) -> list[tuple[Hashable, ...]]:
+    """The forms of the steps that led to a label: their rules, and how the acts at both ends order."""
+    found: list[tuple[Hashable, ...]] = []
+    while label.before is not None:
+        if label.rule not in SILENT:
+            found.append((label.rule, *_form(label.before.node), *_form(label.node)))
+        label = label.before
+    return found
+
+
+def _form(node: Node) -> tuple[Hashable, ...]:
+    act = node.event.act if node.event is not None else None
+    return type(act), *(getattr(act, name, None) for name in ("barrier", "sem", "scope"))
 
 
 def _beside(reach: Reach, label: Label) -> Iterator[Label]:

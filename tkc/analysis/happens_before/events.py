@@ -309,6 +309,11 @@ class Event:
     act: Act | None = None
     op: Any = None
 
+    @property
+    def products(self) -> bool:
+        """Whether it issues products of a warpgroup, which a wait for its groups awaits."""
+        return any(a.done is Done.WGMMA_GROUP for a in self.accesses)
+
 
 Item = Event | Loop | Choice | Beside | Sometimes
 

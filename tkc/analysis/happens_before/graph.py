@@ -58,13 +58,15 @@ class Node:
     number: int = 0
     """Which node of its role it is."""
     does: Hashable = field(init=False, default=None)
-    """What kind of act its event has; None: it only touches."""
+    """What kind of act its event has, and whether it issues products of a warpgroup; None: it only touches."""
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         act = self.event.act if self.event is not None else None
-        if act is not None:
-            self.does = type(act), getattr(act, "done", None), getattr(act, "barrier", None) is None
+        products = self.event is not None and self.event.products
+        if act is not None or products:
+            barrier = getattr(act, "barrier", None)
+            self.does = type(act), getattr(act, "done", None), barrier is None, products
 
     def __repr__(self) -> str:
         return f"{self.role.name}.{self.event.name}" if self.event else f"{self.role.name}.·"

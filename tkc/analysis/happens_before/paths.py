@@ -19,7 +19,6 @@ from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, leave, refine, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
-    AwaitGroup,
     Complete,
     Event,
     Meet,
@@ -229,18 +228,19 @@ class Reach:
         if self.graph.bounded and self.graph.visited > MOST_LABELS:
             raise Unfollowed
         event = node.event
-        if event is not None and event.act is not None and event not in self.without:
+        if event is not None and event not in self.without:
             act = event.act
-            if isinstance(act, Meet):
+            if self.moment and state.name not in PENDING and event.products:
+                if node.role.warps == 4 and "A12" in self.graph.assumed:
+                    states += automaton.issued(state, event, node.threads, self.source)
+            elif act is None:
+                pass
+            elif isinstance(act, Meet):
                 states += self._meet(label, act)
             elif isinstance(act, Arrive):
                 self._arrive(label, act)
             elif isinstance(act, Complete):
                 self._next_copy(label, act)
-            elif self.moment and isinstance(act, AwaitGroup):
-                # a product of a warpgroup is complete only after all of its warps have come to it
-                if act.done is Done.WGMMA_GROUP and not act.pending and node.role.warps == 4:
-                    states += automaton.meet_role(state, self.source)
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
@@ -255,7 +255,7 @@ class Reach:
         state = automaton.of(label.state, who)
         known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
         told = (
-            automaton.whole(state, self.source.threads)
+            state.name not in PENDING and automaton.whole(state, self.source.threads)
             if self.moment
             else automaton.known_complete(state, self.source)
         )

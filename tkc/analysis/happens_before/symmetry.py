@@ -6,6 +6,7 @@ gets the number of another, by exclusive or) where all their roles are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, fields
 
@@ -31,7 +32,7 @@ from tkc.ir.isa.memory import Space
 @dataclass(eq=False, slots=True)
 class Symmetry:
     """`shapes`: equal numbers for roles that do the same, each seen from its own CTA; `swaps`: by which numbers those
-    of CTAs may be changed."""
+    of CTAs may be changed, whose barriers are equal, too."""
 
     program: Program
     shapes: dict[Role, int] = field(init=False)
@@ -50,7 +51,12 @@ class Symmetry:
             other = at.get((name, copy, cta ^ swap))
             if other is None or self.shapes[other] != self.shapes[role]:
                 return False
-        return True
+        rows: dict[int, Counter[Hashable]] = {}
+        for key, barrier in self.program.barriers.items():
+            name = key[0] if isinstance(key, tuple) else key
+            row = (name, barrier.name, barrier.depth, barrier.count, id(barrier.op))
+            rows.setdefault(barrier.owner, Counter())[row] += 1
+        return all(rows.get(cta ^ swap) == row for cta, row in rows.items())
 
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import inf, lcm
+from math import inf
 
 from tkc.analysis.happens_before.areas import apart, together
 from tkc.analysis.happens_before.automaton import PENDING, Source, home_of
@@ -22,6 +22,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.graph import Graph, Node, exclusive
 from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
@@ -80,31 +81,6 @@ class Hazard:
     chain: tuple[Step, ...] = ()
     witness: tuple[int, int] | None = None
     assumptions: frozenset[str] = frozenset()
-
-
-@dataclass(eq=False, slots=True)
-class Meetings:
-    """Whether two accesses may touch the same slot so many counts apart, and after how many that repeats."""
-
-    period: int
-    meets: Callable[[int], bool]
-    near: tuple[int, ...] = ()
-    """How many counts apart they may, within one repetition."""
-    apart: bool = False
-    """Whether they may in different counts."""
-
-    def __post_init__(self) -> None:
-        meets, period = self.meets, self.period
-        self.near = tuple([d for d in range(-period, period + 1) if meets(d)])
-        far = range(
-            period + 1, 2 * period + 1
-        )  # what is before the repetition may be further apart
-        self.apart = any([d for d in self.near if d]) or any([meets(d) or meets(-d) for d in far])
-
-
-ALWAYS = Meetings(1, lambda d: True)
-TOGETHER = Meetings(1, lambda d: not d)
-NEVER = Meetings(1, lambda d: False)
 
 
 @dataclass(eq=False, slots=True)
@@ -187,7 +163,7 @@ class Judge:
         meetings: list[Hashable] = []
         for clock in _common(first.node, second.node):
             meet = self.meetings(first, second, clock)
-            meetings.append((meet.period, meet.near))
+            meetings.append(meet.all)
         x, y = first.access, second.access
         owners = (x.owner, y.owner) if x.space is not Space.GLOBAL else (0, 0)
         slots: Hashable = None
@@ -307,9 +283,9 @@ class Judge:
         ):  # nothing says which slots of the one lie in which of the other
             first, second = replace(first, slot=None), replace(second, slot=None)
         turns = self._turns(here, clock), self._turns(there, clock)
-        if turns != (None, None):
-            return self._some_meet(first, second, turns, clock)
         one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        if turns != (None, None):
+            return self._rows_meet(one, two, turns)
         once = clock is self.graph.kernel
         wary = (here, there) in self.wary
         distinct = all(
@@ -328,43 +304,24 @@ class Judge:
             asked and not wary and first.write and second.write
         )  # of others nothing says that both come
         if once or turn or (distinct and _alike(first, second)):
-            apart = one is not None and two is not None and one.period != two.period
-            return NEVER if apart else TOGETHER
-        if one is None or two is None:
-            return ALWAYS
-        key = one.before, one.period, two.before, two.period
+            return TOGETHER if self._rows_meet(one, two).meets(0) else NEVER
+        return self._rows_meet(one, two)
+
+    def _rows_meet(
+        self,
+        one: Slot | None,
+        two: Slot | None,
+        turns: tuple[Turns | None, Turns | None] = (None, None),
+    ) -> Meetings:
+        key = *((row and (row.before, row.period)) for row in (one, two)), turns
         if key not in self.rows:
-            self.rows[key] = _meetings(one, two)
+            self.rows[key] = meetings_of(one, two, turns)
         return self.rows[key]
 
     def _turns(self, place: Place, clock: Clock) -> Turns | None:
         """The turns of a clock's loop that a place stands for, where these are some only."""
         turns = place.turns
         return turns if turns is not None and self.graph.clock_of[turns.loop] is clock else None
-
-    def _some_meet(
-        self, first: Access, second: Access, turns: Sequence[Turns | None], clock: Clock
-    ) -> Meetings:
-        """The same of accesses in some turns only."""
-        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
-        rows = [row for row in (one, two) if row is not None]
-        before = max((len(row.before) for row in rows), default=0)
-        period = lcm(
-            *(len(row.period) for row in rows), *(t.period for t in turns if t is not None)
-        )
-        mine, theirs = (
-            [n for n in range(before, before + period) if t is None or n % t.period in t.rest]
-            for t in turns
-        )
-        same = {
-            (j - i) % period
-            for i in mine
-            for j in theirs
-            if one is None or two is None or one.at(i) == two.at(j)
-        }
-        return Meetings(
-            period, lambda d: d % period in same or (before > 0 and abs(d) < before + period)
-        )
 
     def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
         if slot is None:
@@ -382,21 +339,19 @@ class _Pair:
     first: Place
     second: Place
     clock: Clock
-    period: int = field(init=False)
-    meets: Callable[[int], bool] = field(init=False)
+    meetings: Meetings = field(init=False)
     apart: bool = field(init=False)
     never: bool = field(init=False)
 
     def __post_init__(self) -> None:
         first, second = self.first, self.second
-        meetings = self.judge.meetings(first, second, self.clock)
-        self.period, self.meets = meetings.period, meetings.meets
+        self.meetings = self.judge.meetings(first, second, self.clock)
         # one count of an outer clock has many instances of an access in an inner loop
         path = first.node.path
         inner = path[path.index(self.clock) + 1 :]
         same = first is second and all(c.high <= 1 for c in inner)
         self.apart = same or exclusive(first.node, second.node, self.clock)
-        self.never = not meetings.apart and (self.apart or not self.meets(0))
+        self.never = not self.meetings.apart and (self.apart or not self.meetings.meets(0))
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
         """The distances there and back by what is known so far."""
@@ -414,12 +369,18 @@ class _Pair:
         return self.gap_of(min(forward, there[0]), min(back, here[0]))
 
     def gap_of(self, forward: float, back: float) -> tuple[int, int] | None:
-        return _gap(forward, back, self.period, self.meets, self.apart, self.clock.span)
+        return _gap(forward, back, self.meetings, self.apart, self.clock.span)
 
     def ordered(self) -> Hazard:
         if self.never:
             return Hazard(
-                self.first, self.second, Verdict.ORDERED, self.clock, -inf, -inf, self.period
+                self.first,
+                self.second,
+                Verdict.ORDERED,
+                self.clock,
+                -inf,
+                -inf,
+                self.meetings.period,
             )
         there, here = self.known()
         steps = _steps(*there[1:], self.first, self.second)
@@ -427,13 +388,15 @@ class _Pair:
             steps += _steps(*here[1:], self.second, self.first)
         used = frozenset(a for s in steps for a in s.assumptions)
         return Hazard(
-            self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.period, steps, None, used
+            self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.meetings.period,
+            steps, None, used,
         )  # fmt: skip
 
     def unordered(self) -> Hazard:
         there, here = self.known()
         return Hazard(
-            self.first, self.second, Verdict.UNORDERED, self.clock, there[0], here[0], self.period, (), self.gap()
+            self.first, self.second, Verdict.UNORDERED, self.clock, there[0], here[0], self.meetings.period,
+            (), self.gap(),
         )  # fmt: skip
 
 
@@ -445,39 +408,20 @@ def _common(first: Node, second: Node) -> Iterator[Clock]:
 
 
 def _gap(
-    forward: float, back: float, period: int, meets: Callable[[int], bool], same: bool, span: float
+    forward: float, back: float, meetings: Meetings, same: bool, span: float
 ) -> tuple[int, int] | None:
     """The counts of the nearest instances in conflict that nothing orders; None: all are ordered."""
-    reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0)) + 2 * period + 2
+    reach = int(max([x for x in (abs(forward), abs(back)) if x < inf], default=0))
+    reach += meetings.before + meetings.period + 1
     if forward < inf and back < inf:
         reach = min(reach, int(max(forward, back)) - 1)
     for far in range(reach + 1):
         for d in (-far, far) if far else (0,):
             if (d == 0 and same) or far >= span:
                 continue
-            if -back < d < forward and meets(d):
+            if -back < d < forward and meetings.meets(d):
                 return (max(0, -d), max(0, -d) + d)
     return None
-
-
-def _meetings(one: Slot, two: Slot) -> Meetings:
-    """Which differences of counts two rows of slots may have equal ones at."""
-    before = max(len(one.before), len(two.before))
-    period = lcm(len(one.period), len(two.period))
-    where: tuple[dict[int, list[int]], ...] = {}, {}
-    for row, places in zip((one, two), where, strict=True):
-        for n in range(before + 2 * period):
-            places.setdefault(row.at(n), []).append(n)
-    same: set[int] = set()
-    early: set[int] = set()
-    for slot, mine in where[0].items():
-        for i in mine:
-            for j in where[1].get(slot, ()):
-                if i < before or j < before:
-                    early.add(j - i)
-                elif i < before + period and j < before + period:
-                    same.add((j - i) % period)
-    return Meetings(period, lambda d: d % period in same or d in early)
 
 
 def _steps(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:

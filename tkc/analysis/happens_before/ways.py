@@ -33,9 +33,10 @@ Known = tuple[str, bool]
 @dataclass(frozen=True, slots=True)
 class Matters:
     """Which acts add to what is known of an access. `moment`: of an event's moment, whatever proxies; `meet`: meetings
-    of one role or warp; `groups`: groups of these kinds."""
+    of one role or warp; `products`: products of a warpgroup; `groups`: groups of these kinds."""
 
     moment: bool
+    products: bool
     meet: bool
     complete: bool
     groups: frozenset[Done]
@@ -46,6 +47,10 @@ class Matters:
     def by(self, event: Event | None) -> bool:
         """Whether what an event does adds to what is known."""
         act = event.act if event is not None else None
+        if self.products and event is not None and event.products:
+            return True
+        if self.moment and self.groups:
+            return isinstance(act, CloseGroup | AwaitGroup) and act.done in self.groups
         match act:
             case None:
                 return False
@@ -56,7 +61,7 @@ class Matters:
             case Complete():
                 return self.complete
             case _ if self.moment:
-                return isinstance(act, Wait | AwaitGroup)
+                return isinstance(act, Wait)
             case Wait():
                 return False
             case CloseGroup() | AwaitGroup():
@@ -75,12 +80,13 @@ def matters(access: Access, known: Known, moment: bool) -> Matters:
     """What adds to such knowledge of an access."""
     name, full = known
     tensor, groups = access.space is Space.TENSOR, set[Done]()
-    if name in PENDING and not moment:
-        groups = {access.done}
+    if name in PENDING:
+        groups = {Done.WGMMA_GROUP if moment else access.done}
         if access.done is Done.BULK_GROUP_READ:
             groups.add(Done.BULK_GROUP)
     return Matters(
         moment=moment,
+        products=moment and not full and name not in PENDING,
         meet=not full or tensor,
         complete=moment or (name == "raw" and access.proxy is Proxy.ASYNC),
         groups=frozenset(groups),

@@ -92,6 +92,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
                warns=True),
     Assumption("A30", "tcgen05.alloc is one operation of its warp, any thread of which tells of columns and address",
                "it is .sync.aligned, and blocks; in ThunderKittens' GEMMs an elected lane arrives right behind it"),
+    Assumption("A31", "a thread that has nothing left to wait for comes to its next wait, or arrival, before the phase "
+               "after that is over, or the other CTA ends, where those who see to that know of all that it has awaited "
+               "and of an arrival since by threads of its CTA that had passed the same wait",
+               "ThunderKittens' GEMMs for sm_100: the tensor core goes on to the next tile when the epilogue has only "
+               "to begin its wait, and CTAs end when a loader has only to arrive there; no document says so",
+               warns=True),
     Assumption("A23", "the lanes of a warp go through a wait for an mbarrier together",
                "every kernel of which a whole warp waits and an elected lane goes on", _BOTH),
 )  # fmt: skip

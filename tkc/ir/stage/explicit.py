@@ -82,6 +82,7 @@ class RestartOp(StageOp):
     """The accumulator as it is where `keep` holds, else counting as zero; writes nothing, as `stage.zero`."""
 
     name = "stage.restart"
+    STATE_OF: ClassVar[str | None] = "source"
     source = operand_def(AccumulatorType)
     keep = operand_def(i1)
     value = result_def(AccumulatorType)

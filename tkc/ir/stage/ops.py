@@ -194,6 +194,7 @@ class ZeroOp(StageOp):
     """The accumulator counts as zero; writes nothing: the next product takes no input from it."""
 
     name = "stage.zero"
+    STATE_OF: ClassVar[str | None] = "source"
     source = operand_def(AccumulatorType)
     value = result_def(AccumulatorType)
     traits = traits_def(Pure())
@@ -206,6 +207,7 @@ class MmaOp(StageOp):
     round it are operations of their own."""
 
     name = "stage.mma"
+    STATE_OF: ClassVar[str | None] = "source"
     BY: ClassVar[By | None] = By.ONE
     source = operand_def(AccumulatorType)
     a = operand_def(BufferType)
@@ -232,6 +234,7 @@ class MmaWaitOp(StageOp):
     """Waits until at most `pending` groups of products in registers are under way."""
 
     name = "stage.mma_wait"
+    STATE_OF: ClassVar[str | None] = "source"
     BY: ClassVar[By | None] = By.ALL
     source = operand_def(AccumulatorType)
     pending = prop_def(IntegerAttr)
@@ -264,6 +267,7 @@ class WriteAccumulatorOp(StageOp):
     """The accumulator with a fragment in columns `column` up of the rows of block `row_block`."""
 
     name = "stage.write_accumulator"
+    STATE_OF: ClassVar[str | None] = "accumulator"
     BY: ClassVar[By | None] = By.ALL
     accumulator = operand_def(AccumulatorType)
     fragment = operand_def(FragmentType)

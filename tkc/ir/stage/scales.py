@@ -56,6 +56,7 @@ class ScaledMmaOp(StageOp):
     """
 
     name = "stage.scaled_mma"
+    STATE_OF: ClassVar[str | None] = "source"
     BY: ClassVar[By | None] = By.ONE
     source = operand_def(AccumulatorType)
     a = operand_def(BufferType)

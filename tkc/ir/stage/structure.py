@@ -103,11 +103,13 @@ class StageOp(Operation):
 
     `BY` is who executes one unless its property `by` says otherwise; None is neutral. `EACH`: a thread may execute it
     for itself, since it meets no other there. `ALONE`: each thread does that comes to it where no election can be.
+    `STATE_OF`: the accumulator, as an operand, whose next state the result is.
     """
 
     BY: ClassVar[By | None] = None
     EACH: ClassVar[bool] = False
     ALONE: ClassVar[bool] = False
+    STATE_OF: ClassVar[str | None] = None
 
     @property
     def executed_by(self) -> By | None:

@@ -5,23 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tkc.analysis.items import role_of
 from tkc.diagnostics import Bug, TkcError
 from tkc.ir.locations import at, location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import RestartOp
 from tkc.ir.stage.scalar import const
-from tkc.ir.stage.types import AccumulatorType
 from tkc.ir.syntax import segments
-
-SOURCES = {
-    s.ZeroOp: "source", s.MmaOp: "source", s.ScaledMmaOp: "source", s.MmaWaitOp: "source", RestartOp: "source",
-    s.WriteAccumulatorOp: "accumulator",
-}  # fmt: skip
-"""Operations that make a new state of an accumulator, and of what."""
+from tkc.passes.fusing.ready import ready
 
 
 @dataclass
@@ -66,7 +58,7 @@ class AccumulatorFlow:
         """The state behind a block that begins with `value`."""
         for op in list(block.ops):
             if isinstance(op, s.OpenOp) and op.buffer is self.buffer:
-                op.value.replace_all_uses_with(_ready(value, op))
+                op.value.replace_all_uses_with(ready(value, op))
                 op.detach()
                 op.erase()
             elif self._opens_in(op):
@@ -108,12 +100,12 @@ class AccumulatorFlow:
     def _end(block: Block, value: SSAValue) -> None:
         last = block.last_op
         assert isinstance(last, s.YieldOp)
-        last.operands = [*last.operands, _ready(value, last)]
+        last.operands = [*last.operands, ready(value, last)]
 
 
 def _made(op: Operation, index: int) -> list[SSAValue]:
     """The states that an operation makes of one that is its operand of that number."""
-    name = SOURCES.get(type(op))
+    name = op.STATE_OF if isinstance(op, s.StageOp) else None
     if name is not None:
         return [*op.results] if getattr(op, name) is op.operands[index] else []
     if isinstance(op, s.ForOp | s.WorkLoopOp):
@@ -124,24 +116,6 @@ def _made(op: Operation, index: int) -> list[SSAValue]:
     if isinstance(op, s.YieldOp) and isinstance(parent, s.IfOp):
         return [parent.results[index]]
     return []
-
-
-def _ready(value: SSAValue, before: Operation) -> SSAValue:
-    """A state whose products are done: a wait is added for those that may be under way."""
-    if isinstance(value.owner, s.OpenOp | s.MmaWaitOp | s.ZeroOp | s.WriteAccumulatorOp | Block):
-        return value
-    if isinstance(value.owner, s.IfOp):
-        return value
-    assert isinstance(value.type, AccumulatorType)
-    wait = s.MmaWaitOp.create(
-        operands=[value],
-        properties={"pending": const(0).constant, "id": StringAttr("fused.products")},
-        result_types=[value.type],
-    )
-    block = before.parent_block()
-    assert block is not None
-    block.insert_op_before(at(before, wait), before)
-    return wait.value
 
 
 def _with_result(op: s.ForOp | s.WorkLoopOp | s.IfOp, value: SSAValue) -> SSAValue:

@@ -1,5 +1,5 @@
 """The bodies of two roles as one, in the order of the items that go between them: what gets an item comes behind what
-puts it, and what puts into a slot behind what gave that slot back."""
+puts it, and what puts into a slot behind what gave that slot back; by way of other roles, too."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from tkc.diagnostics import Note, TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.syntax import segments
+from tkc.passes.fusing.others import Others, Step
 
 Loop = s.WorkLoopOp | s.ForOp
 Held = Loop | s.IfOp
 """What may hold items of both roles."""
-
-Step = s.AcquireOp | s.CommitOp | s.WaitOp | s.ReleaseOp
 
 
 @dataclass
@@ -30,7 +29,14 @@ class Merge:
     between: dict[SSAValue, int]
     late: tuple[frozenset[SSAValue], frozenset[SSAValue]] = (frozenset(), frozenset())
     """Of each role, rings of others that may get something of the other one first: it waits for them last."""
+    others: dict[str, Block] = field(default_factory=dict[str, Block])
+    """The bodies of the roles beside the two."""
+    names: tuple[str, str] = ("", "")
+    pipes: Sequence[s.PipeOp] = ()
+    """All of the kernel."""
     holders: dict[Operation, bool] = field(default_factory=dict[Operation, bool])
+    counters: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Counters of loops of other roles, and those of the joined role's that they equal."""
 
     def roles(self, first: Block, second: Block) -> None:
         """The second role's operations go where they belong in the first; TK213 where there is no such place."""
@@ -44,9 +50,9 @@ class Merge:
                 location_of(places[0]) if places else location_of(self.pipe),
                 *(Note("and here", location_of(p)) for p in places[1:]),
             )
-        self._blocks(first, second)
+        self._blocks(first, second, self.others)
 
-    def _blocks(self, body: Block, other: Block) -> None:
+    def _blocks(self, body: Block, other: Block, others: dict[str, Block]) -> None:
         """All operations of the second block, in the first: each as early as the first block's own, which come first
         where both could, let it be."""
         yielded = [
@@ -55,23 +61,30 @@ class Merge:
         last = body.last_op if isinstance(body.last_op, s.YieldOp) else None
         sides = [[o for o in b.ops if not isinstance(o, s.YieldOp)] for b in (body, other)]
         items = _Items(self.between)
+        asked = self._others(body, other, others)
         order: list[Operation] = []
         while sides[0] or sides[1]:
             moved = False
-            for side, late in zip(sides, self.late, strict=True):
+            for side, coming, late in zip(sides, sides[::-1], self.late, strict=True):
                 while side and not self._holds(side[0]) and items.may(side[0], late):
+                    if not asked.allow(side[0], coming):
+                        break
                     order.append(items.passed(side.pop(0)))
                     moved = True
-            for side in sides:
+            for side, coming in zip(sides, sides[::-1], strict=True):
                 if not moved and side and not self._holds(side[0]) and items.may(side[0]):
-                    order.append(items.passed(side.pop(0)))
-                    moved = True
+                    if asked.allow(side[0], coming):
+                        order.append(items.passed(side.pop(0)))
+                        moved = True
             heads = [side[0] for side in sides if side]
             if not moved and len(heads) == 2 and all(map(self._holds, heads)):
-                order.append(self._join(*heads))
+                for head, coming in zip(heads, sides[::-1], strict=True):
+                    if needed := asked.needs(head, coming[1:]):
+                        raise self._crossed(head, needed)
+                order.append(self._join(*heads, others))
                 sides = [side[1:] for side in sides]
             elif not moved and heads:
-                raise self._stuck(heads)
+                raise self._stuck(sides, asked)
         if any(items.steps[r, s.CommitOp] != items.steps[r, s.WaitOp] for r in self.between):
             raise TkcError.at(
                 "TK213",
@@ -97,9 +110,49 @@ class Merge:
             )
         return self.holders[op]
 
-    def _stuck(self, heads: Sequence[Operation]) -> TkcError:
+    def _others(self, body: Block, other: Block, others: dict[str, Block]) -> Others:
+        pipes = [p for p in self.pipes if p.ring not in self.between]
+        blocks = {**others, self.names[0]: body, self.names[1]: other}
+        return Others(self.names, blocks, pipes)
+
+    def _inside(
+        self, loop: Loop, rings: set[SSAValue], others: dict[str, Block]
+    ) -> dict[str, Block]:
+        """The bodies of other roles' loops that run as often as one of the joined role's and touch rings of it."""
+        found: dict[str, Block] = {}
+        for name, block in others.items():
+            loops = [
+                op
+                for op in block.ops
+                if isinstance(op, Loop)
+                and _run_as_often(loop, op, self.counters)
+                and rings & _rings(op)
+            ]
+            if len(loops) == 1:
+                found[name] = loops[0].body.block
+                pairs = zip(loops[0].body.block.args, loop.body.block.args, strict=False)
+                counters = len(loop.extents) if isinstance(loop, s.WorkLoopOp) else 1
+                self.counters.update([*pairs][:counters])
+        return found
+
+    def _crossed(self, op: Operation, needed: set[Operation]) -> TkcError:
+        """Other roles fill and free rings in an order in which one role cannot run both bodies."""
+        return TkcError.at(
+            "TK213",
+            f"the roles at the ends of {self.pipe.sym_name.data} share an accumulator in registers and become one role "
+            "on this target, but other roles put and get in an order in which each of the two waits for the other; "
+            "give their pipes more slots, or put in the order in which the items are got",
+            location_of(op),
+            *(Note("this would have to come first", location_of(o)) for o in needed),
+        )
+
+    def _stuck(self, sides: Sequence[Sequence[Operation]], asked: Others) -> TkcError:
         """Both roles wait for one another, or the loops round their items differ."""
         name = self.pipe.sym_name.data
+        heads = [side[0] for side in sides if side]
+        for side, coming in zip(sides, sides[::-1], strict=True):
+            if side and (needed := asked.needs(side[0], coming)):
+                return self._crossed(side[0], needed)
         waits = [op for op in heads if isinstance(op, Step)]
         if waits:
             return TkcError.at(
@@ -120,14 +173,14 @@ class Merge:
             *([] if two is None else [Note("and here", location_of(two))]),
         )
 
-    def _join(self, one: Operation, two: Operation) -> Operation:
+    def _join(self, one: Operation, two: Operation, others: dict[str, Block]) -> Operation:
         """Two loops that run as often, or conditions that hold alike, become one."""
         if not isinstance(one, Held) or not isinstance(two, Held) or not _run_as_often(one, two):
             raise self._differ(one, two)
         if isinstance(one, s.IfOp):
             assert isinstance(two, s.IfOp)
             for which in ("then", "otherwise"):
-                self._blocks(_arm(one, which), _arm(two, which))
+                self._blocks(_arm(one, which), _arm(two, which), {})
             return _hand_on_both(one, two)
         assert not isinstance(two, s.IfOp)
         counters = len(one.extents) if isinstance(one, s.WorkLoopOp) else 1
@@ -138,7 +191,7 @@ class Merge:
             new = body.insert_arg(old.type, len(body.args))
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
-        self._blocks(body, other)
+        self._blocks(body, other, self._inside(one, _rings(one) | _rings(two), others))
         return _carry_both(one, two)
 
 
@@ -167,14 +220,19 @@ class _Items:
         return op
 
 
-def _run_as_often(one: Held, two: Held) -> bool:
+def _rings(op: Operation) -> set[SSAValue]:
+    return {o.ring for o in op.walk() if isinstance(o, Step)}
+
+
+def _run_as_often(one: Held, two: Held, counters: dict[SSAValue, SSAValue] | None = None) -> bool:
+    """`counters`: of the second's role, and those of the first's that they equal."""
+    if isinstance(one, s.WorkLoopOp) and isinstance(two, s.WorkLoopOp):
+        return one.schedule == two.schedule
     if type(one) is not type(two):
         return False
-    if isinstance(one, s.WorkLoopOp):
-        return True  # the one of each role, over one schedule
     bounds = 3 if isinstance(one, s.ForOp) else 1
     pairs = zip(one.operands[:bounds], two.operands[:bounds], strict=True)
-    return all(same(a, b) for a, b in pairs)
+    return all(same(b, a, counters) for a, b in pairs)
 
 
 def _arm(op: s.IfOp, which: str) -> Block:

@@ -139,7 +139,7 @@ def _parting(pipe: s.PipeOp) -> Parting | None:
                 parting.filled.append(filled)
             case s.WaitOp():
                 release = _release(op)
-                if release is None:
+                if release is None or not _together(op, first):
                     return None
                 parting.read.append((op, release))
             case s.CommitOp() | s.ReleaseOp():
@@ -147,6 +147,15 @@ def _parting(pipe: s.PipeOp) -> Parting | None:
             case _:
                 return None
     return parting
+
+
+def _together(wait: s.WaitOp, first: list[SSAValue]) -> bool:
+    """Whether products that take an operand from this slot take theirs of `first` from it, too."""
+    return all(
+        o.a_slot is wait.slot or o.a not in first
+        for use in wait.slot.uses
+        if isinstance(o := use.operation, Product)
+    )
 
 
 def _is_first(buffer: SSAValue, pipe: s.PipeOp) -> bool:
