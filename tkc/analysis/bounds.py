@@ -127,9 +127,9 @@ def check_cleared(program: Program) -> Iterator[Finding]:
     for role in program.roles:
         for event in role.events():
             for access in event.accesses:
-                known = isinstance(access.buffer, SSAValue)
-                if access.space is Space.TENSOR and access.write and known:
-                    products.setdefault(access.buffer, []).append((event, role.name))
+                buffer = access.buffer
+                if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
+                    products.setdefault(buffer, []).append((event, role.name))
     for buffer, found in products.items():
         if all(_keeps_at_first(event.op) for event, _ in found):
             event, role_name = found[0]
