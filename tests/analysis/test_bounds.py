@@ -49,6 +49,14 @@ def test_columns_of_an_accumulator_that_are_not_there(
     assert all(str(column) in message for message in told), told
 
 
+@pytest.mark.parametrize(
+    ("keep", "said"), [("not k.first", 0), ("k.first", 1), ("k.index != 0", 0), ("k.index == 1", 0)]
+)
+def test_an_accumulator_that_nothing_clears(keep: str, said: int) -> None:
+    told = diagnosed(changed(GEMM, ("not k.first", keep)), "sm_100a")
+    assert sum(d.code == "TK320" and "nothing clears it" in d.message for d in told) == said
+
+
 UNWRITTEN = {
     "nothing writes": (program(f"4\n{Y} <- read(v[0][thread])"), "nothing writes", "sm_90a"),
     "only later turns write": (

@@ -18,6 +18,9 @@ from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.symmetry import Symmetry
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
 from tkc.ir.isa.memory import Space
+from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import RestartOp
+from tkc.ir.stage.scalar import ArithOp, ConstOp
 from tkc.ir.stage.types import BufferType
 
 
@@ -116,6 +119,51 @@ def check_written(program: Program) -> Iterator[Finding]:
 def _slots(access: Access) -> tuple[int, ...]:
     """The slots that an access reaches, turn after turn; none where that is not known."""
     return () if access.slot is None else (*access.slot.before, *access.slot.period)
+
+
+def check_cleared(program: Program) -> Iterator[Finding]:
+    """Accumulators in tensor memory all of whose products keep what is there in the first turn of their loop."""
+    products: dict[SSAValue, list[tuple[Event, str]]] = {}
+    for role in program.roles:
+        for event in role.events():
+            for access in event.accesses:
+                buffer = access.buffer
+                if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
+                    products.setdefault(buffer, []).append((event, role.name))
+    for buffer, found in products.items():
+        if all(_keeps_at_first(event.op) for event, _ in found):
+            event, role_name = found[0]
+            yield Finding(
+                "TK320",
+                f"{event.name} in role {role_name} adds to {buffer.name_hint or 'an accumulator'} in the first turn of "
+                "its loop, and nothing clears it: the condition of a product is where what is there counts, as in "
+                "`not k.first`",
+                "uninitialised",
+                event.op or event,
+                roles=(role_name,),
+            )
+
+
+def _keeps_at_first(op: Operation | None) -> bool:
+    """Whether a product keeps the sum where the counter of its loop is the first, and stands under no condition."""
+    if not isinstance(op, s.MmaOp) or not isinstance(op.source.owner, RestartOp):
+        return False
+    loop = op.parent_op()
+    while isinstance(loop, s.IfOp) and isinstance(loop.condition.owner, s.ElectedOp):
+        loop = loop.parent_op()
+    keep = op.source.owner.operands[1].owner
+    if not isinstance(loop, s.ForOp) or not isinstance(keep, ArithOp) or keep.kind.data != "eq":
+        return False
+    counter, first = keep.inputs
+    return counter is loop.body.block.args[0] and _same(first, loop.lower)
+
+
+def _same(a: SSAValue, b: SSAValue) -> bool:
+    return a is b or (
+        isinstance(a.owner, ConstOp)
+        and isinstance(b.owner, ConstOp)
+        and a.owner.constant == b.owner.constant
+    )
 
 
 def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     `profile`: `practice` also assumes what shipped kernels rely on (`rules.ASSUMPTIONS`), `strict` only what a document
     or NVIDIA's formal model supports.
     """
-    from tkc.analysis.bounds import check_bounds, check_written
+    from tkc.analysis.bounds import check_bounds, check_cleared, check_written
     from tkc.analysis.happens_before.extract import program
     from tkc.analysis.happens_before.findings import findings
     from tkc.analysis.products import check_products
@@ -31,7 +31,8 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
         if isinstance(op, KernelOp):
             made = program(op)
             found += findings(made, profile)
-            found += [*check_bounds(made), *check_written(made), *check_products(op)]
+            found += [*check_bounds(made), *check_written(made), *check_cleared(made)]
+            found += check_products(op)
             if op.clc is not None:  # few kernels take over items
                 from tkc.analysis.refusals import check_refusals
 
