@@ -28,6 +28,12 @@ def test_what_is_not_there(what: str) -> None:
     assert all(said in message for message in told), told
 
 
+@pytest.mark.parametrize("condition", ["j < 4", "32 * j + lane < 128"])
+def test_what_a_condition_keeps_within(condition: str) -> None:
+    text = program(f"1\nfor j in range(5):\n    if {condition}: v[0][32 * j + lane] <- read({X})")
+    assert [d.message for d in diagnosed(text, "sm_90a") if d.code == "TK321"] == []
+
+
 SLICE = "read(d[i], j * WIDTH, WIDTH)"
 
 

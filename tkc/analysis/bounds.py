@@ -44,7 +44,7 @@ def _beyond(event: Event, access: Access, role: str) -> Iterator[Finding]:
         if wrong:
             yield _finding(event, role, f"slot {wrong[0]} of {name}, which has {depth}")
             return
-    if access.element and access.area is not None:
+    if access.element and access.area is not None and not access.area.asked:
         yield from _outside(event, role, access.area, buffer.type.shape, "element", name)
     if access.columns is not None:
         yield from _outside(event, role, access.columns, buffer.type.shape[-1:], "column", name)
