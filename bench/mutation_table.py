@@ -8,6 +8,7 @@ differs.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT)]
+os.environ["TKC_CACHE"] = "off"  # each mutant is another program than its source says
 
 import tkc  # noqa: E402
 from tkc.analysis.explanation import kind_of  # noqa: E402
