@@ -20,6 +20,14 @@ kernel some(X: global[bf16, M, N], Y: global[bf16, M, N]):
     schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
 """
 PIPE = HEAD + "    shared x: tile[bf16, 128, 64] * 3\n    pipe inputs(x): load -> math\n"
+LOADED = (
+    PIPE
+    + """\
+    role load:
+        for m, n in work:
+            put inputs: x <- X[m, n]
+"""
+)
 ROWS = """\
 kernel some(X: global[bf16, M, N], S: global[f32, M], Y: global[bf16, M, N]):
     launch persistent
@@ -48,10 +56,7 @@ DECLARED = {
             else:
                 get inputs: Y[m, n] <- bf16(f32(read(x)) * 3)
 """,
-    "stores in each branch of a get": PIPE + """\
-    role load:
-        for m, n in work:
-            put inputs: x <- X[m, n]
+    "stores in each branch of a get": LOADED + """\
     role math, warps 4:
         for m, n in work:
             get inputs:
@@ -84,10 +89,7 @@ DECLARED = {
                 get inputs:
                     if i == 2: Y[m, n] <- bf16(f32(read(x)) * 2)
 """,
-    "a store that only some launches do": PIPE + """\
-    role load:
-        for m, n in work:
-            put inputs: x <- X[m, n]
+    "a store that only some launches do": LOADED + """\
     role math, warps 4:
         for m, n in work:
             get inputs:
@@ -104,20 +106,14 @@ DECLARED = {
                     if n.first: Y[m, n] <- bf16(v + s)
             S[m] <- s
 """,
-    "a store under a condition beside one that always comes": PIPE + """\
-    role load:
-        for m, n in work:
-            put inputs: x <- X[m, n]
+    "a store under a condition beside one that always comes": LOADED + """\
     role math, warps 4:
         for m, n in work:
             get inputs:
                 Y[m, n] += bf16(f32(read(x)) * 2)
                 if M > 300: Y[m, n] += read(x)
 """,
-    "two stores in one branch and one in another": PIPE + """\
-    role load:
-        for m, n in work:
-            put inputs: x <- X[m, n]
+    "two stores in one branch and one in another": LOADED + """\
     role math, warps 4:
         for m, n in work:
             get inputs:
@@ -127,10 +123,7 @@ DECLARED = {
                     Y[m, n] += bf16(f32(read(x)) * 2)
                     Y[m, n] += read(x)
 """,
-    "a store that some items leave out": PIPE + """\
-    role load:
-        for m, n in work:
-            put inputs: x <- X[m, n]
+    "a store that some items leave out": LOADED + """\
     role math, warps 4:
         for m, n in work:
             get inputs:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tkc
+from tests.programs import product
 
 ROWS = """
 kernel places(X: global[f32, M, N], P: global[f32, M], Y: global[f32, M, N], slope: f32):
@@ -41,31 +42,11 @@ def test_positions_are_numbers_beside_a_tile(target: str, bn: int, seed: int) ->
     np.testing.assert_allclose(y, x - 0.5 * (m - 2 * n + 3))
 
 
-PRODUCT = """
-kernel biased(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N]):
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
-    shared a: tile[bf16, 128, 64] * 2
-    shared b: tile[bf16, 64, 64] * 2
-    accum  d: tile[f32, 128, 64]
-    pipe inputs(a, b): load -> math
-    pipe result(d):    math -> store
-    role load:
-        for m, n in work:
-            for k in blocks(K, 64):
-                put inputs:
-                    a <- A[m, k]
-                    b <- B[n, k]
-    role math:
-        for m, n in work:
-            put result:
-                d = 0
-                for k in blocks(K, 64):
-                    get inputs: d += a @ b.T
-    role store:
-        for m, n in work:
-            get result: C[m, n] <- read(d) + exp2(f32(n - m) * 0.125) * 2
-"""
+PRODUCT = product(
+    "get result: C[m, n] <- read(d) + exp2(f32(n - m) * 0.125) * 2",
+    arguments="C: global[f32, M, N]",
+    params="BM = 128, BN = 64, BK = 64",
+)
 
 
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])

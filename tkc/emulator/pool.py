@@ -2,7 +2,7 @@
 
 What a CTA has is what it began with: threads times the registers that each has at entry. That number is the assembler's
 choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the number of threads, which
-makes the assembler use its whole share of the file, a multiple of 8 (65,536 / 640 threads are 102, hence 96 each).
+makes the assembler use its whole share of the file.
 Without one of them the assembler drops the instruction, and nothing waits.
 """
 
@@ -29,16 +29,11 @@ STEP = 8
 def at_entry(directives: Mapping[str, tuple[int, ...]], target: Target) -> int | None:
     """Registers a thread has at first; None where no directive says so."""
     if "maxnreg" in directives:
-        return _whole(directives["maxnreg"][0])
+        return -(-directives["maxnreg"][0] // STEP) * STEP
     threads = directives.get("reqntid") or directives.get("maxntid")
     if threads is None or "minnctapersm" not in directives:
         return None
-    each = target.registers_per_sm // (prod(threads) * max(1, directives["minnctapersm"][0]))
-    return min(_whole(target.max_regs_per_thread), each // STEP * STEP)
-
-
-def _whole(count: int) -> int:
-    return -(-count // STEP) * STEP
+    return target.registers_at_entry(prod(threads) * max(1, directives["minnctapersm"][0]))
 
 
 class Pool:

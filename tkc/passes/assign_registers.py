@@ -84,14 +84,13 @@ def check_pool(sharing: Sharing) -> None:
             asked[role] = moves[0]
     if not asked:
         return
-    entry = -(-sharing.even // STEP) * STEP
     total = 0
     for group in range(-(-sharing.threads // WARPGROUP_THREADS)):
         inside = [r for r in sharing.roles if _in_group(r, group)]
-        each = [asked[r].count.value.data if r in asked else entry for r in inside]
-        total += max(each, default=entry) * WARPGROUP_THREADS
+        each = [asked[r].count.value.data if r in asked else sharing.entry for r in inside]
+        total += max(each, default=sharing.entry) * WARPGROUP_THREADS
     most = max(asked.values(), key=lambda op: op.count.value.data)
-    if total > sharing.pool and most.count.value.data > entry:
+    if total > sharing.pool and most.count.value.data > sharing.entry:
         raise TkcError.at(
             "TK206",
             f"this waits for ever: the {sharing.threads} threads begin with {sharing.even} registers each, "
@@ -157,16 +156,20 @@ class Sharing:
         self.given: dict[s.RoleOp, int] = {}
 
     @property
-    def even(self) -> int:
-        """Registers a thread at entry: an even share of the file, a multiple of 8."""
+    def entry(self) -> int:
+        """Registers that a thread begins with: an even share of the file."""
         whole = -(-self.threads // WARPGROUP_THREADS) * WARPGROUP_THREADS
-        share = self.target.registers_per_sm // whole // STEP * STEP
-        return min(self.target.max_regs_per_thread, share)
+        return self.target.registers_at_entry(whole)
+
+    @property
+    def even(self) -> int:
+        """How many of these a thread can name."""
+        return min(self.target.max_regs_per_thread, self.entry)
 
     @property
     def pool(self) -> int:
         """What setmaxnreg moves about: the CTA's registers at entry. A request beyond it waits for ever."""
-        return min(self.target.registers_per_sm, self.threads * -(-self.even // STEP) * STEP)
+        return self.threads * self.entry
 
     @property
     def wanted(self) -> bool:

@@ -304,7 +304,7 @@ def _group(k: Kernel, roles: list[s.RoleOp], warps: int) -> None:
     registers = max(_number(r.registers) for r in roles)
     entry = min(
         k.target.max_regs_per_thread,
-        k.target.registers_per_sm // _number(k.source.threads) // 8 * 8,
+        k.target.registers_at_entry(_number(k.source.threads)),
     )
     k.emit("setmaxnreg", ".inc" if registers > entry else ".dec", registers)
     if len(roles) == 1 and _count(roles[0]) == warps:

@@ -101,6 +101,11 @@ class Target(NamedTuple):
     residency: Residency | None = None
     """Of the largest GPU of the target, where it is known."""
 
+    def registers_at_entry(self, threads: int) -> int:
+        """Registers with which each of `threads` threads that share an SM begins, where they begin with all: in steps
+        of 8 (65,536 / 640 threads are 102, hence 96)."""
+        return min(-(-self.max_regs_per_thread // 8) * 8, self.registers_per_sm // threads // 8 * 8)
+
     def has(self, needs: Iterable[Feature]) -> bool:
         """Whether every feature of `needs` is here."""
         return self.features.issuperset(needs)
