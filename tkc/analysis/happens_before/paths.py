@@ -424,7 +424,7 @@ class Reach:
         """Some waits know something from an item on."""
         for wait, later, given in self._awaiting(barrier, label.node, items[-1][0], rate, 0):
             if wait.node in nodes and wait.node.event not in self.without:
-                self._add_at(wait.node, items, later, given, known, rule, label)
+                self._add_at(wait, items, later, given, known, rule, label)
 
     def _counted(self, clock: Clock) -> bool:
         return clock in self.origin.path
@@ -458,11 +458,11 @@ class Reach:
             made = self._meets(state, rule, act, event.act, node, wait.node)
             if made is None:
                 continue
-            self._add_at(wait.node, items, later, given, *made, label)
+            self._add_at(wait, items, later, given, *made, label)
 
     def _add_at(
         self,
-        wait: Node,
+        wait: Site,
         items: Position,
         later: int,
         given: Turns | None,
@@ -471,11 +471,15 @@ class Reach:
         label: Label,
     ) -> None:
         """What a wait knows from an item on."""
-        position = shift(items, later) if later else items
+        position: Position | None = shift(items, later) if later else items
+        if wait.after:
+            position = _beside(position, wait)
+        if position is None:
+            return
         if given is not None:
             position = self._rounded(position, given)
-        state = State(known.name, known.n, known.fence, known.part, wait.threads)
-        self._add(wait, state, position, rule, label)
+        state = State(known.name, known.n, known.fence, known.part, wait.node.threads)
+        self._add(wait.node, state, position, rule, label)
 
     def _awaiting(
         self, barrier: object, node: Node, clock: Clock, rate: int, offset: int
@@ -487,9 +491,10 @@ class Reach:
             found = self.graph.awaiting[key] = []
             ring = self.graph.rings.get(barrier)  # pyright: ignore
             for wait in ring.waits if ring is not None else ():
-                if wait.after or clock is not wait.clock or wait.rate != rate:
+                if clock is not wait.clock or wait.rate != rate:
                     continue
-                later, rest = divmod(offset - wait.offset, rate)
+                # beside its loop, a wait is for an item of the last turn: at the end of that turn, it is the same turn
+                later, rest = divmod(offset - wait.offset - rate * wait.after, rate)
                 if rest or (clock is self.graph.kernel and offset != wait.offset):
                     continue
                 given = self._given(node, wait, later)
@@ -590,3 +595,13 @@ class Reach:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label, False, label.crossed + 1)
         self._pass(known, [(state, rule)])
+
+
+def _beside(position: Position, wait: Site) -> Position | None:
+    """A position at the end of a turn of a loop, at a wait that stands beside that loop."""
+    found: Position | None = position
+    while found is not None and found[-1][0] not in wait.node.path:
+        last = found[-1][0]
+        out = leave(found, last)
+        found = None if out == found else out
+    return shift(found, 1) if found is not None and wait.ahead else found
