@@ -16,7 +16,7 @@ from typing import Any
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, leave, refine, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, refine, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
     Complete,
@@ -473,7 +473,7 @@ class Reach:
         """What a wait knows from an item on."""
         position: Position | None = shift(items, later) if later else items
         if wait.after:
-            position = _beside(position, wait)
+            position = outward(position, wait.node.path, int(wait.ahead))
         if position is None:
             return
         if given is not None:
@@ -595,13 +595,3 @@ class Reach:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label, False, label.crossed + 1)
         self._pass(known, [(state, rule)])
-
-
-def _beside(position: Position, wait: Site) -> Position | None:
-    """A position at the end of a turn of a loop, at a wait that stands beside that loop."""
-    found: Position | None = position
-    while found is not None and found[-1][0] not in wait.node.path:
-        last = found[-1][0]
-        out = leave(found, last)
-        found = None if out == found else out
-    return shift(found, 1) if found is not None and wait.ahead else found
