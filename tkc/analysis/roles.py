@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
@@ -205,10 +205,15 @@ def _why(accumulator: AccumOp | None, home: Home | None, groups: int, warps: int
     return f": {groups_told} {share} the {tile.shape[0]} rows of {name} in their registers on this target{fewer}"
 
 
+def each_does(op: Operation) -> bool:
+    """Whether each CTA of a pair does this for its own part of a tile."""
+    return isinstance(op, CopyOp | ReadOp)
+
+
 def _check_leader(role: RoleOp) -> None:
     """A role that issues a pair's products runs in one CTA of it, so what both CTAs do belongs into other roles."""
     for op in role.walk():
-        if isinstance(op, CopyOp | ReadOp):
+        if each_does(op):
             raise TkcError.at(
                 "TK110",
                 f"role {role.sym_name.data} issues products of a pair, which one CTA does, and also copies or reads "
