@@ -153,7 +153,7 @@ REFUSALS = {
         "a ring of 8 slots, as many as they are copied from, would take 528 columns of 512 with the accumulators; with 1 "
         "a copy would overwrite scale columns that an earlier product may still read",
     ),
-    "other loops": (program(bound="%one"), "the loops round the items of role move and those of role math differ"),
+    "other loops": (program(bound="%one"), "the loops or conditions round the items of role move and those of role math differ"),
     "a loop of its own": (program(move=NESTED), "a copy stands in a loop or under a condition of its own"),
     "a barrier of its own": (
         program(before=BARRIER[0], above=BARRIER[1]),

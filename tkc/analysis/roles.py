@@ -134,11 +134,10 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     for op in role.walk():
         match op:
             case CopyScalesOp():
-                leads = leads or op.pair is not None
+                leads = leads or (op.pair is not None and not _by_hand(op))
             case MmaOp() | ScaledMmaOp():
                 products = True
-                alone = isinstance(op, MmaOp) and op.alone is not None
-                leads = leads or (op.pair is not None and not alone)
+                leads = leads or (op.pair is not None and not _by_hand(op))
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():
@@ -175,6 +174,11 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     if leads:
         _check_leader(role)
     return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
+
+
+def _by_hand(op: MmaOp | ScaledMmaOp | CopyScalesOp) -> bool:
+    """Whether the program numbers the slots itself, and says itself which CTA of a pair does it."""
+    return any(isinstance(x.owner, SlotOp) for x in op.operands)
 
 
 def _warps_of_rows(role: RoleOp) -> int:
