@@ -1,7 +1,7 @@
 """Whether the roles of a kernel wait for one another for ever, in a run on small numbers.
 
-Each thread goes on as far as it can, and what it issues is complete at once, so that no schedule gets further: a run that
-stops like that stops on every machine. What the sizes do not decide is not looked at.
+Each thread goes on as far as it can, and what it issues is complete at once, so that no schedule gets further: a run
+that stops like that stops on every machine. What the sizes do not decide is not looked at.
 """
 
 from __future__ import annotations
