@@ -106,7 +106,7 @@ def coarsen(position: Position, clock: Clock) -> Position | None:
 
 
 def outward(position: Position, path: tuple[Clock, ...], later: int) -> Position | None:
-    """The end of a turn as a count of a loop of `path`, beside whose inner loops something stands, so much later."""
+    """The end of a turn as a count of a loop of `path`, beside whose inner loops something stands, `later` turns on."""
     while position[-1][0] not in path:
         outer = leave(position, position[-1][0])
         if outer is None or outer == position:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import lcm, prod
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -463,21 +465,25 @@ def number_meetings(made: Program) -> None:
 
 
 def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
+    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
     for side in ("arrive", "wait"):
         coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
-        loops = {loop for _, loop in coming}
+        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
+        loops = {loop for _, loop in coming[once:]}
         for number, (event, loop) in enumerate(coming):
             act = event.act
             assert isinstance(act, Meet)
             if alone and act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif len(loops) == 1 and act.index is None:
-                rate = 1 if loop is None else len(coming)
+            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
+                continue
+            else:
+                rate = 1 if loop is None else len(coming) - once
                 event.act = replace(act, index=Index(loop, number, rate))
 
 
-def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop | None]]:
-    """Events with the loop or branch that they stand in."""
+def _placed(body: list[Item], loop: Any) -> Iterator[tuple[Event, Any]]:
+    """Events with the loop, the branch, or whatever else that they stand in."""
     for item in body:
         if isinstance(item, Event):
             yield item, loop
@@ -487,6 +493,7 @@ def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop |
             for branch in item.branches:
                 yield from _placed(branch.body, branch)
         elif isinstance(item, Sometimes):
-            yield from _placed(item.body, None if loop is None else Loop("some", []))
+            yield from _placed(item.body, item)
         else:
-            yield from _placed([*item.one, *item.other], loop)
+            yield from _placed(item.one, item)
+            yield from _placed(item.other, item)
