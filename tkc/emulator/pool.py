@@ -2,9 +2,9 @@
 
 What a CTA has is what it began with: threads times the registers that each has at entry. Threads that end give theirs
 back, which the manual does not say and no GPU has been asked yet (`tests/gpu/check_pool.py` does). What each has at
-entry is the assembler's choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the number of
-threads, which makes the assembler use its whole share of the file. Without one of them the assembler drops the
-instruction, and nothing waits.
+entry is the assembler's choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the
+number of threads, which makes the assembler use its whole share of the file. Without one of them the assembler drops
+the instruction, and nothing waits.
 """
 
 from __future__ import annotations
