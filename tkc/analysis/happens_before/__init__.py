@@ -40,7 +40,9 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
             found += of_order
             if not any(f.code in BROKEN and f.severity is Severity.ERROR for f in of_order):
                 hang = hang_of(op)
-                warned = any(f.code == "TK314" for f in of_order)  # that roles turn as often is left to the launch
+                warned = any(
+                    f.code == "TK314" for f in of_order
+                )  # that roles turn as often is left to the launch
                 if hang is not None and not (hang.alone and warned):
                     found.append(finding(hang))
             found += [*check_bounds(made), *check_written(made), *check_cleared(made)]
