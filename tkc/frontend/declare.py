@@ -358,13 +358,16 @@ class Declarations:
                 type_.span,
             )
         shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
+        scale_rows = scaling.rows_of_scales(self.values, type_, scale, shape[0])
         if scale is not None:
             if accumulator or vector:
                 self._fail("TK106", "block scales belong to shared tiles", type_.span)
-            scaling.check_tile(self.scope, scale, shape, type_.span)
+            scaling.check_tile(self.scope, scale, (scale_rows or shape[0], shape[1]), type_.span)
         for reference in s.names:
             name = reference.name
-            tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
+            tile = Tile(
+                name.text, accumulator, dtype, shape, depth, name.span, scale, scale_rows=scale_rows
+            )
             if s.within is not None:
                 from tkc.frontend.sharing import in_place_of
 

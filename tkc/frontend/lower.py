@@ -259,7 +259,8 @@ class _Kernel:
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 if d.scale is not None and not d.accumulator:
-                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
+                    scale = ScaleAttr.of(*d.scale, d.scale_rows)
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=scale)
                 where = {} if d.within is None else {"within": StringAttr(d.within)}
                 made = self.value(kind, d.span, (), type_, {"sym_name": name, **where}, name=d.name)
             case X.Barrier():

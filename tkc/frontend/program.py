@@ -119,7 +119,7 @@ class Schedule(NamedTuple):
 
 class Tile(NamedTuple):
     """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales. `within`:
-    the tile in whose place it is."""
+    the tile in whose place it is. `scale_rows`: how many rows' scales it has, where these are more than its own."""
 
     name: str
     accumulator: bool
@@ -129,6 +129,7 @@ class Tile(NamedTuple):
     span: Span
     scale: tuple[str, int] | None = None
     within: str | None = None
+    scale_rows: int = 0
 
 
 class Pipe(NamedTuple):

@@ -246,6 +246,10 @@ def split_pair(kernel: t.KernelOp, target: Target, of: str | None = None) -> Non
     split.spread()
     split.check()
     split.apply()
+    if split.joint:
+        from tkc.passes.splitting.leaders import part_leaders
+
+        part_leaders(kernel)
     launch = dict(kernel.launch.data)
     launch.setdefault("cluster", IntegerAttr(PAIR, i32))
     if not split.joint:

@@ -22,7 +22,7 @@ def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     """What nothing orders, in every kernel of a module at the stage level.
 
     `profile`: `practice` also assumes what shipped kernels rely on (`rules.ASSUMPTIONS`), `strict` only what a document
-    or NVIDIA's formal model supports.
+    or NVIDIA's formal model supports, `across` that and what shipped kernels rely on between CTAs.
     """
     from tkc.analysis.bounds import check_bounds, check_cleared, check_written
     from tkc.analysis.hangs import finding, hang_of

@@ -23,7 +23,6 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.loops import ShareOp
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -210,8 +209,8 @@ def box_of(
     axes: list[int] = []
     extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
-        if whole and not axes and isinstance(index.owner, ShareOp):
-            index = index.owner.whole
+        if whole and not axes:
+            index = index.owner.operands[0]  # that it is the CTA's share or part of
         value = p.values[index]
         if isinstance(index.type, BlockType):
             size = index.type.size.data // (units.pop(0) if units else 1)
