@@ -116,6 +116,15 @@ class Values(Evaluator):
         known = {v for _, v in told.names}
         return counted <= known and not any(_numbers_items(v) for v in counted)
 
+    def has_items_beside(self, chain: Chain) -> bool:
+        """Whether one of a chain's loops has items of a barrier that are not those of the chain."""
+        return any(
+            orbit.chain != chain
+            and not set(chain).isdisjoint(orbit.chain)
+            and any(_numbers_items(v) for where, v in orbit.names if where in chain)
+            for orbit in self.orbits
+        )
+
     def of_copy(self, group: int, rank: int, differ: set[SSAValue]) -> Values:
         """The same of another copy of the role, whose loops carry the same; `differ`: what does not."""
         found = copy(self)
