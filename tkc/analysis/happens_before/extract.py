@@ -38,6 +38,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
+from tkc.analysis.happens_before.ring_parts import split_rings
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -69,6 +70,7 @@ def program(kernel: s.KernelOp) -> Program:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
     number_meetings(made)
+    split_rings(made)
     return made
 
 
@@ -139,7 +141,9 @@ class Body:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
         chains = {
-            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+            orbit.chain[0]: orbit.chain
+            for orbit in self.ops.values.orbits
+            if len(orbit.chain) > 1 and len(orbit.states) > 1
         }
         done: set[Operation] = set()
         for op in self._doing(block):
@@ -149,6 +153,7 @@ class Body:
                 op in chains
                 and _alone(chains[op])
                 and all(_turns_once(o, self.ops.values) for o in chains[op])
+                and not self.ops.values.has_items_beside(chains[op])
             ):
                 chain = chains[op]
                 between = _between(chain)
