@@ -100,5 +100,5 @@ def test_expectations_group() -> None:
 
 
 def test_what_is_wrong_with_an_accumulator_is_said_once() -> None:
-    text = changed(GEMM, ("accum d: tile[f32", "accum d: tile[bf16"))
+    text = changed(GEMM, ("accum  d: tile[f32", "accum  d: tile[bf16"))
     assert only(mistakes(text)).code == "TK105"
