@@ -27,7 +27,9 @@ kernel copied(X: global[f32, L, M, N], Y: global[f32, L, M, N]):
 
 def apart(order: str, change: str = "") -> bool:
     """Whether the stores of two turns are sure to be at other places; `change`: a kind of arithmetic that is another."""
-    module = tkc.compile(TEXT.replace("ORDER", order), target="sm_90a").module(after="insert-fences")
+    module = tkc.compile(TEXT.replace("ORDER", order), target="sm_90a").module(
+        after="insert-fences"
+    )
     (kernel,) = [op for op in module.body.block.ops if isinstance(op, KernelOp)]
     for op in [op for op in kernel.walk() if change and isinstance(op, ArithOp)]:
         if op.kind.data == change:
