@@ -508,7 +508,12 @@ def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
     limits = (0x7FFFFFFF, 0xFFFF, 0xFFFF)  # CUDA programming guide, technical specifications
     where = ", ".join(f"{n} = {v}" for n, v in scope.symbols.items())
     for axis, (count, group, limit) in enumerate(zip(grid, cluster, limits, strict=True)):
-        if count == 0 and math.prod(cluster) > 1 and scope.device and not scope.device("max_clusters"):
+        if (
+            count == 0
+            and math.prod(cluster) > 1
+            and scope.device
+            and not scope.device("max_clusters")
+        ):
             raise TkcError.at(
                 "TK414",
                 f"no cluster of {math.prod(cluster)} CTAs fits on the GPU, which has {scope.device('sm_count')} "
