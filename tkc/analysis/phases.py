@@ -74,8 +74,8 @@ class Turn(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Deed:
-    """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it tells,
-    with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
+    """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it
+    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
     event: Event
     waits: list[tuple[Word, Any]]
