@@ -182,6 +182,8 @@ class Steps:
         if link.rule == "proxy-fence":
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
+        if row.reach is Scope.CTA and cta != x.owner:
+            raise Broken(f"{link.start} is of its own CTA's memory")
         if known.fence in MISSING:
             raise Broken(f"{link.start} comes before what the wait acquires")
         if known.state == COMPLETE and cta == x.home:
