@@ -145,7 +145,7 @@ class _Said:
             {
                 "params": {}, "arguments": arguments, "requires": [], "outputs": names[1:], "empty": [],
                 "symbols": {s: [{"argument": a, "dimension": d}] for s, (a, d) in at.items()},
-                "grid": [1, 1, 1],
+                "grid": [self.ctas, 1, 1],
             }
         )  # fmt: skip
 
@@ -548,6 +548,8 @@ class _Said:
         self.act(op, s.MbarrierWaitOp, (*m, self.parity_of()), **self.synchronises(op))
 
     def say_arrive(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
+        if op.scope == "cta" and {"relaxed"} < op.words & {"relaxed", "at0", "at1", "peer"}:
+            raise NotInStage("a relaxed arrival of CTA scope in another CTA")
         self.act(
             op,
             s.MbarrierArriveOp,
@@ -563,7 +565,7 @@ class _Said:
         self.act(op, s.MbarrierExpectOp, at, bytes=number(op.number * BYTES), **said)
 
     def say_fence(self, op: Op) -> None:
-        self._proxy_fence(op, {"any": "all"}.get(op.space, op.space))
+        self._proxy_fence(op, {"any": ""}.get(op.space, op.space))
 
     def say_fence_release(self, op: Op) -> None:
         self._proxy_fence(op, "release::read" if "read" in op.words else "release")

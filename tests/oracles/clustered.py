@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 
 from oracles.generate import CONSUMERS, FAULTS, Text
-from oracles.roles import EACH, For, Op, Program, Statement, parse
+from oracles.roles import EACH, For, Op, Program, Statement, parse, walk
 from oracles.wild import crowded_lines
 
 WIDE = ("", " cluster", " cluster", " cluster")
@@ -240,7 +240,7 @@ def _with_barriers(rng: random.Random, program: Program) -> Program:
             body.insert(rng.choice(places), Op("cluster_sync"))
             continue
         first, second = sorted((rng.choice(places), rng.choice(places)))
-        if any(isinstance(s, Op) and s.name.startswith("cluster") for s in body[first:second]):
+        if any(op.name.startswith("cluster") for op in walk(body[first:second])):
             second = first
         words = frozenset({"relaxed"} if rng.random() < 0.3 else ())
         body.insert(second, Op("cluster_wait"))

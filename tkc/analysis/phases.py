@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Code, Copy, Event, Instruction, Machine, Unknown, Word
-from tkc.ir.isa.memory import Await, Signal, Touch
+from tkc.ir.isa.memory import Await, Meet, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BarriersType
@@ -69,18 +69,23 @@ def _at(event: Event, operand: str) -> str:
 @dataclass(eq=False, slots=True)
 class Deed:
     """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill."""
+    for a copy's own bytes the CTA whose memory they fill; `meets`: the barrier of threads that it comes to."""
 
     event: Event
     waits: list[tuple[Word, Any]]
     tells: list[tuple[Word, int, int, int | None]]
+    meets: Hashable = None
+
+
+Meetings = dict[Hashable, dict[Copy, list[int]]]
+"""How often each role has arrived at each barrier of threads of several roles, and has left it."""
 
 
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
-Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]]]
-"""The barriers that an operation waits for, and those that it signals."""
+Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]], bool]
+"""The barriers that an operation waits for, those that it signals, and whether threads of several roles may meet."""
 
 
 @dataclass
@@ -113,7 +118,8 @@ class Phases:
             known = self.rows.get(event.of)
             if known is None:
                 known = self.rows[event.of] = _rows(event)
-            if not (known[0] or known[1]):
+            meets = _meets(event, copy) if known[2] else None
+            if not (known[0] or known[1] or meets):
                 continue
             waits = [
                 (self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]
@@ -121,7 +127,7 @@ class Phases:
             tells = [
                 t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)
             ]
-            yield Deed(event, waits, tells)
+            yield Deed(event, waits, tells, meets)
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
@@ -182,12 +188,16 @@ class Phases:
             word.phase, word.missing, word.bytes = 0, word.count, 0
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
+        met: Meetings = {}
+        for copy in order:
+            for meets in {d.meets for d in self.deeds[copy] if d.meets is not None}:
+                met.setdefault(meets, {})[copy] = [0, 0]
         going = True
         while going:
             going = False
             for copy in order:
                 deeds, here = self.deeds[copy], at[copy]
-                while here < len(deeds) and _happens(deeds[here], seen[copy]):
+                while here < len(deeds) and _happens(deeds[here], seen[copy], copy, met):
                     here += 1
                 going |= here > at[copy]
                 at[copy] = here
@@ -213,12 +223,42 @@ def _rows(event: Event) -> Rows:
         if isinstance(row, Signal) and row.barrier
         if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
     ]
-    return waits, signals
+    among = next((row.among for row in event.of.effects if isinstance(row, Meet)), "")
+    return waits, signals, among in ("cluster", "named")
 
 
-def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
+def _meets(event: Event, copy: Copy) -> Hashable:
+    """The barrier of threads that a role comes to: that of the cluster, or one of its CTA's."""
+    if "number" in event.op.properties:
+        return copy.cta, number(event.op, "number")
+    return "cluster"
+
+
+def does(op: Operation) -> str:
+    """Whether a barrier of threads is arrived at, waited for, or both (`sync`)."""
+    return "arrive" if "arrives" in op.properties else word_of(op, "does") or "sync"
+
+
+def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
+    """Whether a role can go on from a barrier of threads, where it has then arrived."""
+    if deed.meets is None:
+        return True
+    mine, half = met[deed.meets][copy], does(deed.event.op)
+    if half == "arrive" or (half == "sync" and mine[0] == mine[1]):
+        mine[0] += 1
+    if half == "arrive":
+        return True
+    if any(arrived <= mine[1] for arrived, _ in met[deed.meets].values()):
+        return False
+    mine[1] += 1
+    return True
+
+
+def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bool:
     """Whether an event could happen now; then it has. `seen`: the latest phases that its role has waited for."""
     event = deed.event
+    if not _met(deed, copy, met):
+        return False
     for word, parity in deed.waits:
         if not isinstance(parity, int):
             raise Unknown("a phase that is not known")

@@ -6,6 +6,7 @@ here that is proved.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from math import lcm
@@ -77,7 +78,35 @@ def check_meetings(graph: Graph) -> list[Finding]:
                     f"role{'s' * (len(roles) > 1)} {', '.join(r.name for r in roles)} come to it",
                 )
             )
-    return found
+    return found + list(_more_often(graph))
+
+
+def _more_often(graph: Graph) -> Iterator[Finding]:
+    """Barriers of all threads of the cluster that roles which come to them in the same loops do not come to as often: a
+    thread that has ended counts as one that comes, so that nobody waits for ever."""
+    turns: dict[Role, Counter[Hashable]] = {}
+    last: dict[Role, Node] = {}
+    for node in graph.nodes:
+        act = node.event.act if node.event is not None else None
+        if isinstance(act, Meet) and act.among == "cluster" and act.does != "wait":
+            if node.turns is not None:
+                return
+            turns.setdefault(node.role, Counter())[tuple(loop.key for loop in node.loops)] += 1
+            last[node.role] = node
+    if not turns or any(None in keys for counts in turns.values() for keys in counts):
+        return
+    first, *others = turns
+    for role in others:
+        mine, its = turns[first], turns[role]
+        if mine.keys() == its.keys() and mine != its:
+            more, fewer = (first, role) if mine.total() > its.total() else (role, first)
+            yield finding_at(
+                "TK305",
+                last[more],
+                f"role {more.name} comes to {turns[more].total()} barriers of the cluster where role {fewer.name} "
+                f"comes to {turns[fewer].total()}: all threads have to come to each",
+            )
+            return
 
 
 @dataclass(eq=False, slots=True)

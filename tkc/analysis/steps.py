@@ -40,7 +40,7 @@ from tkc.analysis.known import (
     text,
     those,
 )
-from tkc.analysis.phases import number
+from tkc.analysis.phases import does, number
 from tkc.ir.certificates import End, Link, label
 from tkc.ir.isa.fences import ONE_WAY, form
 from tkc.ir.isa.memory import (
@@ -272,10 +272,12 @@ class Steps:
             raise Broken(f"{link.start} lets nobody know of this")
         if among == "warp":
             return self._lanes(link, known, event, at)
+        other, half = Copy(link.end.role, link.end.copy, link.end.cta), does(event.op)
+        if half == "wait":  # whoever is told there knows already
+            return known.then(at=at + 1) if other == known.copy else None
         together = parts(known, event)
         state = self._met(link, known)
-        other = Copy(link.end.role, link.end.copy, link.end.cta)
-        if other == known.copy:
+        if other == known.copy and half == "sync":
             together_known = all_know(event.threads, together)
             return known.then(at=at + 1, state=state, threads=together_known, fence=0)
         return self._elsewhere(known, event, at, among, other, state, together)
@@ -324,8 +326,7 @@ class Steps:
                     any(isinstance(r, Meet) and r.among == among for r in e.of.effects)
                     and number(e.op, "number") == which
                 ):
-                    does = "arrive" if "arrives" in e.op.properties else text(e, "does") or "sync"
-                    if does in ("sync", half):
+                    if does(e.op) in ("sync", half):
                         found.append(at)
             return found
 
