@@ -129,3 +129,9 @@ def test_a_relaxed_arrival_in_the_other_cta_keeps_its_scope() -> None:
     """It has to: PTX says `.relaxed` of another CTA's barrier with the cluster's scope only."""
     ptx = tkc.compile(TICKS, target="sm_90a").ptx
     assert ptx.count("mbarrier.arrive.relaxed.cluster.shared::cluster") == 2
+
+
+def test_nobody_arrives_twice_without_a_wait() -> None:
+    wait = "        wait cluster\n        for m, n in work:\n            wait full, phase\n"
+    late = changed(SHARED, (wait, wait.removeprefix("        wait cluster\n")))
+    assert codes(late) == {"TK305"}

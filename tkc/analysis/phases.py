@@ -78,7 +78,7 @@ class Deed:
 
 
 Meetings = dict[Hashable, dict[Copy, list[int]]]
-"""How often each role has arrived at each barrier of threads of several roles, and has left it."""
+"""How often each role has arrived at each barrier of threads of several roles, and whether it stands there."""
 
 
 Share = tuple[int, int, int, "int | None"]
@@ -182,10 +182,14 @@ class Phases:
 
     # When they happen ------------------------------------------------------------------------------------------------
 
-    def _run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
-        """Fills in the phases of all events; gives them as one list, to be compared."""
+    def begin(self) -> None:
+        """Sets all barriers to their first phase."""
         for word in self.words.values():
             word.phase, word.missing, word.bytes = 0, word.count, 0
+
+    def _run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
+        """Fills in the phases of all events; gives them as one list, to be compared."""
+        self.begin()
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
         met: Meetings = {}
@@ -235,7 +239,7 @@ def _meets(event: Event, copy: Copy) -> Hashable:
 
 
 def does(op: Operation) -> str:
-    """Whether a barrier of threads is arrived at, waited for, or both (`sync`)."""
+    """Which half of a meeting an operation is: it arrives, waits, or does both (`sync`)."""
     return "arrive" if "arrives" in op.properties else word_of(op, "does") or "sync"
 
 
@@ -244,21 +248,26 @@ def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
     if deed.meets is None:
         return True
     mine, half = met[deed.meets][copy], does(deed.event.op)
-    if half == "arrive" or (half == "sync" and mine[0] == mine[1]):
-        mine[0] += 1
-    if half == "arrive":
-        return True
-    if any(arrived <= mine[1] for arrived, _ in met[deed.meets].values()):
-        return False
-    mine[1] += 1
-    return True
+    arrived, stands = mine
+    if half == "arrive" or (half == "sync" and not stands):
+        arrived += 1
+    waits = half != "arrive" and any(
+        other is not mine and other[0] < arrived for other in met[deed.meets].values()
+    )
+    mine[:] = arrived, int(waits)
+    return not waits
 
 
 def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bool:
-    """Whether an event could happen now; then it has. `seen`: the latest phases that its role has waited for."""
-    event = deed.event
-    if not _met(deed, copy, met):
+    """Whether an event could happen now; then it has."""
+    if not (_met(deed, copy, met) and awaits(deed, seen)):
         return False
+    tells(deed)
+    return True
+
+
+def awaits(deed: Deed, seen: dict[Word, int]) -> bool:
+    """Whether an event need not wait any more. `seen`: the latest phases that its threads have waited for."""
     for word, parity in deed.waits:
         if not isinstance(parity, int):
             raise Unknown("a phase that is not known")
@@ -269,7 +278,13 @@ def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bo
         if word.phase > wanted + 1:
             raise Unknown("a phase ends before all have seen the one before it")
         seen[word] = wanted
-        event.waited = (word, wanted)
+        deed.event.waited = (word, wanted)
+    return True
+
+
+def tells(deed: Deed) -> None:
+    """What an event does to barriers that others wait for."""
+    event = deed.event
     event.arrivals, event.completions = [], []
     for word, arrivals, bytes, owner in deed.tells:
         if owner is None:
@@ -283,7 +298,6 @@ def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bo
         if word.missing == 0 and word.bytes == 0:
             word.phase += 1
             word.missing = word.count
-    return True
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:
@@ -315,7 +329,7 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
 
 def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes."""
-    sizes, code = _blocks(kernel), Code(kernel)
+    sizes, code = blocks_of(kernel), Code(kernel)
     rows: dict[Instruction, Rows] = {}
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
@@ -334,7 +348,7 @@ def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
         yield ", ".join(f"{a} = {b}" for a, b in chosen.items()), traces
 
 
-def _blocks(kernel: s.KernelOp) -> dict[str, int]:
+def blocks_of(kernel: s.KernelOp) -> dict[str, int]:
     """Each symbol that the kernel asks for, and the largest number by which it is divided into blocks."""
     found: dict[str, int] = {}
     for op in kernel.walk():

@@ -6,11 +6,11 @@ here that is proved.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
+from tkc.analysis.cluster_barriers import check_cluster_barriers
 from tkc.analysis.happens_before.automaton import Part, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
@@ -78,35 +78,7 @@ def check_meetings(graph: Graph) -> list[Finding]:
                     f"role{'s' * (len(roles) > 1)} {', '.join(r.name for r in roles)} come to it",
                 )
             )
-    return found + list(_more_often(graph))
-
-
-def _more_often(graph: Graph) -> Iterator[Finding]:
-    """Barriers of all threads of the cluster that roles which come to them in the same loops do not come to as often: a
-    thread that has ended counts as one that comes, so that nobody waits for ever."""
-    turns: dict[Role, Counter[Hashable]] = {}
-    last: dict[Role, Node] = {}
-    for node in graph.nodes:
-        act = node.event.act if node.event is not None else None
-        if isinstance(act, Meet) and act.among == "cluster" and act.does != "wait":
-            if node.turns is not None:
-                return
-            turns.setdefault(node.role, Counter())[tuple(loop.key for loop in node.loops)] += 1
-            last[node.role] = node
-    if not turns or any(None in keys for counts in turns.values() for keys in counts):
-        return
-    first, *others = turns
-    for role in others:
-        mine, its = turns[first], turns[role]
-        if mine.keys() == its.keys() and mine != its:
-            more, fewer = (first, role) if mine.total() > its.total() else (role, first)
-            yield finding_at(
-                "TK305",
-                last[more],
-                f"role {more.name} comes to {turns[more].total()} barriers of the cluster where role {fewer.name} "
-                f"comes to {turns[fewer].total()}: all threads have to come to each",
-            )
-            return
+    return [*found, *check_cluster_barriers(graph)]
 
 
 @dataclass(eq=False, slots=True)
@@ -362,7 +334,7 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         yield from self._early()
         for wait in self.ring.waits:
-            if wait.clock is self.graph.kernel or wait.node.role.copy:
+            if wait.clock is self.graph.kernel or wait.node.role.copy or _implied(wait):
                 continue
             if not self._waited_before(wait, depth):
                 yield finding_at(
@@ -551,6 +523,11 @@ def _in_every_branch(sites: list[Site]) -> bool:
 
 def _act(site: Site) -> object:
     return _event(site).act
+
+
+def _implied(wait: Site) -> bool:
+    act = _act(wait)
+    return isinstance(act, Wait) and act.implied
 
 
 def _event(site: Site) -> Event:

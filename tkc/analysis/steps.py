@@ -330,13 +330,17 @@ class Steps:
                         found.append(at)
             return found
 
-        mine, theirs = meetings(known.copy, "arrive"), meetings(other, "wait")
+        # who comes to a numbered barrier leaves with the phase that it arrives at, whether or not it waited before
+        half = "arrive" if among == "named" else "wait"
+        mine, theirs = meetings(known.copy, "arrive"), meetings(other, half)
         if at not in mine or (among == "named" and other.cta != known.copy.cta):
             raise Broken("a meeting of other threads")
         turn = mine.index(at)
         if turn >= len(theirs):
             return None
         at = theirs[turn]
+        if does(self.traces[other][at].op) == "arrive":
+            raise Broken(f"role {other.role} arrives there, and waits for nobody")
         threads = all_know(self.traces[other][at].threads, together)
         # at the meeting itself, which may be the next step, too: among the warps of the other role
         return known.then(copy=other, at=at, state=state, threads=threads, fence=0)

@@ -48,7 +48,7 @@ ARGUMENT, an array:
     align: bytes, of the base address; when absent 16 if a tensor map reads it (32 for padded types), else one element.
     scales: {"of": "A", "block": 16}, the array holds the block scales of argument A, which stands before it: for each
     index of A's leading axes the scales of its last two, in the order of `tkc.scales.interleave`, padding included. The
-    user passes both as a pair, or one after the other.
+    user passes both as a pair, or one after the other; of a list, pairs in a list, or two lists.
 ARGUMENT, a scalar: {"name": "alpha", "dtype": "f32", "scalar": true}. Python numbers; checked against the dtype.
 
 ARG, one of
@@ -63,7 +63,8 @@ ARG, one of
         A 128-byte parameter, `.param .align 64 .b8 x[128]`.
     {"kind": "tensormaps", … as a tensormap without `offset`, of an argument that is a list}
         The address of one map for each array, one after another in global memory that the launch provides, sent in the
-        stream's order. A size that is null is the array's own. In `strides` axis 0 is the list.
+        stream's order. A size that is null is the array's own; of scales, on the outermost axis, as many rows of atoms
+        as the array holds. In `strides` axis 0 is the list.
     {"kind": "scratch", "bytes": 512, "name": "map_space"?}
         The address of so many bytes for each CTA of the grid, for as long as it runs; their contents are undefined.
     {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "align": 16?, "name": "x"?} a global address

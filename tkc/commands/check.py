@@ -121,10 +121,10 @@ def ordered(
 
 
 def found_in(job: Job, model: str, text: str) -> tuple[Diagnostic, ...]:
-    """What is wrong with the order of accesses in another text."""
+    """What is wrong with the order of accesses in another text, consequences told apart."""
     order = Order(model)
     run(replace(job, text=text), [order])
-    return order.diagnostics
+    return tuple(d for d, _ in order.found)
 
 
 @dataclass
@@ -146,7 +146,11 @@ class Order(Watcher):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(d for d, _ in self.found)
+        if not self.found:
+            return ()
+        from tkc.analysis.consequences import told_once
+
+        return told_once(self.found)
 
     @contextmanager
     def beside_errors(self) -> Generator[None]:

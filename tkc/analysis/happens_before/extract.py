@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from math import lcm, prod
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -37,6 +38,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
+from tkc.analysis.happens_before.ring_parts import split_rings
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -68,6 +70,7 @@ def program(kernel: s.KernelOp) -> Program:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
     number_meetings(made)
+    split_rings(made)
     return made
 
 
@@ -138,7 +141,9 @@ class Body:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
         chains = {
-            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+            orbit.chain[0]: orbit.chain
+            for orbit in self.ops.values.orbits
+            if len(orbit.chain) > 1 and len(orbit.states) > 1
         }
         done: set[Operation] = set()
         for op in self._doing(block):
@@ -148,6 +153,7 @@ class Body:
                 op in chains
                 and _alone(chains[op])
                 and all(_turns_once(o, self.ops.values) for o in chains[op])
+                and not self.ops.values.has_items_beside(chains[op])
             ):
                 chain = chains[op]
                 between = _between(chain)
@@ -446,21 +452,22 @@ def _name(op: Operation) -> str:
 # Meetings ------------------------------------------------------------------------------------------------------------
 
 
-Coming = tuple[Event, tuple[Loop, ...]]
-"""An event with the loops and branches that it stands in."""
+Coming = tuple[Event, tuple[Any, ...]]
+"""An event with the loops, the branches, or whatever else that it stands in."""
 
 
 def number_meetings(made: Program) -> None:
     """Numbers how often each role has come to each barrier of threads; one of a single role is that role's."""
     sites: dict[Hashable, dict[Role, list[Coming]]] = {}
     for role in made.roles:
-        for event, loops in _placed(role.body, ()):
+        for event, round_it in _placed(role.body, ()):
             if isinstance(event.act, Meet) and event.act.barrier is not None:
-                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loops))
+                mine = sites.setdefault(event.act.barrier, {}).setdefault(role, [])
+                mine.append((event, round_it))
     for roles in sites.values():
         for part in _parts(roles):
             for role, mine in part.items():
-                _number(role, mine, len(roles) == 1)
+                _number(role, [(e, at[-1] if at else None) for e, at in mine], len(roles) == 1)
 
 
 def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
@@ -472,7 +479,7 @@ def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
     }
     shapes = [[_shape(run) for run in of_role] for of_role in runs.values()]
     alike = all(shape == shapes[0] for shape in shapes)
-    if not alike or len(shapes[0]) == 1 or any(shape is None for shape in shapes[0]):
+    if not alike or len(shapes[0]) == 1 or None in shapes[0]:
         return [roles]
     for of_role in runs.values():
         for number, run in enumerate(of_role):
@@ -486,41 +493,42 @@ def _shape(run: list[Coming]) -> Hashable:
     """How often a loop comes to a barrier in each turn, with what says how often it turns; None where that is not
     known, or where those who arrive there wait elsewhere."""
     does = [event.act.does for event, _ in run]  # pyright: ignore
-    keys = tuple(loop.key for loop in run[0][1])
+    keys = tuple(getattr(at, "key", None) for at in run[0][1])
     if None in keys or does.count("arrive") != does.count("wait"):
         return None
     return keys, len(does) - does.count("wait")
 
 
-def _number(role: Role, mine: list[Coming], alone: bool) -> None:
+def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
+    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
     for side in ("arrive", "wait"):
-        coming = [
-            (e, loops[-1] if loops else None)
-            for e, loops in mine
-            if e.act.does in ("sync", side)  # pyright: ignore
-        ]
-        loops = {loop for _, loop in coming}
+        coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
+        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
+        loops = {loop for _, loop in coming[once:]}
         for number, (event, loop) in enumerate(coming):
             act = event.act
             assert isinstance(act, Meet)
             if alone and act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif len(loops) == 1 and act.index is None:
-                rate = 1 if loop is None else len(coming)
+            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
+                continue
+            else:
+                rate = 1 if loop is None else len(coming) - once
                 event.act = replace(act, index=Index(loop, number, rate))
 
 
-def _placed(body: list[Item], loops: tuple[Loop, ...]) -> Iterator[Coming]:
-    """Events with the loops and branches that they stand in."""
+def _placed(body: list[Item], round_it: tuple[Any, ...]) -> Iterator[Coming]:
+    """Events with the loops, the branches, or whatever else that they stand in."""
     for item in body:
         if isinstance(item, Event):
-            yield item, loops
+            yield item, round_it
         elif isinstance(item, Loop):
-            yield from _placed(item.body, (*loops, item))
+            yield from _placed(item.body, (*round_it, item))
         elif isinstance(item, Choice):
             for branch in item.branches:
-                yield from _placed(branch.body, (*loops, branch))
+                yield from _placed(branch.body, (*round_it, branch))
         elif isinstance(item, Sometimes):
-            yield from _placed(item.body, (*loops, Loop("some", [])) if loops else ())
+            yield from _placed(item.body, (*round_it, item))
         else:
-            yield from _placed([*item.one, *item.other], loops)
+            yield from _placed(item.one, (*round_it, item))
+            yield from _placed(item.other, (*round_it, item))
