@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from oracles.roles import EACH, Entry, For, If, Op, Program, Role, Statement, nested, walk
+from oracles.roles import EACH, Entry, For, If, Op, Program, Role, Statement
+from oracles.stage_parts import State, carried, changing, contract, depth_of
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -26,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
@@ -57,7 +57,6 @@ WIDE = FragmentType.of("f32", (ROWS, COLUMNS), FragmentLayout.ROWS)
 ACCUMULATOR = AccumulatorType.of("f32", (ROWS, ROWS))
 BOX = ArrayAttr([IntegerAttr(ROWS, i32), IntegerAttr(COLUMNS, i32)])
 ZERO, ONE = IntegerAttr(0, i32), IntegerAttr(1, i32)
-State = dict[str, SSAValue]
 
 
 class NotInStage(Exception):
@@ -123,31 +122,11 @@ class _Said:
                 **({"pair": UnitAttr()} if self.ctas > 1 and not self.each else {}),
                 "sym_name": StringAttr("program"),
                 "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
-                "contract": self.contract(len(body.args)),
+                "contract": contract(self.program, len(body.args), self.ctas),
             },
             regions=[Region(body)],
         )
         return ModuleOp([kernel], {"tkc.target": StringAttr(self.target)})
-
-    def contract(self, tensors: int) -> Attribute:
-        """Enough for a launch of one CTA: tensors of M by N, and a last one whose dimensions are the trip counts."""
-        symbols = self.program.symbols()
-        names = [f"X{n}" for n in range(tensors)]
-        trips = names.pop() if symbols else ""
-        at = {"M": ("X0", 0), "N": ("X0", 1), **{s: (trips, n) for n, s in enumerate(symbols)}}
-        arguments = [
-            {"name": n, "dtype": "bf16", "dims": ["M", "N"], "access": "write" if k else "read"}
-            for k, n in enumerate(names)
-        ]
-        if symbols:
-            arguments.append({"name": trips, "dtype": "bf16", "dims": symbols, "access": "read"})
-        return to_attribute(
-            {
-                "params": {}, "arguments": arguments, "requires": [], "outputs": names[1:], "empty": [],
-                "symbols": {s: [{"argument": a, "dimension": d}] for s, (a, d) in at.items()},
-                "grid": [self.ctas, 1, 1],
-            }
-        )  # fmt: skip
 
     def buffer_type(self, name: str) -> BufferType:
         b = self.program.buffers[name]
@@ -612,31 +591,3 @@ class _Said:
 
 def number(n: int) -> IntegerAttr:
     return IntegerAttr(n, i32)
-
-
-def depth_of(program: Program, e: Entry) -> int:
-    return (program.buffers.get(e.name) or program.barriers[e.name]).depth
-
-
-def changing(body: list[Statement], state: State) -> list[str]:
-    """What of a state the body changes."""
-    counters = {op.counter or f"{op.name}{op.site}" for op in walk(body)}
-    return [name for name in state if name.split(".")[0] in counters]
-
-
-def carried(program: Program, role: Role) -> list[str]:
-    """What a role counts: a slot and a phase for each counter and depth, and a count where a condition or loop asks."""
-    keys: dict[str, None] = {}
-    for op in walk(role.body):
-        if op.name == "store":
-            keys[f"store{op.site}.count"] = None
-        for e in op.entries:
-            if not e.index.isdigit():
-                depth = depth_of(program, e)
-                keys[f"{e.index}.slot.{depth}"] = keys[f"{e.index}.phase.{depth}"] = None
-    for one in nested(role.body):
-        if isinstance(one, If):
-            keys[f"{one.counter}.count"] = None
-        if isinstance(one, For) and one.by_counter:
-            keys[f"{one.by_counter[0]}.count"] = None
-    return list(keys)

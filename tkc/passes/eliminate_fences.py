@@ -471,7 +471,9 @@ def _own_fault(op: Operation, message: str) -> Diagnostic:
 
 def _relaxed_elsewhere(op: Operation) -> bool:
     """Whether an arrival on another CTA's barrier publishes nothing, which PTX says of the cluster's scope alone."""
-    return isinstance(op, s.MbarrierArriveOp) and op.rank is not None and op.sem is not None
+    if not isinstance(op, s.MbarrierArriveOp) or op.rank is None:
+        return False
+    return op.sem is not None and op.sem.data == Sem.RELAXED
 
 
 def _of_several_units(barriers: SSAValue) -> bool:
