@@ -506,6 +506,13 @@ def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
     cluster = kernel["cluster"].get("minimum") or kernel["cluster"]["size"]
     limits = (0x7FFFFFFF, 0xFFFF, 0xFFFF)  # CUDA programming guide, technical specifications
     where = ", ".join(f"{n} = {v}" for n, v in scope.symbols.items())
+    resident = any("max_clusters" in expressions.symbols(e) for e in kernel["grid"])
+    if 0 in grid and resident and scope.symbol("max_clusters") == 0:
+        raise TkcError.at(
+            "TK414",
+            f"a cluster of {cluster[0] * cluster[1] * cluster[2]} CTAs of this kernel does not fit the device, which "
+            "can hold none at once; a smaller cluster fits, or fewer threads, registers or bytes of shared memory",
+        )
     for axis, (count, group, limit) in enumerate(zip(grid, cluster, limits, strict=True)):
         if not 1 <= count <= limit:
             raise TkcError.at(

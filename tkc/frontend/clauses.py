@@ -138,8 +138,8 @@ class Clauses:
         elif larger % smaller or larger == smaller:
             fits = f"; `cluster({larger}, {name} = {smaller})` does" if larger < smaller else ""
             told = (
-                f"clusters of {larger} CTAs ({name}) do not hold several of {smaller}: expected {2 * smaller} or another "
-                f"multiple of {smaller}{fits}"
+                f"clusters of {larger} CTAs ({name}) do not hold several of {smaller}: expected {2 * smaller} or "
+                f"another multiple of {smaller}{fits}"
             )
             self.scope.error("TK120", told, option.value.span)
         else:
