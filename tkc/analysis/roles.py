@@ -15,7 +15,7 @@ from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
-from tkc.ir.tile.vectors import ReduceOp
+from tkc.ir.tile.vectors import ReduceOp, TotalOp
 
 WARPGROUP = 4
 """Warps of a warpgroup."""
@@ -148,7 +148,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 registers_tiles = True
                 owner = slot_owner(op.destination).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
-            case MapOp() | ReduceOp():
+            case MapOp() | ReduceOp() | TotalOp():
                 registers_tiles = True
             case _:
                 pass

@@ -499,6 +499,9 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case P.Total():
+                properties = {"kind": StringAttr(x.kind)}
+                return self.value(V.TotalOp, x.span, [self.expression(x.operand)], f32, properties)
             case P.Where():
                 return self.where(x)
             case _:

@@ -10,7 +10,7 @@ from tkc.frontend.syntax import Span
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    Reshaped: TypeAlias = "Reduce | Fill | Reshape | Transpose | Keep | Where"
+    Reshaped: TypeAlias = "Reduce | Total | Fill | Reshape | Transpose | Keep | Where"
     Value: TypeAlias = "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reshaped"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
@@ -208,6 +208,15 @@ class Reduce(NamedTuple):
     span: Span
     block: str | Part | None = None
     extent: Size | None = None
+
+
+class Total(NamedTuple):
+    """`tile_sum(x)`: a number of one value a row, by a kind of `tile.total`."""
+
+    kind: str
+    operand: Value
+    span: Span
+    type: Scalar = Scalar("f32")
 
 
 class Test(NamedTuple):
