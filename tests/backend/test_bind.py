@@ -21,11 +21,11 @@ from tkc.backend.bind import (
     TensorMapValue,
     bind,
     fill,
-    gather,
     number,
     pack,
 )
 from tkc.backend.contract import check_kernel
+from tkc.backend.gather import gather
 from tkc.backend.package import read_package
 from tkc.diagnostics import TkcError
 

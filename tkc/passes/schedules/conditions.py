@@ -1,7 +1,7 @@
 """A loop over items inside a condition becomes a loop that all turn, with the condition inside it.
 
-Items that are handed out are taken by every role of a unit, or given to nobody: so a CTA that has nothing to do for them
-still takes its answers, and passes them by.
+Items that are handed out are taken by every role of a unit, or given to nobody: so a CTA that has nothing to do for
+them still takes its answers, and passes them by.
 """
 
 from __future__ import annotations
