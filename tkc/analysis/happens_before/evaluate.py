@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -80,6 +80,19 @@ class Evaluator:
         for op in self.ops:
             if isinstance(op, s.IfOp) and self._counts(op):
                 self.carried[op] = _passed(op)
+        for rows in self.carried.values():
+            rows[:] = [replace(row, step=self._chosen(row.step)) for row in rows]
+
+    def _chosen(self, step: SSAValue) -> SSAValue:
+        """What a turn leaves, through conditions of which this CTA takes one side always."""
+        while isinstance(op := step.owner, s.IfOp) and op.otherwise is not None:
+            known = self.constant(op.condition) if self.guard(op.condition) is not None else None
+            region = op.then if known else op.otherwise
+            last = region.block.last_op if known is not None and region.blocks else None
+            if last is None:
+                break
+            step = last.operands[op.results.index(step)]
+        return step
 
     def _counts(self, op: s.IfOp) -> bool:
         """Whether a condition is one of the kernel's, of neither threads nor CTAs."""
