@@ -95,6 +95,8 @@ class Judge:
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     reach_of: dict[Place, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
+    hasty: bool = False
+    """Whether any proof will do (`quick`)."""
     rows: dict[Hashable, Meetings] = field(default_factory=dict)
     """When two slots meet, by their repetitions."""
 
@@ -109,7 +111,7 @@ class Judge:
                 home = home_of(place.access, cta, self.assumed)
                 source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
                 found = self.reached[key] = Reach(
-                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns, hasty=self.hasty,
                 )  # fmt: skip
             self.reach_of[place] = found
         return found
@@ -161,7 +163,7 @@ class Judge:
             return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
-        for clock in _common(first.node, second.node):
+        for clock in common(first.node, second.node):
             meet = self.meetings(first, second, clock)
             meetings.append(meet.all)
         x, y = first.access, second.access
@@ -178,7 +180,9 @@ class Judge:
         )  # fmt: skip
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
-        pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
+        pairs = [Pair(self, first, second, clock) for clock in common(first.node, second.node)]
+        if pairs[0].never:
+            return pairs[0].ordered()
         there, here = self.reach(first), self.reach(second)
         news, ways = -1, [(there, second.node.role), (here, first.node.role)]
         while True:  # what is known only grows, so that a proof found on the way is one
@@ -192,6 +196,11 @@ class Judge:
                 [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
             ):
                 break
+        return self._settled(pairs, others)
+
+    def _settled(self, pairs: list[Pair], others: list[Place]) -> Hazard:
+        """The verdict on a pair all of whose labels have been followed, and none proves it."""
+        first, second = pairs[0].first, pairs[0].second
         if first.access.write and second.access.write:
             for pair in pairs:
                 found = self._between(pair, others)
@@ -203,7 +212,7 @@ class Judge:
             return replace(worst, verdict=Verdict.WRONG_PROXY)
         return worst
 
-    def _between(self, pair: _Pair, others: list[Place]) -> Hazard | None:
+    def _between(self, pair: Pair, others: list[Place]) -> Hazard | None:
         """Two writes with a read between them that sees the first and comes before the second."""
         first, second, clock = pair.first, pair.second, pair.clock
         for read in others:
@@ -221,7 +230,7 @@ class Judge:
                 return replace(pair.ordered(), chain=steps, assumptions=used)
         return None
 
-    def _plainly(self, pair: _Pair) -> bool:
+    def _plainly(self, pair: Pair) -> bool:
         """Whether the two would be ordered if there were one proxy."""
         first, second, clock = pair.first, pair.second, pair.clock
         forward = distance(self.reach(first), first, second, clock, plain=True)[0]
@@ -332,7 +341,7 @@ class Judge:
 
 
 @dataclass(eq=False, slots=True)
-class _Pair:
+class Pair:
     """Two accesses over one clock."""
 
     judge: Judge
@@ -400,7 +409,7 @@ class _Pair:
         )  # fmt: skip
 
 
-def _common(first: Node, second: Node) -> Iterator[Clock]:
+def common(first: Node, second: Node) -> Iterator[Clock]:
     """The clocks of loops that both stand in, innermost first."""
     for clock in reversed(first.path):
         if clock in second.path:

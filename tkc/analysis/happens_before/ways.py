@@ -26,8 +26,9 @@ from tkc.ir.isa.memory import Done, Proxy, Space
 Steps = tuple[tuple[str, Clock | None], ...]
 """The loops left and turned on the way from one node to another."""
 
-Known = tuple[str, bool]
-"""What is known, as far as ways go by it: a state's name, and whether all threads know all parts."""
+Known = tuple[str, bool, bool]
+"""What is known, as far as ways go by it: a state's name, whether all threads know all parts, and whether that is told
+on as what a proxy fence makes of it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,10 @@ class Matters:
                 return True
 
 
-def matters(access: Access, known: Known, moment: bool) -> Matters:
-    """What adds to such knowledge of an access."""
-    name, full = known
+def matters(access: Access, known: Known, moment: bool, met: bool) -> Matters:
+    """What adds to such knowledge of an access. `met`: meetings of a role hand on what it has awaited of tensor
+    memory as it is (A20)."""
+    name, full, fenced = known
     tensor, groups = access.space is Space.TENSOR, set[Done]()
     if name in PENDING:
         groups = {Done.WGMMA_GROUP if moment else access.done}
@@ -87,11 +89,11 @@ def matters(access: Access, known: Known, moment: bool) -> Matters:
     return Matters(
         moment=moment,
         products=moment and not full and name not in PENDING,
-        meet=not full or tensor,
+        meet=not full or (tensor and not (met and name == "done" and access.done is Done.TCGEN05_WAIT)),
         complete=moment or (name == "raw" and access.proxy is Proxy.ASYNC),
         groups=frozenset(groups),
         tensor=tensor and not moment,
-        proxy=not tensor and not moment and name in ("gen", "raw", "half"),
+        proxy=not tensor and not moment and not fenced and name in ("gen", "raw", "half"),
         maps=access.space is Space.MAP and not moment,
     )
 
