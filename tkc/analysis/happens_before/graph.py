@@ -161,6 +161,8 @@ class Graph:
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)
     """Clocks of loops that have parts which run in some turns: a loop, and after how many turns they run again."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+    places: Any = None
+    """Accesses by space and buffer (`verdicts.places`)."""
     visited: int = 0
     """Labels that have been followed."""
     bounded: bool = False

@@ -84,8 +84,8 @@ class Told:
 class Step:
     """What follows from knowing something at a node, whatever from when on."""
 
-    ways: list[tuple[State, str, Ways]] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    ways: list[tuple[State, str, Ways]]
+    told: list[Told]
     met: tuple[Meet, list[tuple[State, str]]] | None = None
 
 
@@ -285,7 +285,7 @@ class Reach:
 
     def _step(self, node: Node, state: State) -> Step:
         """What a label of a node and a state does, whatever its position."""
-        step = Step()
+        step = Step([], [])
         states = [(state, "po")]
         event = node.event
         if event is not None:
@@ -343,7 +343,8 @@ class Reach:
         known = (state.name, state.part == Part.FULL and state.who is Threads.ALL, fenced)
         ways = self.alike.ways.get(known)
         if ways is None:
-            what = matters(self.source.access, known, self.moment, self.hasty and "A20" in self.source.assumed)
+            access, met = self.source.access, self.hasty and "A20" in self.source.assumed
+            what = matters(access.space, access.proxy, access.done, known, self.moment, met)
             ways = self.alike.ways[known] = self.graph.ways.setdefault(what, Ways(what))
         return ways
 

@@ -43,22 +43,33 @@ class Quick(Judge):
 
     found: dict[Hashable, list[Found]] = field(default_factory=dict)
     local: dict[Hashable, Hazard] = field(default_factory=dict)
-    alone: dict[Role, Hashable] = field(default_factory=dict)
+    alone: dict[Role, int] = field(default_factory=dict)
     """Equal for roles that do the same, whoever their peers are."""
 
     def __post_init__(self) -> None:
         self.hasty = True
         symmetry = self.graph.symmetry
         if not symmetry.swaps and any(r.cta for r in self.graph.program.roles):
+            numbers: dict[Hashable, int] = {}
             for role in self.graph.program.roles:
                 loops = (loop for loop, _, _ in loops_of(role))
                 clocks = tuple([self.graph.clock_of[loop] for loop in loops])
-                self.alone[role] = alone(role), clocks
+                shape = alone(role), role.copy, clocks
+                self.alone[role] = numbers.setdefault(shape, len(numbers))
+
+    def hazard(self, first: Place, second: Place, others: list[Place] = []) -> Hazard:  # noqa: B006
+        inner = Pair(self, first, second, next(common(first.node, second.node)))
+        if inner.never:
+            return inner.ordered()
+        key = self._alike(first, second)
+        if key is None:
+            return self._judge(first, second, others)
+        if key not in self.alike:
+            self.alike[key] = self._judge(first, second, others)
+        return self.alike[key]
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
         pairs = [Pair(self, first, second, clock) for clock in common(first.node, second.node)]
-        if pairs[0].never:
-            return pairs[0].ordered()
         key = self._in_one_role(pairs)
         known = self.local.get(key)
         if known is not None:
@@ -105,7 +116,7 @@ class Quick(Judge):
             return None
         slots = [(s.before, s.period) if s is not None else None for s in (x.slot, y.slot)]
         return (
-            self.alone[role], role.copy,
+            self.alone[role],
             first.node.number, first.event.accesses.index(x), first.turns,
             second.node.number, second.event.accesses.index(y), second.turns, first is second,
             x.owner ^ role.cta, y.owner ^ role.cta, x.part == y.part, own(x, y), own(y, x), *slots,

@@ -456,6 +456,12 @@ def _step(start: Node, end: Node, rule: str) -> Step:
 
 def places(graph: Graph) -> dict[Hashable, list[Place]]:
     """Accesses by space and buffer, in order."""
+    if graph.places is None:
+        graph.places = _places(graph)
+    return graph.places
+
+
+def _places(graph: Graph) -> dict[Hashable, list[Place]]:
     found: dict[Hashable, list[Place]] = {}
     for node in graph.nodes:
         if node.event is not None:
