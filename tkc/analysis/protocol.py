@@ -333,7 +333,7 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         yield from self._early()
         for wait in self.ring.waits:
-            if wait.clock is self.graph.kernel or wait.node.role.copy:
+            if wait.clock is self.graph.kernel or wait.node.role.copy or _implied(wait):
                 continue
             if not self._waited_before(wait, depth):
                 yield finding_at(
@@ -522,6 +522,11 @@ def _in_every_branch(sites: list[Site]) -> bool:
 
 def _act(site: Site) -> object:
     return _event(site).act
+
+
+def _implied(wait: Site) -> bool:
+    act = _act(wait)
+    return isinstance(act, Wait) and act.implied
 
 
 def _event(site: Site) -> Event:

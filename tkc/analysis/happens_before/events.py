@@ -178,12 +178,13 @@ CONSTANT = "store of a constant"
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until the item `index` of a barrier is complete (mbarrier.try_wait)."""
+    """Until the item `index` of a barrier is complete (mbarrier.try_wait). `implied`: another wait says that it is."""
 
     barrier: Hashable
     index: Index | None
     sem: Sem = Sem.ACQUIRE
     scope: Scope = Scope.CTA
+    implied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

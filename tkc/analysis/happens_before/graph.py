@@ -77,8 +77,8 @@ class Node:
 class Site:
     """A node that arrives at a barrier, waits for it, or whose copy completes bytes of it.
 
-    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations
-    are all counted.
+    Its item is `rate` · count of `clock` + `offset`. `after`: the node is beside the loop of `clock`, whose iterations
+    so far are all counted; `ahead`: that loop comes behind it.
     """
 
     node: Node
@@ -86,6 +86,7 @@ class Site:
     rate: int
     offset: int
     after: bool = False
+    ahead: bool = False
 
     @property
     def every(self) -> bool:
@@ -241,8 +242,10 @@ def build(program: Program) -> Graph:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
         graph.periods[clock] = (turns.loop, lcm(known, turns.period))
+    passed: set[Loop] = set()
     for node in graph.nodes:
-        _sites(graph, node)
+        passed.update(node.loops)
+        _sites(graph, node, passed)
     graph.back = _back(graph)
     depth = max((b.depth for b in program.barriers.values()), default=1)
     graph.limit = 4 * depth + 12
@@ -314,10 +317,11 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
     for loop, _, key in found:
         group[top(loop)] = top(first.setdefault(key, loop))
     linked: dict[tuple[Hashable, int], Loop] = {}
+    uncounted = _uncounted(program)
     for role in program.roles:
         for event in role.events():
             for barrier, index in _indices(event):
-                if index is not None and index.loop is not None:
+                if index is not None and index.loop is not None and barrier not in uncounted:
                     known = linked.setdefault((barrier, index.rate), index.loop)
                     group[top(index.loop)] = top(known)
     made: dict[Loop, Clock] = {}
@@ -346,6 +350,17 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         else:
             clock.low, clock.high = 0, inf
     return clocks
+
+
+def _uncounted(program: Program) -> set[Hashable]:
+    """The barriers of which some items are not numbered, so that the numbers of others say nothing."""
+    return {
+        barrier
+        for role in program.roles
+        for event in role.events()
+        for barrier, index in _indices(event)
+        if index is None and barrier in program.barriers
+    }
 
 
 def _totals(found: list[tuple[Loop, Loop | None, Hashable]]) -> dict[Loop, int | None]:
@@ -488,7 +503,8 @@ def follow(position: Position, kind: str, clock: Clock | None) -> Position | Non
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
-def _sites(graph: Graph, node: Node) -> None:
+def _sites(graph: Graph, node: Node, passed: set[Loop]) -> None:
+    """What a node is to the rings; `passed`: the loops that stand before it, or round it."""
     event = node.event
     if event is None or event.act is None:
         return
@@ -498,7 +514,9 @@ def _sites(graph: Graph, node: Node) -> None:
                 graph.rings[key].unknown.append(node)
             continue
         clock = graph.kernel if index.loop is None else graph.clock_of[index.loop]
-        site = Site(node, clock, index.rate, index.offset, clock not in node.path)
+        after = clock not in node.path
+        ahead = after and index.loop not in passed
+        site = Site(node, clock, index.rate, index.offset, after, ahead)
         graph.sites_of.setdefault(node, []).append((key, site))
         if isinstance(event.act, Meet):
             graph.meetings.setdefault(key, []).append(site)

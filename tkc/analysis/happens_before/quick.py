@@ -49,7 +49,7 @@ class Quick(Judge):
     def __post_init__(self) -> None:
         self.hasty = True
         symmetry = self.graph.symmetry
-        if not symmetry.swaps and any(r.cta for r in self.graph.program.roles):
+        if not self.without and not symmetry.swaps and any(r.cta for r in self.graph.program.roles):
             numbers: dict[Hashable, int] = {}
             for role in self.graph.program.roles:
                 loops = (loop for loop, _, _ in loops_of(role))

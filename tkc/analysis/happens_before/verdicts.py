@@ -202,8 +202,10 @@ class Judge:
         """The verdict on a pair all of whose labels have been followed, and none proves it."""
         first, second = pairs[0].first, pairs[0].second
         if first.access.write and second.access.write:
+            from tkc.analysis.happens_before.between import read_between
+
             for pair in pairs:
-                found = self._between(pair, others)
+                found = read_between(self, pair, others)
                 if found is not None:
                     return found
         worst = pairs[0].unordered()
@@ -211,24 +213,6 @@ class Judge:
         if one_proxy and any(self._plainly(pair) for pair in pairs):
             return replace(worst, verdict=Verdict.WRONG_PROXY)
         return worst
-
-    def _between(self, pair: Pair, others: list[Place]) -> Hazard | None:
-        """Two writes with a read between them that sees the first and comes before the second."""
-        first, second, clock = pair.first, pair.second, pair.clock
-        for read in others:
-            access = read.access
-            if access.write or access.region is not None or read.node.path[-1] is not clock:
-                continue
-            if not access.buffer == first.access.buffer == second.access.buffer:
-                continue
-            there = self._through(first, read, second, clock)
-            here = there if first is second else self._through(second, read, first, clock)
-            if pair.gap(there[0], here[0]) is None:
-                steps = there[1] if there[0] < inf else ()
-                steps += here[1] if first is not second and here[0] < inf else ()
-                used = frozenset(a for s in steps for a in s.assumptions)
-                return replace(pair.ordered(), chain=steps, assumptions=used)
-        return None
 
     def _plainly(self, pair: Pair) -> bool:
         """Whether the two would be ordered if there were one proxy."""
@@ -263,27 +247,6 @@ class Judge:
             for x in known_at(reach, first, second)
         )
 
-    def _through(
-        self, first: Place, read: Place, second: Place, clock: Clock
-    ) -> tuple[float, tuple[Step, ...]]:
-        """From a write to a later one by a read of the first's value that comes before the second."""
-        there, a, rule_a = self.distance(first, read, clock)
-        back, b, rule_b = self.distance(read, second, clock)
-        if there == inf or back == inf or read.turns is not None:
-            return inf, ()
-        meetings = self.meetings(first, read, clock)
-        at = int(there)
-        while not meetings.meets(at):
-            at += 1
-            if at > there + meetings.period:
-                return inf, ()
-        between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
-        return at + back, (
-            *_steps(a, rule_a, first, read),
-            between,
-            *_steps(b, rule_b, read, second),
-        )
-
     def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
         """Which differences of counts of a clock a pair's slots may be equal at."""
         first, second = here.access, there.access
@@ -292,7 +255,7 @@ class Judge:
         ):  # nothing says which slots of the one lie in which of the other
             first, second = replace(first, slot=None), replace(second, slot=None)
         turns = self._turns(here, clock), self._turns(there, clock)
-        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        one, two = self.row(first.slot, clock), self.row(second.slot, clock)
         if turns != (None, None):
             return self._rows_meet(one, two, turns)
         once = clock is self.graph.kernel
@@ -332,7 +295,7 @@ class Judge:
         turns = place.turns
         return turns if turns is not None and self.graph.clock_of[turns.loop] is clock else None
 
-    def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
+    def row(self, slot: Slot | None, clock: Clock) -> Slot | None:
         if slot is None:
             return None
         if slot.loop is not None and self.graph.clock_of[slot.loop] is not clock:
@@ -392,9 +355,9 @@ class Pair:
                 self.meetings.period,
             )
         there, here = self.known()
-        steps = _steps(*there[1:], self.first, self.second)
+        steps = steps_of(*there[1:], self.first, self.second)
         if self.first is not self.second:
-            steps += _steps(*here[1:], self.second, self.first)
+            steps += steps_of(*here[1:], self.second, self.first)
         used = frozenset(a for s in steps for a in s.assumptions)
         return Hazard(
             self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.meetings.period,
@@ -433,7 +396,7 @@ def _gap(
     return None
 
 
-def _steps(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:
+def steps_of(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:
     """A label's chain without its plain steps."""
     if label is None:
         return ()
