@@ -93,6 +93,29 @@ def test_what_comes_of_it_is_a_note() -> None:
     assert "may end while" in also[1].message
 
 
+TO_AND_FRO = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared x: tile[f32, 128, 32]
+    shared y: tile[f32, 128, 32]
+    pipe there(x): load -> math
+    pipe back(y): math -> load
+    role load:
+        for m, n in work:
+            get back: Y[m, n] <- y
+            put there: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get there: v = read(x)
+            put back: y <- v
+"""
+
+
+def test_a_ring_of_waits_is_one_deadlock() -> None:
+    assert [d.code for d in diagnosed(TO_AND_FRO, "sm_90a")] == ["TK314"]
+
+
 def test_two_mistakes_are_two() -> None:
     both = changed(
         HANDED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -158,8 +158,17 @@ class Order(Watcher):
         try:
             yield
         except TkcError as error:
-            error.diagnostics = tuple(dict.fromkeys((*self.diagnostics, *error.diagnostics)))
+            mine = (d for d in self.diagnostics if not _said_again(d, error.diagnostics))
+            error.diagnostics = tuple(dict.fromkeys((*mine, *error.diagnostics)))
             raise
+
+
+def _said_again(told: Diagnostic, later: Iterable[Diagnostic]) -> bool:
+    """Whether a pass refuses what threads do together where only some come, in the words of the program."""
+    place = told.location
+    return told.code == "TK316" and any(
+        d.code == "TK121" and d.location and place and d.location.line == place.line for d in later
+    )
 
 
 def check_pieces(job: Job, reporter: Reporter, model: str) -> None:

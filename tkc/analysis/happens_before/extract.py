@@ -225,7 +225,8 @@ class Body:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.IfOp):
-            loop.key, loop.high = ("if", True, self._bound(op.condition, op)), 1
+            condition, holds = self._asked(op)
+            loop.key, loop.high = ("if", holds, condition), 1
         if isinstance(op, WhileOp):
             loop.key = ("while", self._numbered(self.ops.evolve.turns(op)))
             self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
@@ -246,6 +247,14 @@ class Body:
             return self._numbered(self.ops.evolve(value))
         loops = tuple(self._name_of(o) for o in table.loop or ())
         return ("table", loops, table.before, table.period)
+
+    def _asked(self, op: s.IfOp) -> tuple[Hashable, bool]:
+        """A condition, equal for equal ones and for those that say the contrary, and whether it has to hold."""
+        condition, holds = self.ops.places.plain(op.condition)
+        if self.ops.values.table(condition, op) is not None:
+            return self._bound(condition, op), holds
+        formula, straight = self.ops.evolve.asked(condition)
+        return self._numbered(formula), holds is straight
 
     def _numbered(self, formula: int) -> Hashable:
         """A formula's number, with the CTA and the warpgroup where it asks for these."""
@@ -365,7 +374,8 @@ class Body:
         return Sometimes(body, turns)
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Who) -> Loop:
-        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
+        condition, holds = self._asked(op)
+        branch = Loop("if", [], ("if", taken is holds, condition), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
             if guard is not None and (guard[1],) in self.ops.loops:

@@ -478,20 +478,6 @@ def _choice(
     return [(after, PLAIN, None)]
 
 
-def exclusive(one: Node, other: Node, clock: Clock) -> bool:
-    """Whether two nodes of a role stand in different branches of a choice, so that no turn of `clock` has both."""
-    if one.role is not other.role or clock not in one.path or clock not in other.path:
-        return False
-    depth = one.path.index(clock)
-    if depth >= len(one.loops) or depth >= len(other.loops):
-        return False
-    a, b = one.loops[depth], other.loops[depth]
-    whole = one.loops[depth - 1].body if depth else one.role.body
-    return a is not b and any(
-        isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole
-    )
-
-
 def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
     """A position carried over an edge of program order."""
     if kind == PLAIN:

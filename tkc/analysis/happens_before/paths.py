@@ -28,12 +28,12 @@ from tkc.analysis.happens_before.events import (
     Wait,
     first_operand,
 )
+from tkc.analysis.happens_before.exclusion import exclusive
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
     Node,
     Site,
-    exclusive,
     follow,
     items_of,
 )

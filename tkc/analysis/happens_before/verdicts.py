@@ -20,7 +20,8 @@ from tkc.analysis.happens_before.events import (
     Turns,
     first_operand,
 )
-from tkc.analysis.happens_before.graph import Graph, Node, exclusive
+from tkc.analysis.happens_before.exclusion import contrary, exclusive
+from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
 from tkc.analysis.happens_before.paths import Reach
@@ -322,7 +323,11 @@ class Pair:
         path = first.node.path
         inner = path[path.index(self.clock) + 1 :]
         same = first is second and all(c.high <= 1 for c in inner)
-        self.apart = same or exclusive(first.node, second.node, self.clock)
+        self.apart = (
+            same
+            or exclusive(first.node, second.node, self.clock)
+            or contrary(first.node, second.node, self.clock)
+        )
         self.never = not self.meetings.apart and (self.apart or not self.meetings.meets(0))
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
@@ -488,8 +493,15 @@ def _in_one_turn(first: Place, second: Place) -> bool:
     """Whether two accesses under conditions come in the same turns: all that one asks, the other does."""
     if first is second or first.node.role is not second.node.role:
         return False
-    one, other = asked_of(first.event.op), asked_of(second.event.op)
+    one, other = _asked_of(first), _asked_of(second)
     return one <= other or other <= one
+
+
+def _asked_of(place: Place) -> frozenset[Hashable]:
+    """The conditions round an access that ask more than who a thread is, with whether each has to hold; equal for ifs
+    that ask the same."""
+    keys = {x.op: x.key for x in place.node.loops if x.high <= 1 and x.key is not None}
+    return frozenset(keys.get(op, (op, holds)) for op, holds in asked_of(place.event.op))
 
 
 def _apart(a: Access, b: Access) -> bool:
