@@ -29,6 +29,7 @@ from tkc.analysis.happens_before.events import (
     first_operand,
 )
 from tkc.analysis.happens_before.exclusion import exclusive
+from tkc.analysis.happens_before.follows import Alike, Follows, Told
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
@@ -38,7 +39,7 @@ from tkc.analysis.happens_before.graph import (
     items_of,
 )
 from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
-from tkc.analysis.happens_before.ways import Known, Steps, Ways, matters
+from tkc.analysis.happens_before.ways import Steps, Ways, matters
 from tkc.ir.isa.memory import Done, Space
 
 
@@ -61,40 +62,6 @@ Given = dict[Node, list[tuple[Position, Label]]]
 
 class Unfollowed(Exception):
     """A kernel is too large for its order to be followed: nothing is known of it."""
-
-
-@dataclass(eq=False, slots=True)
-class Told:
-    """What an arrival or a copy hands on, and at which items; `cases`: with others, in each case that an item may be.
-
-    `waits`: who knows of it, by the clock of the item: how many turns later, in which of them, and what.
-    """
-
-    act: Arrive | Complete
-    site: Site
-    state: State
-    rule: str
-    cases: list[list[Site]] | None = None
-    waits: dict[Clock, list[tuple[Node, int, Turns | None, State, str]]] = field(
-        default_factory=dict
-    )
-
-
-@dataclass(eq=False, slots=True)
-class Step:
-    """What follows from knowing something at a node, whatever from when on."""
-
-    ways: list[tuple[State, str, Ways]]
-    told: list[Told]
-    met: tuple[Meet, list[tuple[State, str]]] | None = None
-
-
-@dataclass(eq=False, slots=True)
-class Alike:
-    """What is the same for accesses that become known by the same steps."""
-
-    steps: dict[tuple[Node, State], Step] = field(default_factory=dict)
-    ways: dict[Known, Ways] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
@@ -283,9 +250,9 @@ class Reach:
             self._tell(label, step.met)
         self._pass(label, step.ways)
 
-    def _step(self, node: Node, state: State) -> Step:
+    def _step(self, node: Node, state: State) -> Follows:
         """What a label of a node and a state does, whatever its position."""
-        step = Step([], [])
+        step = Follows([], [])
         states = [(state, "po")]
         event = node.event
         if event is not None:
@@ -314,7 +281,11 @@ class Reach:
     def _shortened(self, states: list[tuple[State, str]]) -> tuple[list[tuple[State, str]], bool]:
         """Without what the rest says, too; and whether no further proxy fence adds to that."""
         state, more = states[0][0], [after for after, _ in states[1:]]
-        if self.source.access.space is Space.TENSOR or self.graph.one_way or "A11" not in self.source.assumed:
+        if (
+            self.source.access.space is Space.TENSOR
+            or self.graph.one_way
+            or "A11" not in self.source.assumed
+        ):
             return states, False
         full = _known_to_all(state)
         if state != full and full in more:
@@ -640,7 +611,7 @@ class Reach:
 
     # Meetings --------------------------------------------------------------------------------------------------------
 
-    def _meet(self, node: Node, state: State, act: Meet, step: Step) -> list[tuple[State, str]]:
+    def _meet(self, node: Node, state: State, act: Meet, step: Follows) -> list[tuple[State, str]]:
         """What the threads that meet know afterwards; those of other roles are told."""
         who = automaton.both(state.who, node.threads)
         if who is None or act.does == "wait":

@@ -13,11 +13,10 @@ from math import inf
 from tkc.analysis.happens_before.automaton import Part, State, home_of, within
 from tkc.analysis.happens_before.chains import SILENT
 from tkc.analysis.happens_before.clocks import Clock, Position
-from tkc.analysis.happens_before.distance import distance, own
+from tkc.analysis.happens_before.distance import own
 from tkc.analysis.happens_before.events import Arrive, Meet, Role, Wait
 from tkc.analysis.happens_before.graph import CHOICE, Node, loops_of
 from tkc.analysis.happens_before.labels import Label
-from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.symmetry import alone
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Pair, Place, Verdict, common
 from tkc.ir.isa.memory import Space
@@ -84,7 +83,10 @@ class Quick(Judge):
         for way, (turns, label, _) in zip(ways, (there, here), strict=False):
             if label is not None:
                 way.tell(proved.clock, turns, label)
-        forward, back = min(there[0], ways[0].turns(proved.clock)), min(here[0], ways[-1].turns(proved.clock))
+        forward, back = (
+            min(there[0], ways[0].turns(proved.clock)),
+            min(here[0], ways[-1].turns(proved.clock)),
+        )
         hazard = Hazard(
             first, second, Verdict.ORDERED, proved.clock, forward, back, proved.meetings.period
         )
@@ -213,7 +215,11 @@ class _Way:
         while label is not None and label.before is not None:
             act = label.node.event.act if label.node.event is not None else None
             told = isinstance(act, Wait) or (isinstance(act, Meet) and act.barrier is not None)
-            if label.node.role is not self.role or label.rule == CHOICE or (told and label.rule not in SILENT):
+            if (
+                label.node.role is not self.role
+                or label.rule == CHOICE
+                or (told and label.rule not in SILENT)
+            ):
                 return False
             label = label.before
         return True

@@ -112,7 +112,8 @@ class Judge:
                 home = home_of(place.access, cta, self.assumed)
                 source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
                 found = self.reached[key] = Reach(
-                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns, hasty=self.hasty,
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns,
+                    hasty=self.hasty,
                 )  # fmt: skip
             self.reach_of[place] = found
         return found
