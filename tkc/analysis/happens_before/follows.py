@@ -23,7 +23,7 @@ class Told:
     state: State
     rule: str
     cases: list[list[Site]] | None = None
-    waits: dict[Clock, list[tuple[Node, int, Turns | None, State, str]]] = field(
+    waits: dict[Clock, list[tuple[Site, int, Turns | None, State, str]]] = field(
         default_factory=dict
     )
 

@@ -498,16 +498,12 @@ class Reach:
         if waits is None:
             waits = told.waits[clock] = list(self._told(told, label.node, clock))
         for wait, later, given, state, rule in waits:
-            if self.without and wait.event in self.without:
-                continue
-            position = shift(items, later) if later else items
-            if given is not None:
-                position = self._rounded(position, given)
-            self._add(wait, state, position, rule, label)
+            if not (self.without and wait.node.event in self.without):
+                self._add_at(wait, items, later, given, state, rule, label)
 
     def _told(
         self, told: Told, node: Node, clock: Clock
-    ) -> Iterator[tuple[Node, int, Turns | None, State, str]]:
+    ) -> Iterator[tuple[Site, int, Turns | None, State, str]]:
         """The waits for items counted by a clock that a node tells: how many turns later, and what they know."""
         site, act = told.site, told.act
         offset = 0 if site.after else site.offset
@@ -518,7 +514,7 @@ class Reach:
             assert isinstance(event.act, Wait)
             made = self._meets(told.state, told.rule, act, event.act, node, to)
             if made is not None:
-                yield to, later, given, automaton.of(made[0], to.threads), made[1]
+                yield wait, later, given, automaton.of(made[0], to.threads), made[1]
 
     def _add_at(
         self,
@@ -538,8 +534,7 @@ class Reach:
             return
         if given is not None:
             position = self._rounded(position, given)
-        state = State(known.name, known.n, known.fence, known.part, wait.node.threads)
-        self._add(wait.node, state, position, rule, label)
+        self._add(wait.node, automaton.of(known, wait.node.threads), position, rule, label)
 
     def _awaiting(
         self, barrier: object, node: Node, clock: Clock, rate: int, offset: int

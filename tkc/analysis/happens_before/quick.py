@@ -1,7 +1,7 @@
 """Verdicts alone, without the chains that show them: any proof will do, so that fewer steps are followed.
 
-What is followed is the direction in which instances are still unordered; a way to an access that one search has found is
-a way for every search that comes by; and what a role's own steps order is in order in every role that does the same.
+What is followed is the direction in which instances are still unordered; a way to an access that one search has found
+is a way for every search that comes by; and what a role's own steps order is in order in every role that does the same.
 """
 
 from __future__ import annotations
