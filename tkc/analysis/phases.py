@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -66,10 +66,16 @@ def _at(event: Event, operand: str) -> str:
     return ""
 
 
+class Turn(NamedTuple):
+    """The phase of a numbered barrier of threads that an event waits for: how often its role came to it before."""
+
+    number: int
+
+
 @dataclass(eq=False, slots=True)
 class Deed:
-    """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill."""
+    """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it
+    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
     event: Event
     waits: list[tuple[Word, Any]]
@@ -231,6 +237,10 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
 def awaits(deed: Deed, seen: dict[Word, int]) -> bool:
     """Whether an event need not wait any more. `seen`: the latest phases that its threads have waited for."""
     for word, parity in deed.waits:
+        if isinstance(parity, Turn):
+            if word.phase <= parity.number:
+                return False
+            continue
         if not isinstance(parity, int):
             raise Unknown("a phase that is not known")
         wanted = seen.get(word, -1)

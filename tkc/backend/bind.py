@@ -6,6 +6,7 @@ is found here, every argument in one go, before anything is launched.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -507,6 +508,11 @@ def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
     limits = (0x7FFFFFFF, 0xFFFF, 0xFFFF)  # CUDA programming guide, technical specifications
     where = ", ".join(f"{n} = {v}" for n, v in scope.symbols.items())
     for axis, (count, group, limit) in enumerate(zip(grid, cluster, limits, strict=True)):
+        ctas = math.prod(cluster)
+        if count == 0 and ctas > 1 and scope.device and not scope.device("max_clusters"):
+            told = f"no cluster of {ctas} CTAs fits on the GPU, which has {scope.device('sm_count')} multiprocessors, "
+            told += f"with {kernel['shared_bytes']:,} bytes of shared memory in each CTA"
+            raise TkcError.at("TK414", told)
         if not 1 <= count <= limit:
             raise TkcError.at(
                 "TK414",

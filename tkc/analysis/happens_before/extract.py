@@ -125,6 +125,8 @@ def _role(
     operations = copies.operations(group, rank, cluster, made, write)
     body = Body(operations).block(op.body.block, Threads.ALL)
     declared = op.sym_name.data
+    if group == 0 and rank == 0:
+        made.held += [(event, declared) for event in operations.held]
     name = declared + (f"[{group}]" if groups > 1 else "")
     if cluster > 1:
         name += f" of CTA {rank}"
