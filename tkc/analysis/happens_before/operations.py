@@ -163,7 +163,7 @@ class Operations(Numbering):
         if home is Home.REGISTER:
             kept = Access(
                 space, buffer, row.kind is m.Kind.WRITE, Slot(None, (0,)), row.proxy, done,
-                operand=row.operand, columns=self._columns(op),
+                operand=row.operand, columns=self._columns(op, self._fragment(op)),
             )  # fmt: skip
             name = word(op, "id") or op.name.removeprefix("stage.")
             self.held.append(Event(name, Threads.ALL, (kept,), None, op))
@@ -183,7 +183,7 @@ class Operations(Numbering):
             region=None if fragment is None else self._extent(op, fragment, turned),
             lines=None if fragment is None else self._extent(op, fragment, not turned),
             share=self._share(op), atomic=atomic(op), operand=row.operand,
-            columns=self._columns(op, fragment) if space is Space.TENSOR and fragment is not None else None,
+            columns=self._columns(op, fragment) if space is Space.TENSOR else None,
         ))  # fmt: skip
         return [access, *(replace(access, owner=owner) for owner in others)]
 
@@ -294,8 +294,10 @@ class Operations(Numbering):
             return None
         return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
-    def _columns(self, op: Operation, fragment: SSAValue) -> Area | None:
+    def _columns(self, op: Operation, fragment: SSAValue | None) -> Area | None:
         """The columns of a slot of an accumulator that a fragment takes, turn after turn of loops."""
+        if fragment is None:
+            return None
         area = self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore
         return None if area.asked else area
 
