@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import typing
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 _MOST = 8 << 20
@@ -41,6 +41,15 @@ class GeneratedCode:
             return marshal.loads(kept)
         code: CodeType = compile(text, "<string>", mode)
         self.add((mode, text), code)
+        return code
+
+    def function(self, text: str) -> CodeType:
+        """The code of the function that a text defines, and does no more."""
+        kept = self.known.get(("def", text))
+        if kept is not None:
+            return marshal.loads(kept)
+        (code,) = (c for c in compile(text, "<string>", "exec").co_consts if isinstance(c, CodeType))
+        self.add(("def", text), code)
         return code
 
     def add(self, key: tuple[object, ...], made: Any) -> None:
@@ -70,8 +79,9 @@ def keep() -> GeneratedCode | None:
     path = importlib.util.cache_from_source(__file__)
     found = GeneratedCode(f"{path.removesuffix('.pyc')}.code")
 
-    def execute(text: Any, *spaces: Any) -> None:
-        builtins.exec(found.code(text, "exec") if isinstance(text, str) else text, *spaces)
+    def define(text: str, outer: dict[str, Any], space: dict[str, Any]) -> None:
+        code = found.function(text)
+        space[code.co_name] = FunctionType(code, outer)
 
     def evaluate(text: Any, *spaces: Any) -> Any:
         return builtins.eval(found.code(text, "eval") if isinstance(text, str) else text, *spaces)
@@ -82,7 +92,7 @@ def keep() -> GeneratedCode | None:
         return builtins.compile(text, file, mode, *more)
 
     # A module's own global stands before the builtin of its name; where a module asks for neither, nothing changes.
-    vars(dataclasses)["exec"] = execute
+    vars(dataclasses)["exec"] = define
     vars(collections)["eval"] = evaluate
     vars(typing)["compile"] = annotation
     vars(dataclasses)["inspect"] = _Inspect()
