@@ -48,7 +48,9 @@ class GeneratedCode:
         kept = self.known.get(("def", text))
         if kept is not None:
             return marshal.loads(kept)
-        (code,) = (c for c in compile(text, "<string>", "exec").co_consts if isinstance(c, CodeType))
+        (code,) = (
+            c for c in compile(text, "<string>", "exec").co_consts if isinstance(c, CodeType)
+        )
         self.add(("def", text), code)
         return code
 

@@ -25,7 +25,9 @@ class _Late(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         with _loading:
-            if not self.__dict__.pop("_late", False):  # it is here by now, or asks itself while it loads
+            if not self.__dict__.pop(
+                "_late", False
+            ):  # it is here by now, or asks itself while it loads
                 if name in self.__dict__:
                     return self.__dict__[name]
                 raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")

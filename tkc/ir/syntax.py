@@ -27,7 +27,7 @@ _NOTHING: Mapping[str, Attribute] = {}
 
 
 class _Kind(ABCMeta):
-    """Classes of operations, which are what they inherit from: nobody registers another, so nobody need look for one."""
+    """Classes of operations are what they inherit from: none is registered elsewhere, so none is looked for."""
 
     __instancecheck__ = type.__instancecheck__
 
