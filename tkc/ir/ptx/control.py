@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     opt_region_def,
@@ -26,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.ptx.families import LengthRule
 from tkc.ir.ptx.registers import RegisterType, type_of
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 
 LENGTHS: Mapping[str, LengthRule] = {}
 

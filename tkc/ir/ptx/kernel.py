@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 from xdsl.ir import Operation as IrOperation
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, result_def, traits_def
+from xdsl.irdl import opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.ptx.registers import RegisterType, reg, type_of
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 
 _IDENTIFIER = re.compile(r"[a-zA-Z][a-zA-Z0-9_$]*|[_$%][a-zA-Z0-9_$]+")
 """A name in PTX (PTX 4.4)."""

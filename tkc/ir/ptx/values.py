@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -16,7 +15,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.ptx.registers import WIDTHS, RegisterType, type_of
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 
 
 @irdl_op_definition

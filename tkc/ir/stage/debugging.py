@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, f32, i1, i32
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, traits_def, var_operand_def
+from xdsl.irdl import operand_def, prop_def, traits_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.system import MOST_ARGUMENTS as MOST_ARGUMENTS
 from tkc.ir.isa.system import escaped as escaped
 from tkc.ir.stage.structure import By, StageOp
+from tkc.ir.syntax import irdl_op_definition
 
 CONVERSIONS: dict[str, Attribute] = {"d": i32, "g": f32}
 """What each conversion of a format prints."""

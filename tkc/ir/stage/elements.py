@@ -9,7 +9,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     EqAttrConstraint,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -24,6 +23,7 @@ from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import BarriersType, BufferType
+from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import SharedType, TensorType
 
 READ = Touch(Kind.READ, "place", Space.GENERIC)

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -26,6 +25,7 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType
+from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 IDENTITIES = ("lane", "warp", "thread")

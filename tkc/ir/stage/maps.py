@@ -12,7 +12,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -27,6 +26,7 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Order, Proxy, Scope, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import MapsType
+from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 

@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, 
 from xdsl.ir import Dialect, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -98,6 +97,7 @@ from tkc.ir.stage.types import (
     RingType,
 )
 from tkc.ir.stage.vectors import VECTORS
+from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 READ, WRITE = Kind.READ, Kind.WRITE

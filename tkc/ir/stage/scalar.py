@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAtt
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     EqAttrConstraint,
-    irdl_op_definition,
     prop_def,
     result_def,
     traits_def,
@@ -22,7 +21,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.interned import integer, string
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 
 
 @dataclass(frozen=True, slots=True)

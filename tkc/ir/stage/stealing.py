@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -19,6 +18,7 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import BarriersType, BufferType
+from tkc.ir.syntax import irdl_op_definition
 
 
 @irdl_op_definition

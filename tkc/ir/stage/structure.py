@@ -20,7 +20,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     EqAttrConstraint,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     opt_region_def,
@@ -37,7 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.types import BarriersType, BufferType, RingType
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 PAIR = 2

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -23,6 +22,7 @@ from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import FragmentType
+from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 

@@ -19,7 +19,6 @@ from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -34,7 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
 from tkc.ir.tile.scales import SCALED, check_scaled

@@ -8,7 +8,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -21,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
-from tkc.ir.syntax import Operation
+from tkc.ir.syntax import Operation, irdl_op_definition
 from tkc.ir.tile.types import BlockType, RegsType, SliceType
 
 
