@@ -33,7 +33,11 @@ class _Late(ModuleType):
                 raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
             assert self.__spec__ is not None
             assert self.__spec__.loader is not None
-            self.__spec__.loader.exec_module(self)
+            try:
+                self.__spec__.loader.exec_module(self)
+            except BaseException:
+                self.__dict__["_late"] = True  # the next question tries again
+                raise
         self.__class__ = ModuleType
         return getattr(self, name)
 

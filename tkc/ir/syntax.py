@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
 from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue, SSAValues, Use
 from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import IRDLOperation
-from xdsl.irdl import irdl_op_definition as xdsl_definition
-from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct
 
 if TYPE_CHECKING:
     # The parser costs 12 ms to import, and compiling needs none.
@@ -159,29 +156,6 @@ def _parse_region(parser: Parser) -> Region:
 
 
 _segments: dict[tuple[int, ...], Attribute] = {}
-
-
-def irdl_op_definition(kind: type[T]) -> type[T]:
-    """xDSL's definition, where operands and results that stand at a fixed place are read there without a detour."""
-    made = xdsl_definition(kind)
-    for name, accessor in list(vars(made).items()):
-        if type(accessor) is BeforeVariadicSingleAccessor:
-            reader = _reader(accessor.construct, accessor.idx)
-            if reader is not None:
-                setattr(made, name, reader)
-    return made
-
-
-@cache
-def _reader(construct: VarIRConstruct, index: int) -> property | None:
-    at: Any = tuple.__getitem__
-    match construct:
-        case VarIRConstruct.OPERAND:
-            return property(lambda op: at(op._operands, index))
-        case VarIRConstruct.RESULT:
-            return property(lambda op: at(op.results, index))
-        case _:
-            return None
 
 
 def segments(*sizes: int) -> dict[str, Attribute]:

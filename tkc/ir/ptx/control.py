@@ -23,9 +23,10 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.ptx.families import LengthRule
 from tkc.ir.ptx.registers import RegisterType, type_of
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 
 LENGTHS: Mapping[str, LengthRule] = {}
 

@@ -12,8 +12,9 @@ from xdsl.irdl import opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.ptx.registers import RegisterType, reg, type_of
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 
 _IDENTIFIER = re.compile(r"[a-zA-Z][a-zA-Z0-9_$]*|[_$%][a-zA-Z0-9_$]+")
 """A name in PTX (PTX 4.4)."""

@@ -10,11 +10,11 @@ from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, prop_def, traits_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.system import MOST_ARGUMENTS as MOST_ARGUMENTS
 from tkc.ir.isa.system import escaped as escaped
 from tkc.ir.stage.structure import By, StageOp
-from tkc.ir.syntax import irdl_op_definition
 
 CONVERSIONS: dict[str, Attribute] = {"d": i32, "g": f32}
 """What each conversion of a format prints."""

@@ -18,12 +18,12 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import BarriersType, BufferType
-from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import SharedType, TensorType
 
 READ = Touch(Kind.READ, "place", Space.GENERIC)

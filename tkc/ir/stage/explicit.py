@@ -21,11 +21,11 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, BufferType
-from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 IDENTITIES = ("lane", "warp", "thread")

@@ -22,11 +22,11 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Order, Proxy, Scope, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import MapsType
-from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 

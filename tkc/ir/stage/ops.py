@@ -22,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.debugging import DEBUGGING
@@ -97,7 +98,6 @@ from tkc.ir.stage.types import (
     RingType,
 )
 from tkc.ir.stage.vectors import VECTORS
-from tkc.ir.syntax import irdl_op_definition
 from tkc.ir.tile.types import TensorType
 
 READ, WRITE = Kind.READ, Kind.WRITE

@@ -20,8 +20,9 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.interned import integer, string
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 
 
 @dataclass(frozen=True, slots=True)

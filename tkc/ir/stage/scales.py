@@ -8,11 +8,11 @@ from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BufferType
-from tkc.ir.syntax import irdl_op_definition
 
 READ, WRITE = Kind.READ, Kind.WRITE
 

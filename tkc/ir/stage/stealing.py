@@ -14,11 +14,11 @@ from xdsl.irdl import (
     traits_def,
 )
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import BarriersType, BufferType
-from tkc.ir.syntax import irdl_op_definition
 
 
 @irdl_op_definition

@@ -33,10 +33,11 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.types import BarriersType, BufferType, RingType
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 from tkc.ir.tile.types import TensorType
 
 PAIR = 2

@@ -16,11 +16,11 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import AccumulatorType, BarriersType, RingType
-from tkc.ir.syntax import irdl_op_definition
 
 # Rings: replaced by barriers in lower-pipes --------------------------------------------------------------------------
 

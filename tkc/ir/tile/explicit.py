@@ -21,10 +21,11 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.types import BarriersType
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, SharedType, SliceType
 
 READ, WRITE = Kind.READ, Kind.WRITE

@@ -16,7 +16,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.definitions import irdl_op_definition
+from tkc.ir.syntax import Operation
 from tkc.ir.tile.types import BlockType
 
 

@@ -31,9 +31,10 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 from tkc.ir.tile.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.tile.loops import LOOPS
 from tkc.ir.tile.scales import SCALED, check_scaled

@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.irdl import operand_def, opt_prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
-from tkc.ir.syntax import Operation, irdl_op_definition
+from tkc.ir.syntax import Operation
 from tkc.ir.tile.types import AccumType, ScaleAttr, SharedType, kind_of, scale_shape
 
 
