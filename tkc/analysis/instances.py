@@ -69,9 +69,10 @@ NOBODY = Copy("", 0, 0)
 
 @dataclass(eq=False, slots=True)
 class Word:
-    """One mbarrier: entry `slot` of `barriers` in CTA `cta`; an object for each, so that it is its own key."""
+    """One mbarrier: entry `slot` of `barriers` in CTA `cta`; an object for each, so that it is its own key. Without
+    `barriers` the numbered barrier `slot` of threads."""
 
-    barriers: SSAValue
+    barriers: SSAValue | None
     slot: int
     cta: int
     count: int
@@ -259,10 +260,11 @@ class Code:
 
 @dataclass
 class Machine:
-    """Runs roles; `sizes` gives every symbol a number."""
+    """Runs roles; `sizes` gives every symbol a number. `invents`: arguments and elements of tensors get one, too."""
 
     sizes: Mapping[str, int]
     code: Code
+    invents: bool = True
     events: list[Event] = field(default_factory=list[Event])
     steps: int = 0
     at: Copy = NOBODY
@@ -275,7 +277,7 @@ class Machine:
     def kernel(self) -> dict[Copy, list[Event]]:
         kernel, found = self.code.kernel, dict[Copy, list[Event]]()
         for n, argument in enumerate(self.code.arguments, 1):
-            self.values[argument] = element([n])
+            self.values[argument] = element([n]) if self.invents else None
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
             for op, code in self.code.top:
@@ -319,7 +321,8 @@ class Machine:
         values[one.outputs[0]] = calculate(one.more, [values[v] for v in one.inputs])
 
     def load(self, one: Instruction) -> None:
-        self.values[one.outputs[0]] = element([self.values[v] for v in one.more])
+        found = element([self.values[v] for v in one.more]) if self.invents else None
+        self.values[one.outputs[0]] = found
 
     def unit(self, one: Instruction) -> None:
         ranks = {name: of(self.at.cta) for name, of in s.RANKS.items()}
@@ -330,8 +333,16 @@ class Machine:
         self.values[one.outputs[0]] = self.at.copy
 
     def elected(self, one: Instruction) -> None:
-        each = Each(t == 0 if one.more else t % 2 == 0 for t in range(self.count))
+        chosen = self._chosen() if one.more else 0
+        each = Each(t == chosen if one.more else t % 2 == 0 for t in range(self.count))
         self.values[one.outputs[0]] = each
+
+    def _chosen(self) -> int:
+        """The thread that an election chooses: the first one, or where a condition stands round it that of one warp."""
+        leads = [t for t in range(0, self.count, 2) if t in self.mask]
+        if 0 not in leads and len(leads) != 1:
+            raise Unknown("an election among threads that a condition chooses")
+        return leads[0]
 
     def identity(self, one: Instruction) -> None:
         self.values[one.outputs[0]] = Each(

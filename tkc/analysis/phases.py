@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -66,10 +66,16 @@ def _at(event: Event, operand: str) -> str:
     return ""
 
 
+class Turn(NamedTuple):
+    """The phase of a numbered barrier of threads that an event waits for: how often its role came to it before."""
+
+    number: int
+
+
 @dataclass(eq=False, slots=True)
 class Deed:
-    """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill."""
+    """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it
+    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
     event: Event
     waits: list[tuple[Word, Any]]
@@ -176,10 +182,14 @@ class Phases:
 
     # When they happen ------------------------------------------------------------------------------------------------
 
-    def _run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
-        """Fills in the phases of all events; gives them as one list, to be compared."""
+    def begin(self) -> None:
+        """Sets all barriers to their first phase."""
         for word in self.words.values():
             word.phase, word.missing, word.bytes = 0, word.count, 0
+
+    def _run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
+        """Fills in the phases of all events; gives them as one list, to be compared."""
+        self.begin()
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
         going = True
@@ -217,9 +227,20 @@ def _rows(event: Event) -> Rows:
 
 
 def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
-    """Whether an event could happen now; then it has. `seen`: the latest phases that its role has waited for."""
-    event = deed.event
+    """Whether an event could happen now; then it has."""
+    if not awaits(deed, seen):
+        return False
+    tells(deed)
+    return True
+
+
+def awaits(deed: Deed, seen: dict[Word, int]) -> bool:
+    """Whether an event need not wait any more. `seen`: the latest phases that its threads have waited for."""
     for word, parity in deed.waits:
+        if isinstance(parity, Turn):
+            if word.phase <= parity.number:
+                return False
+            continue
         if not isinstance(parity, int):
             raise Unknown("a phase that is not known")
         wanted = seen.get(word, -1)
@@ -229,7 +250,13 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
         if word.phase > wanted + 1:
             raise Unknown("a phase ends before all have seen the one before it")
         seen[word] = wanted
-        event.waited = (word, wanted)
+        deed.event.waited = (word, wanted)
+    return True
+
+
+def tells(deed: Deed) -> None:
+    """What an event does to barriers that others wait for."""
+    event = deed.event
     event.arrivals, event.completions = [], []
     for word, arrivals, bytes, owner in deed.tells:
         if owner is None:
@@ -243,7 +270,6 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
         if word.missing == 0 and word.bytes == 0:
             word.phase += 1
             word.missing = word.count
-    return True
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:
@@ -275,7 +301,7 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
 
 def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes."""
-    sizes, code = _blocks(kernel), Code(kernel)
+    sizes, code = blocks_of(kernel), Code(kernel)
     rows: dict[Instruction, Rows] = {}
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
@@ -294,7 +320,7 @@ def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
         yield ", ".join(f"{a} = {b}" for a, b in chosen.items()), traces
 
 
-def _blocks(kernel: s.KernelOp) -> dict[str, int]:
+def blocks_of(kernel: s.KernelOp) -> dict[str, int]:
     """Each symbol that the kernel asks for, and the largest number by which it is divided into blocks."""
     found: dict[str, int] = {}
     for op in kernel.walk():

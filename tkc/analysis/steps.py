@@ -322,18 +322,21 @@ class Steps:
                     any(isinstance(r, Meet) and r.among == among for r in e.of.effects)
                     and number(e.op, "number") == which
                 ):
-                    does = "arrive" if "arrives" in e.op.properties else text(e, "does") or "sync"
-                    if does in ("sync", half):
+                    if _does(e) in ("sync", half):
                         found.append(at)
             return found
 
-        mine, theirs = meetings(known.copy, "arrive"), meetings(other, "wait")
+        # who comes to a numbered barrier leaves with the phase that it arrives at, whether or not it waited before
+        half = "arrive" if among == "named" else "wait"
+        mine, theirs = meetings(known.copy, "arrive"), meetings(other, half)
         if at not in mine or (among == "named" and other.cta != known.copy.cta):
             raise Broken("a meeting of other threads")
         turn = mine.index(at)
         if turn >= len(theirs):
             return None
         at = theirs[turn]
+        if _does(self.traces[other][at]) == "arrive":
+            raise Broken(f"role {other.role} arrives there, and waits for nobody")
         threads = all_know(self.traces[other][at].threads, together)
         # at the meeting itself, which may be the next step, too: among the warps of the other role
         return known.then(copy=other, at=at, state=state, threads=threads, fence=0)
@@ -492,6 +495,11 @@ def _of_map(link: Link, x: Access) -> bool:
     if x.touch.space is not Space.MAP or x.touch.proxy is not Proxy.TENSORMAP:
         raise Broken(f"{link.start} reads no tensor map")
     return True
+
+
+def _does(event: Event) -> str:
+    """Which half of a meeting an event is: it arrives, waits, or does both (`sync`)."""
+    return "arrive" if "arrives" in event.op.properties else text(event, "does") or "sync"
 
 
 def closes(of: Instruction, group: Done) -> bool:

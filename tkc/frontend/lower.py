@@ -254,7 +254,8 @@ class _Kernel:
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 if d.scale is not None and not d.accumulator:
-                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
+                    scale = ScaleAttr.of(*d.scale, d.scale_rows)
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=scale)
                 where = {} if d.within is None else {"within": StringAttr(d.within)}
                 made = self.value(kind, d.span, (), type_, {"sym_name": name, **where}, name=d.name)
             case X.Barrier():
@@ -493,6 +494,9 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case P.Total():
+                properties = {"kind": StringAttr(x.kind)}
+                return self.value(V.TotalOp, x.span, [self.expression(x.operand)], f32, properties)
             case P.Where():
                 return self.where(x)
             case _:

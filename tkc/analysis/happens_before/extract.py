@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import lcm, prod
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -36,6 +38,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
+from tkc.analysis.happens_before.ring_parts import split_rings
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -67,6 +70,7 @@ def program(kernel: s.KernelOp) -> Program:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
     number_meetings(made)
+    split_rings(made)
     return made
 
 
@@ -121,6 +125,8 @@ def _role(
     operations = copies.operations(group, rank, cluster, made, write)
     body = Body(operations).block(op.body.block, Threads.ALL)
     declared = op.sym_name.data
+    if group == 0 and rank == 0:
+        made.held += [(event, declared) for event in operations.held]
     name = declared + (f"[{group}]" if groups > 1 else "")
     if cluster > 1:
         name += f" of CTA {rank}"
@@ -137,7 +143,9 @@ class Body:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
         chains = {
-            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+            orbit.chain[0]: orbit.chain
+            for orbit in self.ops.values.orbits
+            if len(orbit.chain) > 1 and len(orbit.states) > 1
         }
         done: set[Operation] = set()
         for op in self._doing(block):
@@ -147,6 +155,7 @@ class Body:
                 op in chains
                 and _alone(chains[op])
                 and all(_turns_once(o, self.ops.values) for o in chains[op])
+                and not self.ops.values.has_items_beside(chains[op])
             ):
                 chain = chains[op]
                 between = _between(chain)
@@ -217,7 +226,8 @@ class Body:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.IfOp):
-            loop.key, loop.high = ("if", True, self._bound(op.condition, op)), 1
+            condition, holds = self._asked(op)
+            loop.key, loop.high = ("if", holds, condition), 1
         if isinstance(op, WhileOp):
             loop.key = ("while", self._numbered(self.ops.evolve.turns(op)))
             self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
@@ -238,6 +248,14 @@ class Body:
             return self._numbered(self.ops.evolve(value))
         loops = tuple(self._name_of(o) for o in table.loop or ())
         return ("table", loops, table.before, table.period)
+
+    def _asked(self, op: s.IfOp) -> tuple[Hashable, bool]:
+        """A condition, equal for equal ones and for those that say the contrary, and whether it has to hold."""
+        condition, holds = self.ops.places.plain(op.condition)
+        if self.ops.values.table(condition, op) is not None:
+            return self._bound(condition, op), holds
+        formula, straight = self.ops.evolve.asked(condition)
+        return self._numbered(formula), holds is straight
 
     def _numbered(self, formula: int) -> Hashable:
         """A formula's number, with the CTA and the warpgroup where it asks for these."""
@@ -357,7 +375,8 @@ class Body:
         return Sometimes(body, turns)
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Who) -> Loop:
-        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
+        condition, holds = self._asked(op)
+        branch = Loop("if", [], ("if", taken is holds, condition), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
             if guard is not None and (guard[1],) in self.ops.loops:
@@ -458,21 +477,25 @@ def number_meetings(made: Program) -> None:
 
 
 def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
+    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
     for side in ("arrive", "wait"):
         coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
-        loops = {loop for _, loop in coming}
+        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
+        loops = {loop for _, loop in coming[once:]}
         for number, (event, loop) in enumerate(coming):
             act = event.act
             assert isinstance(act, Meet)
             if alone and act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif len(loops) == 1 and act.index is None:
-                rate = 1 if loop is None else len(coming)
+            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
+                continue
+            else:
+                rate = 1 if loop is None else len(coming) - once
                 event.act = replace(act, index=Index(loop, number, rate))
 
 
-def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop | None]]:
-    """Events with the loop or branch that they stand in."""
+def _placed(body: list[Item], loop: Any) -> Iterator[tuple[Event, Any]]:
+    """Events with the loop, the branch, or whatever else that they stand in."""
     for item in body:
         if isinstance(item, Event):
             yield item, loop
@@ -482,6 +505,7 @@ def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop |
             for branch in item.branches:
                 yield from _placed(branch.body, branch)
         elif isinstance(item, Sometimes):
-            yield from _placed(item.body, None if loop is None else Loop("some", []))
+            yield from _placed(item.body, item)
         else:
-            yield from _placed([*item.one, *item.other], loop)
+            yield from _placed(item.one, item)
+            yield from _placed(item.other, item)

@@ -76,8 +76,8 @@ class Node:
 class Site:
     """A node that arrives at a barrier, waits for it, or whose copy completes bytes of it.
 
-    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations
-    are all counted.
+    Its item is `rate` · count of `clock` + `offset`. `after`: the node is beside the loop of `clock`, whose iterations
+    so far are all counted; `ahead`: that loop comes behind it.
     """
 
     node: Node
@@ -85,6 +85,7 @@ class Site:
     rate: int
     offset: int
     after: bool = False
+    ahead: bool = False
 
     @property
     def every(self) -> bool:
@@ -232,8 +233,10 @@ def build(program: Program) -> Graph:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
         graph.periods[clock] = (turns.loop, lcm(known, turns.period))
+    passed: set[Loop] = set()
     for node in graph.nodes:
-        _sites(graph, node)
+        passed.update(node.loops)
+        _sites(graph, node, passed)
     graph.back = _back(graph)
     depth = max((b.depth for b in program.barriers.values()), default=1)
     graph.limit = 4 * depth + 12
@@ -305,10 +308,11 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
     for loop, _, key in found:
         group[top(loop)] = top(first.setdefault(key, loop))
     linked: dict[tuple[Hashable, int], Loop] = {}
+    uncounted = _uncounted(program)
     for role in program.roles:
         for event in role.events():
             for barrier, index in _indices(event):
-                if index is not None and index.loop is not None:
+                if index is not None and index.loop is not None and barrier not in uncounted:
                     known = linked.setdefault((barrier, index.rate), index.loop)
                     group[top(index.loop)] = top(known)
     made: dict[Loop, Clock] = {}
@@ -337,6 +341,17 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         else:
             clock.low, clock.high = 0, inf
     return clocks
+
+
+def _uncounted(program: Program) -> set[Hashable]:
+    """The barriers of which some items are not numbered, so that the numbers of others say nothing."""
+    return {
+        barrier
+        for role in program.roles
+        for event in role.events()
+        for barrier, index in _indices(event)
+        if index is None and barrier in program.barriers
+    }
 
 
 def _totals(found: list[tuple[Loop, Loop | None, Hashable]]) -> dict[Loop, int | None]:
@@ -454,20 +469,6 @@ def _choice(
     return [(after, PLAIN, None)]
 
 
-def exclusive(one: Node, other: Node, clock: Clock) -> bool:
-    """Whether two nodes of a role stand in different branches of a choice, so that no turn of `clock` has both."""
-    if one.role is not other.role or clock not in one.path or clock not in other.path:
-        return False
-    depth = one.path.index(clock)
-    if depth >= len(one.loops) or depth >= len(other.loops):
-        return False
-    a, b = one.loops[depth], other.loops[depth]
-    whole = one.loops[depth - 1].body if depth else one.role.body
-    return a is not b and any(
-        isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole
-    )
-
-
 def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
     """A position carried over an edge of program order."""
     if kind == PLAIN:
@@ -479,7 +480,8 @@ def follow(position: Position, kind: str, clock: Clock | None) -> Position | Non
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
-def _sites(graph: Graph, node: Node) -> None:
+def _sites(graph: Graph, node: Node, passed: set[Loop]) -> None:
+    """What a node is to the rings; `passed`: the loops that stand before it, or round it."""
     event = node.event
     if event is None or event.act is None:
         return
@@ -489,7 +491,9 @@ def _sites(graph: Graph, node: Node) -> None:
                 graph.rings[key].unknown.append(node)
             continue
         clock = graph.kernel if index.loop is None else graph.clock_of[index.loop]
-        site = Site(node, clock, index.rate, index.offset, clock not in node.path)
+        after = clock not in node.path
+        ahead = after and index.loop not in passed
+        site = Site(node, clock, index.rate, index.offset, after, ahead)
         graph.sites_of.setdefault(node, []).append((key, site))
         if isinstance(event.act, Meet):
             graph.meetings.setdefault(key, []).append(site)

@@ -16,7 +16,7 @@ from typing import Any
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, leave, refine, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, refine, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
     Complete,
@@ -28,12 +28,12 @@ from tkc.analysis.happens_before.events import (
     Wait,
     first_operand,
 )
+from tkc.analysis.happens_before.exclusion import exclusive
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
     Node,
     Site,
-    exclusive,
     follow,
     items_of,
 )
@@ -424,7 +424,7 @@ class Reach:
         """Some waits know something from an item on."""
         for wait, later, given in self._awaiting(barrier, label.node, items[-1][0], rate, 0):
             if wait.node in nodes and wait.node.event not in self.without:
-                self._add_at(wait.node, items, later, given, known, rule, label)
+                self._add_at(wait, items, later, given, known, rule, label)
 
     def _counted(self, clock: Clock) -> bool:
         return clock in self.origin.path
@@ -458,11 +458,11 @@ class Reach:
             made = self._meets(state, rule, act, event.act, node, wait.node)
             if made is None:
                 continue
-            self._add_at(wait.node, items, later, given, *made, label)
+            self._add_at(wait, items, later, given, *made, label)
 
     def _add_at(
         self,
-        wait: Node,
+        wait: Site,
         items: Position,
         later: int,
         given: Turns | None,
@@ -471,11 +471,15 @@ class Reach:
         label: Label,
     ) -> None:
         """What a wait knows from an item on."""
-        position = shift(items, later) if later else items
+        position: Position | None = shift(items, later) if later else items
+        if wait.after:
+            position = outward(position, wait.node.path, int(wait.ahead))
+        if position is None:
+            return
         if given is not None:
             position = self._rounded(position, given)
-        state = State(known.name, known.n, known.fence, known.part, wait.threads)
-        self._add(wait, state, position, rule, label)
+        state = State(known.name, known.n, known.fence, known.part, wait.node.threads)
+        self._add(wait.node, state, position, rule, label)
 
     def _awaiting(
         self, barrier: object, node: Node, clock: Clock, rate: int, offset: int
@@ -487,9 +491,10 @@ class Reach:
             found = self.graph.awaiting[key] = []
             ring = self.graph.rings.get(barrier)  # pyright: ignore
             for wait in ring.waits if ring is not None else ():
-                if wait.after or clock is not wait.clock or wait.rate != rate:
+                if clock is not wait.clock or wait.rate != rate:
                     continue
-                later, rest = divmod(offset - wait.offset, rate)
+                # beside its loop, a wait is for an item of the last turn: at the end of that turn, it is the same turn
+                later, rest = divmod(offset - wait.offset - rate * wait.after, rate)
                 if rest or (clock is self.graph.kernel and offset != wait.offset):
                     continue
                 given = self._given(node, wait, later)

@@ -26,6 +26,7 @@ class CopyScalesOp(StageOp):
     """
 
     name = "stage.copy_scales"
+    FOR_COPIES: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ONE
     source = operand_def(BufferType)
     source_slot = operand_def(i32)

@@ -87,6 +87,10 @@ class ScaledMmaOp(Operation):
             if not scales_fit(tile, scales):
                 raise VerifyException(f"{scales} are not the scales of {tile}")
         columns = right.shape[0] if self.pair is None else 2 * right.shape[0]
+        if right.scale.rows.data not in (0, columns) or (self.pair and not right.scale.rows.data):  # type: ignore[union-attr]
+            raise VerifyException(
+                f"a product of {columns} columns takes as many rows of scales of {right}"
+            )
         if left.shape[1] != right.shape[1] or (left.shape[0], columns) != made.shape:
             raise VerifyException(f"{left} @ {right} does not make {list(made.shape)}")
 

@@ -83,6 +83,27 @@ class ReduceOp(Operation):
 
 
 @irdl_op_definition
+class TotalOp(Operation):
+    """`tile_sum(x)`: one number of one value a row, `[rows, 1]`, which all threads of the role get."""
+
+    name = "tile.total"
+    source = operand_def(RegsType)
+    kind = prop_def(StringAttr)
+    number = result_def(f32)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source = self.source.type
+        assert isinstance(source, RegsType)
+        if self.kind.data not in ReduceOp.KINDS:
+            raise VerifyException(
+                f"no reduction {self.kind.data!r}; one of {', '.join(ReduceOp.KINDS)}"
+            )
+        if source.dtype.data != "f32" or len(source.shape) != 2 or source.shape[1] != 1:
+            raise VerifyException(f"a number is made of one value a row of f32, not of {source}")
+
+
+@irdl_op_definition
 class MaskOp(Operation):
     """`mask x where j <= m`: x where `rows · R + columns · C < limit`, elsewhere `otherwise` if given, else `fill`.
 
@@ -184,4 +205,4 @@ class LoadOp(Operation):
             raise VerifyException(f"a load of {slice} does not give {value}: it is of one axis")
 
 
-VECTORS = [ReduceOp, MaskOp, FillOp, ReshapeOp, TransposeOp, LoadOp]
+VECTORS = [ReduceOp, TotalOp, MaskOp, FillOp, ReshapeOp, TransposeOp, LoadOp]

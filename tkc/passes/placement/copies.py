@@ -24,7 +24,8 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.explicit import PartAtOp
+from tkc.ir.tile.loops import PartOp, ShareOp
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -211,8 +212,8 @@ def box_of(
     axes: list[int] = []
     extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
-        if whole and not axes and isinstance(index.owner, ShareOp):
-            index = index.owner.whole
+        if whole and not axes and isinstance(index.owner, ShareOp | PartOp | PartAtOp):
+            index = index.owner.operands[0]
         value = p.values[index]
         if isinstance(index.type, BlockType):
             size = index.type.size.data // (units.pop(0) if units else 1)

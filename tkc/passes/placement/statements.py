@@ -106,6 +106,7 @@ def _statement(p: Placement, op: Operation) -> None:
             copy(p, op)
         case (
             tv.ReduceOp()
+            | tv.TotalOp()
             | tv.MaskOp()
             | tv.FillOp()
             | tv.ReshapeOp()

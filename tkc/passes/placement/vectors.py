@@ -62,7 +62,9 @@ def _origin(value: SSAValue, op: Operation) -> Operation:
 def statement(p: Placement, op: Operation) -> None:
     """Values of one element a row are made where they stand; tiles are made where they are used."""
     result = op.results[0]
-    if isinstance(op, tv.ReduceOp) and op.axis == 0:
+    if isinstance(op, tv.TotalOp):
+        columns.total(p, op, held(p, op.source, op))
+    elif isinstance(op, tv.ReduceOp) and op.axis == 0:
         columns.reduce(p, op)
     elif is_column(result.type):
         hold(p, result, op)
