@@ -112,8 +112,8 @@ def quantise(
     element (`"up"`, which never saturates: cuDNN and Transformer Engine). Other scales are amax over the
     largest element and over `global_scale`, rounded to nearest even (`"nearest"`, the default) or up;
     `global_scale` None takes amax of the whole over the largest element and scale (6 · 448 for NVFP4), so that the
-    largest block has the largest scale. A block of zeros has scale 1. A block that holds Inf or NaN has a NaN
-    scale. Raises ValueError for formats and shapes that do not go together.
+    largest block has the largest scale. A block of zeros has scale 0 (ue8m0, which has none: 1), one that holds Inf
+    or NaN a NaN scale. Raises ValueError for formats and shapes that do not go together.
     """
     element = _element(dtype)
     if scale not in SCALES:
@@ -240,7 +240,7 @@ def _power_codes(xp: Any, amax: Array, element: Format, rounding: str) -> Array:
 
 
 def _scale_codes(xp: Any, ratio: Array, scale: str, rounding: str) -> Array:
-    """Codes of blocks, saturating; a block of zeros has 1, one too small for a scale the smallest there is."""
+    """Codes of blocks, saturating; a block of zeros has 0, one too small for a scale the smallest there is."""
     form = _FRACTIONS[scale]
     code = xp.astype(_encode(xp, ratio, form), xp.int64)
     if rounding == "up":
@@ -248,7 +248,6 @@ def _scale_codes(xp: Any, ratio: Array, scale: str, rounding: str) -> Array:
         below = (table[code] < ratio) & (code < form.largest)
         code = code + xp.astype(below, xp.int64)
     code = xp.where((code == 0) & (ratio > 0), xp.ones_like(code), code)
-    code = xp.where(ratio == 0, xp.ones_like(code) * NEUTRAL[scale], code)
     code = xp.where(xp.isfinite(ratio), code, xp.ones_like(code) * form.nan)
     return xp.astype(code, xp.uint8)
 

@@ -96,3 +96,35 @@ def test_what_arrives_and_what_waits_are_counted_as_one(change: tuple[str, str])
     """A `sync` leaves with the phase that it arrives at, which arrivals before it may have moved."""
     assert said(RING, "sm_90a") == ()
     assert {d.code for d in said(changed(RING, change), "sm_90a")} & {"TK301", "TK309"}
+
+
+CROSSED = (
+    HEAD
+    + """\
+    role one, warps 2:
+        for m, n in work:
+            sync 4, 128
+            Y[m, n.index * 64 + thread] <- read(X[m, n.index * 64 + thread])
+            sync 3, 128
+    role two, warps 2:
+        for m, n in work:
+            sync 4, 128
+            sync 3, 128
+"""
+)
+HUNG = {
+    "nobody lets the writer start": changed(
+        TURNS, ("        arrive 4, 128\n        for", "        for")
+    ),
+    "two numbers, crosswise": changed(
+        CROSSED, ("            sync 4, 128\n            sync 3, 128\n", "            sync 3, 128\n            sync 4, 128\n")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HUNG.values(), ids=HUNG)
+def test_roles_that_wait_for_one_another_are_told(text: str) -> None:
+    assert said(CROSSED, "sm_90a") == ()
+    told = [d for d in said(text, "sm_90a") if d.code == "TK314"]
+    assert told
+    assert any("barrier 4" in d.message for d in told)

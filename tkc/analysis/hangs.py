@@ -14,8 +14,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.instances import Code, Copy, Machine, Unknown, Word
 from tkc.analysis.items import role_of
-from tkc.analysis.phases import Deed, Phases, awaits, blocks_of, tells
+from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, tells
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.scalar import SizeOp
 
 if TYPE_CHECKING:
@@ -65,7 +66,12 @@ class Stream:
     @property
     def stop(self) -> Stop:
         event = self.deeds[self.at].event
-        word = next(w for w, _ in self.deeds[self.at].waits if w.phase <= self.seen.get(w, -1) + 1)
+        waits = self.deeds[self.at].waits
+        word = next(
+            w
+            for w, by in waits
+            if w.phase <= (by.number if isinstance(by, Turn) else self.seen.get(w, -1) + 1)
+        )
         return Stop(self.copy.role, event.op, word)
 
 
@@ -91,6 +97,8 @@ def hang_of(kernel: s.KernelOp) -> Hang | None:
 def _may(kernel: s.KernelOp) -> bool:
     """Whether there may be a circle: not where pipes of two slots and more join the roles to a tree, for two roles at
     the ends of one ring wait for each other only if one holds all of its slots, which the frontend refuses."""
+    if any(isinstance(op, NamedBarrierOp) for op in kernel.walk()):
+        return True
     ends: dict[str, set[str]] = {}
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
@@ -115,8 +123,9 @@ def _run(
     chosen = {name: sizes[name] * counts[name] for name in sizes}
     try:
         phases = Phases(kernel, Machine(chosen, code, invents=False).kernel(), {})
+        deeds = _with_numbered(phases)
         phases.begin()
-        streams = [x for copy, deeds in phases.deeds.items() for x in _streams(copy, deeds)]
+        streams = [x for copy, mine in deeds.items() for x in _streams(copy, mine)]
         told: set[Deed] = set()
         while any([stream.advance(told) for stream in streams]):
             pass
@@ -124,6 +133,31 @@ def _run(
         return None
     stuck = [x for x in streams if x.at < len(x.deeds)]
     return Hang(*_circle(stuck, told), chosen) if stuck else None
+
+
+def _with_numbered(phases: Phases) -> dict[Copy, list[Deed]]:
+    """What the copies of roles do to mbarriers, and to numbered barriers of threads: they arrive, and who waits leaves
+    with the phase that it arrived at."""
+    words: dict[tuple[int, int], Word] = {}
+    found: dict[Copy, list[Deed]] = {}
+    for copy, trace in phases.traces.items():
+        known = {deed.event: deed for deed in phases.deeds[copy]}
+        mine, turns = found.setdefault(copy, []), dict[Word, int]()
+        for event in trace:
+            if event in known:
+                mine.append(known[event])
+            if not isinstance(event.op, NamedBarrierOp) or event.op.threads is None:
+                continue
+            key = event.op.number.value.data, copy.cta
+            if key not in words:
+                words[key] = Word(None, *key, event.op.threads.value.data)
+                phases.words[0, *key] = words[key]
+            word, comes = words[key], sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
+            mine.append(Deed(event, [], [(word, comes, 0, None)]))
+            if event.op.arrives is None:
+                mine.append(Deed(event, [(word, Turn(turns.get(word, 0)))], []))
+            turns[word] = turns.get(word, 0) + 1
+    return found
 
 
 def _streams(copy: Copy, deeds: list[Deed]) -> Iterator[Stream]:
@@ -194,6 +228,8 @@ def finding(hang: Hang) -> Finding:
 
 
 def _name(word: Word) -> str:
+    if word.barriers is None:
+        return f"barrier {word.slot}"
     declared = word.barriers.owner
     assert isinstance(declared, s.BarriersOp)
     return declared.sym_name.data

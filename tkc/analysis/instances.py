@@ -69,9 +69,10 @@ NOBODY = Copy("", 0, 0)
 
 @dataclass(eq=False, slots=True)
 class Word:
-    """One mbarrier: entry `slot` of `barriers` in CTA `cta`; an object for each, so that it is its own key."""
+    """One mbarrier: entry `slot` of `barriers` in CTA `cta`; an object for each, so that it is its own key. Without
+    `barriers` the numbered barrier `slot` of threads."""
 
-    barriers: SSAValue
+    barriers: SSAValue | None
     slot: int
     cta: int
     count: int

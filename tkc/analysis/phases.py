@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Code, Copy, Event, Instruction, Machine, Unknown, Word
-from tkc.ir.isa.memory import Await, Signal, Touch
+from tkc.ir.isa.memory import Await, Meet, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BarriersType
@@ -66,21 +66,33 @@ def _at(event: Event, operand: str) -> str:
     return ""
 
 
+class Turn(NamedTuple):
+    """The phase of a numbered barrier of threads that an event waits for: how often its role came to it before."""
+
+    number: int
+
+
 @dataclass(eq=False, slots=True)
 class Deed:
-    """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill."""
+    """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it
+    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill; `meets`: the barrier of
+    threads that it comes to."""
 
     event: Event
     waits: list[tuple[Word, Any]]
     tells: list[tuple[Word, int, int, int | None]]
+    meets: Hashable = None
+
+
+Meetings = dict[Hashable, dict[Copy, list[int]]]
+"""How often each role has arrived at each barrier of threads of several roles, and whether it stands there."""
 
 
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
-Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]]]
-"""The barriers that an operation waits for, and those that it signals."""
+Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]], bool]
+"""The barriers that an operation waits for, those that it signals, and whether threads of several roles may meet."""
 
 
 @dataclass
@@ -113,7 +125,8 @@ class Phases:
             known = self.rows.get(event.of)
             if known is None:
                 known = self.rows[event.of] = _rows(event)
-            if not (known[0] or known[1]):
+            meets = _meets(event, copy) if known[2] else None
+            if not (known[0] or known[1] or meets):
                 continue
             waits = [
                 (self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]
@@ -121,7 +134,7 @@ class Phases:
             tells = [
                 t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)
             ]
-            yield Deed(event, waits, tells)
+            yield Deed(event, waits, tells, meets)
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
@@ -186,12 +199,16 @@ class Phases:
         self.begin()
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
+        met: Meetings = {}
+        for copy in order:
+            for meets in {d.meets for d in self.deeds[copy] if d.meets is not None}:
+                met.setdefault(meets, {})[copy] = [0, 0]
         going = True
         while going:
             going = False
             for copy in order:
                 deeds, here = self.deeds[copy], at[copy]
-                while here < len(deeds) and _happens(deeds[here], seen[copy]):
+                while here < len(deeds) and _happens(deeds[here], seen[copy], copy, met):
                     here += 1
                 going |= here > at[copy]
                 at[copy] = here
@@ -217,12 +234,40 @@ def _rows(event: Event) -> Rows:
         if isinstance(row, Signal) and row.barrier
         if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
     ]
-    return waits, signals
+    among = next((row.among for row in event.of.effects if isinstance(row, Meet)), "")
+    return waits, signals, among in ("cluster", "named")
 
 
-def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
+def _meets(event: Event, copy: Copy) -> Hashable:
+    """The barrier of threads that a role comes to: that of the cluster, or one of its CTA's."""
+    if "number" in event.op.properties:
+        return copy.cta, number(event.op, "number")
+    return "cluster"
+
+
+def does(op: Operation) -> str:
+    """Which half of a meeting an operation is: it arrives, waits, or does both (`sync`)."""
+    return "arrive" if "arrives" in op.properties else word_of(op, "does") or "sync"
+
+
+def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
+    """Whether a role can go on from a barrier of threads, where it has then arrived."""
+    if deed.meets is None:
+        return True
+    mine, half = met[deed.meets][copy], does(deed.event.op)
+    arrived, stands = mine
+    if half == "arrive" or (half == "sync" and not stands):
+        arrived += 1
+    waits = half != "arrive" and any(
+        other is not mine and other[0] < arrived for other in met[deed.meets].values()
+    )
+    mine[:] = arrived, int(waits)
+    return not waits
+
+
+def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bool:
     """Whether an event could happen now; then it has."""
-    if not awaits(deed, seen):
+    if not (_met(deed, copy, met) and awaits(deed, seen)):
         return False
     tells(deed)
     return True
@@ -231,6 +276,10 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
 def awaits(deed: Deed, seen: dict[Word, int]) -> bool:
     """Whether an event need not wait any more. `seen`: the latest phases that its threads have waited for."""
     for word, parity in deed.waits:
+        if isinstance(parity, Turn):
+            if word.phase <= parity.number:
+                return False
+            continue
         if not isinstance(parity, int):
             raise Unknown("a phase that is not known")
         wanted = seen.get(word, -1)
