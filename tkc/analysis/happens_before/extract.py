@@ -464,46 +464,55 @@ def _name(op: Operation) -> str:
 
 def number_meetings(made: Program) -> None:
     """Numbers how often each role has come to each barrier of threads; one of a single role is that role's."""
-    sites: dict[Hashable, dict[Role, list[tuple[Event, Loop | None]]]] = {}
+    sites: dict[Hashable, dict[Role, list[tuple[Event, Path]]]] = {}
     for role in made.roles:
-        for event, loop in _placed(role.body, None):
+        for event, path in _placed(role.body, ()):
             if isinstance(event.act, Meet) and event.act.barrier is not None:
-                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loop))
+                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, path))
     for roles in sites.values():
         for role, mine in roles.items():
             _number(role, mine, len(roles) == 1)
 
 
-def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
-    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
-    for side in ("arrive", "wait"):
-        coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
-        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
-        loops = {loop for _, loop in coming[once:]}
-        for number, (event, loop) in enumerate(coming):
+Path = tuple[Any, ...]
+"""The loops and branches that an event stands in, and whatever else does not always run."""
+
+
+def _number(role: Role, mine: list[tuple[Event, Path]], alone: bool) -> None:
+    """Numbers what comes before the first loop, and in it; what comes after it has no number.
+
+    Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at.
+    """
+    if alone:
+        for event, _ in mine:
             act = event.act
             assert isinstance(act, Meet)
-            if alone and act.count == 32 * role.warps and act.does == "sync":
+            if act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
-                continue
-            else:
-                rate = 1 if loop is None else len(coming) - once
-                event.act = replace(act, index=Index(loop, number, rate))
+    for side in ("arrive", "wait"):
+        coming = [(e, path) for e, path in mine if e.act.barrier and e.act.does in ("sync", side)]  # pyright: ignore
+        before = len([*takewhile(lambda pair: not pair[1], coming)])
+        inside = [path for _, path in coming[before:] if path[:1] == coming[before][1][:1]]
+        followed = len(set(inside)) == 1 and all(isinstance(x, Loop) for x in inside[0])
+        for number, (event, path) in enumerate(coming[: before + len(inside)]):
+            act = event.act
+            assert isinstance(act, Meet)
+            if (act.does == "wait") == (side == "wait") and (not path or followed):
+                index = Index(path[-1], number, len(inside)) if path else Index(None, number)
+                event.act = replace(act, index=index)
 
 
-def _placed(body: list[Item], loop: Any) -> Iterator[tuple[Event, Any]]:
-    """Events with the loop, the branch, or whatever else that they stand in."""
+def _placed(body: list[Item], path: Path) -> Iterator[tuple[Event, Path]]:
+    """Events with what they stand in."""
     for item in body:
-        if isinstance(item, Event):
-            yield item, loop
-        elif isinstance(item, Loop):
-            yield from _placed(item.body, item)
-        elif isinstance(item, Choice):
-            for branch in item.branches:
-                yield from _placed(branch.body, branch)
-        elif isinstance(item, Sometimes):
-            yield from _placed(item.body, item)
-        else:
-            yield from _placed(item.one, item)
-            yield from _placed(item.other, item)
+        match item:
+            case Event():
+                yield item, path
+            case Choice():
+                for branch in item.branches:
+                    yield from _placed(branch.body, (*path, branch))
+            case Loop() | Sometimes():
+                yield from _placed(item.body, (*path, item))
+            case _:
+                yield from _placed(item.one, (*path, item))
+                yield from _placed(item.other, (*path, item))
