@@ -84,6 +84,7 @@ class Operations(Numbering):
     values: Values
     acts: tuple[int, int | None]
     loops: dict[Chain, Loop] = field(default_factory=dict)
+    held: list[Event] = field(default_factory=list[Event])
 
     def __post_init__(self) -> None:
         self.places = Places(self.values, self.write)
@@ -160,6 +161,12 @@ class Operations(Numbering):
             return [self._element(op, row, buffer)]
         home = Home(buffer.type.home.data)
         if home is Home.REGISTER:
+            kept = Access(
+                space, buffer, row.kind is m.Kind.WRITE, Slot(None, (0,)), row.proxy, done,
+                operand=row.operand, columns=self._columns(op),
+            )  # fmt: skip
+            name = word(op, "id") or op.name.removeprefix("stage.")
+            self.held.append(Event(name, Threads.ALL, (kept,), None, op))
             return []
         if done is Done.TCGEN05_COMMIT and home is Home.SHARED and self._in_registers(op):
             done = Done.WGMMA_GROUP
