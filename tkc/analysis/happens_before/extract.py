@@ -177,11 +177,12 @@ class Body:
         return known[block]
 
     def _one(self, op: Operation, who: Who) -> list[Item]:
-        if isinstance(op, s.ForOp) and self._few(op):
+        kind = type(op)
+        if kind is s.ForOp and self._few(op):
             return self._turn_by_turn(op, who)
-        if isinstance(op, s.ForOp) or op.name == "stage.while":
+        if kind is s.ForOp or kind is WhileOp:
             return self._loop(op, who)
-        if isinstance(op, s.IfOp):
+        if kind is s.IfOp:
             return self._if(op, who)
         return [*self.ops.events(op, who)]
 
