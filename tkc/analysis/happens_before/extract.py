@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import narrowed, who_acts
 from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
@@ -69,6 +70,7 @@ def program(kernel: s.KernelOp) -> Program:
         for each in copies:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
+    chain_alike(made)
     number_meetings(made)
     split_rings(made)
     return made
@@ -175,11 +177,12 @@ class Body:
         return known[block]
 
     def _one(self, op: Operation, who: Who) -> list[Item]:
-        if isinstance(op, s.ForOp) and self._few(op):
+        kind = type(op)
+        if kind is s.ForOp and self._few(op):
             return self._turn_by_turn(op, who)
-        if isinstance(op, s.ForOp) or op.name == "stage.while":
+        if kind is s.ForOp or kind is WhileOp:
             return self._loop(op, who)
-        if isinstance(op, s.IfOp):
+        if kind is s.IfOp:
             return self._if(op, who)
         return [*self.ops.events(op, who)]
 
