@@ -154,7 +154,9 @@ class Values:
             )
         if isinstance(x, Slice):
             if not x.shape:
-                told = f"an element of {x.tensor} is in memory: `read({x.tensor}[...])` is its value"
+                told = (
+                    f"an element of {x.tensor} is in memory: `read({x.tensor}[...])` is its value"
+                )
                 self.fail("TK106", told, span)
             self.later(
                 f"reading {x.tensor} into registers: copy the slice to a shared tile and read that"
