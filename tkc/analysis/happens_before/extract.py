@@ -509,7 +509,7 @@ def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
 def _shape(run: list[Coming]) -> Hashable:
     """How often a loop comes to a barrier in each turn, with what says how often it turns; None where that is not
     known, or where those who arrive there wait elsewhere."""
-    does = [event.act.does for event, _ in run]  # pyright: ignore
+    does = [event.act.does for event, _ in run if isinstance(event.act, Meet)]
     keys = tuple(getattr(at, "key", None) for at in run[0][1])
     if None in keys or does.count("arrive") != does.count("wait"):
         return None
