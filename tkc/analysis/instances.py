@@ -174,8 +174,8 @@ def every(count: int, step: int) -> frozenset[int]:
 
 @dataclass
 class Code:
-    """A kernel's operations, looked at once for all runs. `accesses`: whether they have events where they only touch, or
-    fence, too."""
+    """A kernel's operations, looked at once for all runs. `accesses`: whether they have events where they only touch,
+    or fence, too."""
 
     kernel: s.KernelOp
     accesses: bool = True
