@@ -25,6 +25,7 @@ from tkc.analysis.shared_memory import check_slots, shared_buffers
 from tkc.analysis.sharing import joined, pipes_of, shares_place
 from tkc.diagnostics import Note, TargetError, TkcError
 from tkc.ir.contract import to_attribute
+from tkc.ir.interned import integer
 from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -37,7 +38,7 @@ from tkc.ir.tile import ops as t
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, SharedType
 from tkc.passes.placement import scales
-from tkc.passes.placement.state import Placement, Role, integer
+from tkc.passes.placement.state import Placement, Role
 from tkc.passes.placement.statements import statements
 
 

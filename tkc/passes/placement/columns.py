@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.roles import Rows
 from tkc.diagnostics import TkcError
+from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage import vectors as v
@@ -32,7 +33,7 @@ from tkc.passes.placement.fragments import (
     slices,
 )
 from tkc.passes.placement.places import coordinates, extent_of, first_row, limit_of
-from tkc.passes.placement.state import Placement, Slot, integer
+from tkc.passes.placement.state import Placement, Slot
 
 SLICE = 64
 """Columns of a tile that are folded at once."""

@@ -14,6 +14,7 @@ from tkc.analysis.roles import Rows, slot_owner
 from tkc.analysis.sharing import shares_place
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
+from tkc.ir.interned import integer
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
@@ -47,7 +48,7 @@ from tkc.passes.placement.fragments import (
     slices,
 )
 from tkc.passes.placement.places import first_row
-from tkc.passes.placement.state import Placement, Slot, Staging, integer, names
+from tkc.passes.placement.state import Placement, Slot, Staging, names
 from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
