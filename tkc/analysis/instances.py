@@ -29,6 +29,10 @@ MOST = 60_000
 """Operations after which a run is given up."""
 
 
+BOTH = 3
+"""Both outcomes, of those that an instruction has: not so (1), and so (2)."""
+
+
 STOLEN = 5
 """Items that the one unit gets where the hardware hands them out."""
 
@@ -102,6 +106,16 @@ class Instruction:
     effects: tuple[Effect, ...] = ()
     places: dict[str, int | None] = field(default_factory=dict)
     coordinates: tuple[int, ...] | None = None
+    seen: int = 0
+    """Of a comparison, a condition or a loop: which of its two outcomes there have been, in all runs."""
+
+    def place(self, operand: str) -> int | None:
+        """Which of the operands is the one called so; None where there is none."""
+        if operand not in self.places:
+            found = getattr(self.op, operand, None)
+            operands = self.op.operands
+            self.places[operand] = next((i for i, o in enumerate(operands) if o is found), None)
+        return self.places[operand]
 
 
 @dataclass(eq=False, slots=True)
@@ -117,8 +131,8 @@ class Event:
     name: str
     threads: frozenset[int]
     values: tuple[Any, ...]
-    arrivals: list[tuple[Word, int]] = field(default_factory=list)
-    completions: list[tuple[Word, int, int]] = field(default_factory=list)
+    arrivals: Sequence[tuple[Word, int]] = ()
+    completions: Sequence[tuple[Word, int, int]] = ()
     waited: tuple[Word, int] | None = None
     when: int = 0
     """How many events at least come before it, one after another; 0 where nobody asked."""
@@ -126,10 +140,7 @@ class Event:
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
         places = self.of.places
-        if operand not in places:
-            found = getattr(self.op, operand, None)
-            places[operand] = next((i for i, o in enumerate(self.op.operands) if o is found), None)
-        place = places[operand]
+        place = places[operand] if operand in places else self.of.place(operand)
         return self.values[place] if place is not None else None
 
     @property
@@ -143,19 +154,20 @@ class Event:
 
 
 def calculate(kind: str, inputs: Sequence[Any]) -> Any:
-    """A row of the arithmetic table; of every thread where an input is."""
+    """A row of the arithmetic table; of every thread where an input is; None where that is no number."""
     many = 0
     for v in inputs:
         if v is None or type(v) is Opened:
             return None
         if type(v) is Each:
             many = many or len(v)
-    if kind in ("div", "mod", "cdiv") and inputs[1] == 0:
+    try:
+        if not many:
+            return SCALARS[kind].of(*inputs)
+        rows = [v if isinstance(v, Each) else (v,) * many for v in inputs]
+        found = Each(SCALARS[kind].of(*r) for r in zip(*rows, strict=True))
+    except (ArithmeticError, ValueError):
         return None
-    if not many:
-        return SCALARS[kind].of(*inputs)
-    rows = [v if isinstance(v, Each) else (v,) * many for v in inputs]
-    found = Each(SCALARS[kind].of(*r) for r in zip(*rows, strict=True))
     return found[0] if all(v == found[0] for v in found) else found
 
 
@@ -173,21 +185,30 @@ def every(count: int, step: int) -> frozenset[int]:
 
 @dataclass
 class Code:
-    """A kernel's operations, looked at once for all runs."""
+    """A kernel's operations, looked at once for all runs.
+
+    What is the same wherever a role's copy is (`settled`) is calculated before the copy runs, constants once for all.
+    """
 
     kernel: s.KernelOp
     numbers: dict[int, int] = field(default_factory=dict[int, int])
     """The places of values, by their identity: the kernel stays as it is while this is used."""
+    constants: dict[int, Any] = field(default_factory=dict[int, Any])
+    settled: set[int] = field(default_factory=set[int])
+    first: list[Instruction] = field(default_factory=list["Instruction"])
+    """What is calculated before the role that is looked at."""
+    role: bool = False
 
     def __post_init__(self) -> None:
         block = self.kernel.body.block
         self.arguments = [self.number(a) for a in block.args if a.type == i32]
-        self.top = [
-            (op, self._body(op.body.block))
-            if isinstance(op, s.RoleOp)
-            else (op, self._instruction(op))
-            for op in block.ops
-        ]
+        self.settled |= {*self.arguments}
+        self.top: list[tuple[s.RoleOp | None, list[Instruction], Body]] = []
+        for op in block.ops:
+            self.role = isinstance(op, s.RoleOp)
+            body = self._body(op.body.block) if isinstance(op, s.RoleOp) else self._alone(op)
+            self.top.append((op if isinstance(op, s.RoleOp) else None, self.first, body))
+            self.first = []
 
     def number(self, value: SSAValue) -> int:
         return self.numbers.setdefault(id(value), len(self.numbers))
@@ -195,15 +216,22 @@ class Code:
     def _all(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
         return tuple([self.number(v) for v in values])
 
+    def _alone(self, op: Operation) -> Body:
+        one = self._instruction(op)
+        return (), [] if one is None else [one], ()
+
     def _body(self, block: Block) -> Body:
         made: list[Instruction] = []
         for op in block.ops:
             if type(op) is s.YieldOp:
                 return self._all(block.args), made, self._all(op.operands)
-            made.append(self._instruction(op))
+            one = self._instruction(op)
+            if one is not None:
+                made.append(one)
         return self._all(block.args), made, ()
 
-    def _instruction(self, op: Operation) -> Instruction:
+    def _instruction(self, op: Operation) -> Instruction | None:
+        """What an operation does; None where nothing is left to do when the role runs."""
         inputs, outputs = self._all(op.operands), self._all(op.results)
         way, more = WAYS.get(type(op)), None
         if way is None and isinstance(op, LoadElementOp) and op.constant is not None:
@@ -212,11 +240,19 @@ class Code:
             return self._event(op, inputs, outputs)
         match op:
             case ConstOp(constant=constant):
-                more = constant.value.data if isinstance(constant, IntegerAttr) else None
+                whole = isinstance(constant, IntegerAttr)
+                self.constants[outputs[0]] = constant.value.data if whole else None
+                return None
             case SizeOp():
                 more = op.symbol.data
             case ArithOp():
-                more = op.kind.data
+                if self.constants.keys() >= {*inputs}:
+                    known = [self.constants[v] for v in inputs]
+                    self.constants[outputs[0]] = calculate(op.kind.data, known)
+                    return None
+                row = SCALARS[op.kind.data]
+                more = op.kind.data, row.of
+                way = Machine.compare if row.predicate else way
             case s.UnitOp() | IdentityOp():
                 more = op.which.data
             case s.ElectedOp():
@@ -237,23 +273,32 @@ class Code:
                 more = [None if b is None else self._body(b) for b in blocks]
             case _:
                 pass
-        return Instruction(op, way, inputs, outputs, more)
+        made = Instruction(op, way, inputs, outputs, more)
+        if way in SETTLED and all(v in self.settled or v in self.constants for v in inputs):
+            self.settled |= {*outputs}
+            self.first.append(made)
+            return None
+        return made
 
     def _event(
         self, op: Operation, inputs: tuple[int, ...], outputs: tuple[int, ...]
-    ) -> Instruction:
+    ) -> Instruction | None:
         if op.regions:
             return Instruction(op, Machine.refuse, inputs, outputs)
         types = [isinstance(v.type, AccumulatorType) for v in op.operands]
-        held = inputs[types.index(True)] if True in types else None
+        held = inputs[types.index(True)] if True in types else -1
         results = [
-            (n, held if isinstance(v.type, AccumulatorType) else None)
+            n
             for n, v in zip(outputs, op.results, strict=True)
+            if held >= 0 and isinstance(v.type, AccumulatorType)
         ]
         effects = effects_of(op) or ()
-        staged = bool(effects) and isinstance(op, s.StageOp)
+        staged = self.role and bool(effects) and isinstance(op, s.StageOp)
+        if not staged and not results:
+            return None
         by = op.executed_by if isinstance(op, s.StageOp) else None
-        more = results, staged, by, isinstance(op, s.StageOp) and op.EACH
+        who: dict[frozenset[int], frozenset[int]] = {}
+        more = held, results, staged, by, isinstance(op, s.StageOp) and op.EACH, who
         return Instruction(op, Machine.happen, inputs, outputs, more, label(op), effects)
 
 
@@ -271,6 +316,8 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.values: list[Any] = [None] * len(self.code.numbers)
+        for place, value in self.code.constants.items():
+            self.values[place] = value
 
     def kernel(self) -> dict[Copy, list[Event]]:
         kernel, found = self.code.kernel, dict[Copy, list[Event]]()
@@ -278,45 +325,61 @@ class Machine:
             self.values[argument] = element([n])
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
-            for op, code in self.code.top:
-                self.at = Copy("", 0, rank)
-                if isinstance(code, Instruction):
-                    self._run([code])
+            for role, first, body in self.code.top:
+                if role is None:
+                    self.at = Copy("", 0, rank)
+                    self._run(first)
+                    self._run(body[1])
                     continue
-                assert isinstance(op, s.RoleOp)
-                for group in range(op.groups.value.data):
-                    self.at, self.events = Copy(op.sym_name.data, group, rank), []
-                    self.count = 2 * (op.warps.value.data // op.groups.value.data)
+                for group in range(role.groups.value.data):
+                    self.at, self.events = Copy(role.sym_name.data, group, rank), []
+                    self.count = 2 * (role.warps.value.data // role.groups.value.data)
                     self.mask = every(self.count, 1)
-                    self._block(code)
+                    self._run(first)
+                    self._run(body[1])
                     found[self.at] = self.events
         return found
 
     def _block(self, body: Body) -> list[Any]:
         """The values that the block hands on."""
         self._run(body[1])
-        return [self.values[v] for v in body[2]]
+        values = self.values
+        return [values[v] for v in body[2]]
 
     def _run(self, code: list[Instruction]) -> None:
+        self.steps += len(code)
+        if self.steps > MOST:
+            raise Unknown("the run is too long")
         for one in code:
-            self.steps += 1
-            if self.steps > MOST:
-                raise Unknown("the run is too long")
             one.way(self, one)
 
     def _put(self, places: tuple[int, ...], values: Sequence[Any]) -> None:
         for place, value in zip(places, values, strict=True):
             self.values[place] = value
 
-    def const(self, one: Instruction) -> None:
-        self.values[one.outputs[0]] = one.more
-
     def size(self, one: Instruction) -> None:
         self.values[one.outputs[0]] = self.sizes[one.more]
 
     def arith(self, one: Instruction) -> None:
         values = self.values
-        values[one.outputs[0]] = calculate(one.more, [values[v] for v in one.inputs])
+        kind, of = one.more
+        inputs = [values[v] for v in one.inputs]
+        for v in inputs:
+            if type(v) is not int and type(v) is not bool:
+                found = calculate(kind, inputs)
+                break
+        else:
+            try:
+                found = of(*inputs)
+            except (ArithmeticError, ValueError):
+                found = None
+        values[one.outputs[0]] = found
+
+    def compare(self, one: Instruction) -> None:
+        self.arith(one)
+        found = self.values[one.outputs[0]]
+        if found is not None:
+            one.seen |= BOTH if type(found) is Each else 1 << bool(found)
 
     def load(self, one: Instruction) -> None:
         self.values[one.outputs[0]] = element([self.values[v] for v in one.more])
@@ -349,11 +412,14 @@ class Machine:
 
     def loop(self, one: Instruction) -> None:
         bounds, inits, body, stolen = one.more
-        numbers = [self.values[v] for v in bounds]
-        if not all(isinstance(b, int) for b in numbers):
+        values = self.values
+        numbers = [values[v] for v in bounds]
+        if not all(isinstance(b, int) for b in numbers) or not numbers[2]:
             raise Unknown("a loop whose bounds are no numbers")
-        carried = [self.values[v] for v in inits]
-        for i in range(*numbers):
+        carried = [values[v] for v in inits]
+        turns = range(*numbers)
+        one.seen |= 1 << bool(turns)
+        for i in turns:
             self._put(body[0], [i, *carried])
             carried = self._block(body)
             if stolen:  # the one unit gets one item after another
@@ -367,6 +433,8 @@ class Machine:
             before, results = self.mask, []
             for body, wanted in ((then, True), (other, False)):
                 self.mask = before & {t for t, c in enumerate(condition) if bool(c) is wanted}
+                if self.mask:
+                    one.seen |= 1 << wanted
                 if body is not None and self.mask:
                     results.append(self._block(body))
             self.mask = before
@@ -378,6 +446,7 @@ class Machine:
             return
         if condition is None:
             raise Unknown("a condition that is no number")
+        one.seen |= 1 << bool(condition)
         body = then if condition else other
         if body is not None:
             self._put(one.outputs, self._block(body))
@@ -386,13 +455,16 @@ class Machine:
         raise Unknown(f"{one.op.name} cannot be run on numbers")
 
     def happen(self, one: Instruction) -> None:
-        results, staged, by, each = one.more
+        held, results, staged, by, each, who = one.more
         values = self.values
-        for place, held in results:
-            values[place] = None if held is None else values[held]
-        if staged and self.at.role:
+        for place in results:
+            values[place] = values[held]
+        if staged:
+            threads = who.get(self.mask)
+            if threads is None:
+                threads = who[self.mask] = self._who(by, each)
             inputs = tuple([values[v] for v in one.inputs])
-            self.events.append(Event(one, one.op, one.name, self._who(by, each), inputs))
+            self.events.append(Event(one, one.op, one.name, threads, inputs))
 
     def _who(self, by: By | None, each: bool) -> frozenset[int]:
         """The threads that execute an operation: those that its conditions let through, or of them whom it names."""
@@ -411,8 +483,13 @@ class Machine:
 
 
 WAYS: Mapping[type[Operation], Callable[[Machine, Instruction], None]] = {
-    ConstOp: Machine.const, SizeOp: Machine.size, ArithOp: Machine.arith, s.UnitOp: Machine.unit,
+    ConstOp: Machine.refuse, SizeOp: Machine.size, ArithOp: Machine.arith, s.UnitOp: Machine.unit,
     s.GroupOp: Machine.group, s.ElectedOp: Machine.elected, IdentityOp: Machine.identity, s.OpenOp: Machine.open,
     s.ForOp: Machine.loop, s.IfOp: Machine.branch, EditedOp: Machine.edited,
 }  # fmt: skip
 """What an operation does to values, by its class: asking each class in turn takes longer than the work."""
+
+SETTLED = frozenset(
+    {Machine.size, Machine.arith, Machine.compare, Machine.unit, Machine.group, Machine.elected, Machine.identity}
+)  # fmt: skip
+"""What gives the same wherever a role's copy is, where its operands do."""

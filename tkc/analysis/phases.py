@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -69,17 +69,29 @@ def _at(event: Event, operand: str) -> str:
 @dataclass(eq=False, slots=True)
 class Deed:
     """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill."""
+    for a copy's own bytes the CTA whose memory they fill. `phases`: those that it was about when it first happened."""
 
     event: Event
     waits: list[tuple[Word, Any]]
     tells: list[tuple[Word, int, int, int | None]]
+    phases: list[int] | None = None
 
 
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
-Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]]]
+
+class Telling(NamedTuple):
+    """A row by which an operation signals `barriers`; `asked`: which of its operands say whose they are; `shares`: what
+    it tells, by all that this depends on but the slot."""
+
+    row: Signal
+    barriers: SSAValue
+    asked: tuple[int, ...]
+    shares: dict[Hashable, list[Share]]
+
+
+Rows = tuple[list[SSAValue], list[Telling]]
 """The barriers that an operation waits for, and those that it signals."""
 
 
@@ -91,8 +103,6 @@ class Phases:
     traces: Mapping[Copy, list[Event]]
     rows: dict[Instruction, Rows]
     words: dict[tuple[int, int, int], Word] = field(default_factory=dict)
-    shares: dict[Hashable, list[Share]] = field(default_factory=dict)
-    """What an operation tells barriers, by all that this depends on but their slot."""
     cluster: int = 1
 
     def __post_init__(self) -> None:
@@ -102,44 +112,45 @@ class Phases:
     def settle(self) -> None:
         """Fills in the phases of all events."""
         order = list(self.traces)
-        forward = self._run(order)
-        if self._run(order[::-1]) != forward:
-            raise Unknown("which phase an arrival counts for depends on who is first")
+        self._run(order)
+        self._run(order[::-1])
 
     # What events do --------------------------------------------------------------------------------------------------
 
     def _deeds(self, copy: Copy) -> Iterator[Deed]:
+        rows, cta = self.rows, copy.cta
         for event in self.traces[copy]:
-            known = self.rows.get(event.of)
+            known = rows.get(event.of)
             if known is None:
-                known = self.rows[event.of] = _rows(event)
-            if not (known[0] or known[1]):
+                known = rows[event.of] = _rows(event)
+            waited, told = known
+            if not (waited or told):
                 continue
-            waits = [
-                (self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]
-            ]
+            slot = entry(event)
+            waits = [(self._word(b, slot, cta), event.value("parity")) for b in waited]
             tells = [
-                t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)
+                (self._word(telling.barriers, slot, rank), *more)
+                for telling in told
+                for rank, *more in self._told(copy, event, telling)
             ]
             yield Deed(event, waits, tells)
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
-        if key not in self.words:
+        word = self.words.get(key)
+        if word is None:
             declared = barriers.owner
             assert isinstance(declared, s.BarriersOp)
-            self.words[key] = Word(barriers, slot, cta, declared.count.value.data)
-        return self.words[key]
+            word = self.words[key] = Word(barriers, slot, cta, declared.count.value.data)
+        return word
 
-    def _told(
-        self, copy: Copy, event: Event, row: Signal, barriers: SSAValue
-    ) -> list[tuple[Word, int, int, int | None]]:
-        slot, at = entry(event), event.value(_at(event, row.bytes_of) if row.bytes_of else "")
-        key = event.of, row, copy.cta, event.threads, event.value("mask"), event.value("rank"), at
-        shares = self.shares.get(key)
+    def _told(self, copy: Copy, event: Event, telling: Telling) -> list[Share]:
+        values = event.values
+        key = copy.cta, event.threads, *[values[i] for i in telling.asked]
+        shares = telling.shares.get(key)
         if shares is None:
-            shares = self.shares[key] = list(self._shares(copy, event, row))
-        return [(self._word(barriers, slot, rank), *more) for rank, *more in shares]
+            shares = telling.shares[key] = list(self._shares(copy, event, telling.row))
+        return shares
 
     def _shares(self, copy: Copy, event: Event, row: Signal) -> Iterator[Share]:
         op = event.op
@@ -176,8 +187,8 @@ class Phases:
 
     # When they happen ------------------------------------------------------------------------------------------------
 
-    def _run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
-        """Fills in the phases of all events; gives them as one list, to be compared."""
+    def _run(self, order: list[Copy]) -> None:
+        """Fills in the phases of all events, or finds those that are there."""
         for word in self.words.values():
             word.phase, word.missing, word.bytes = 0, word.count, 0
         at = dict.fromkeys(order, 0)
@@ -186,39 +197,36 @@ class Phases:
         while going:
             going = False
             for copy in order:
-                deeds, here = self.deeds[copy], at[copy]
-                while here < len(deeds) and _happens(deeds[here], seen[copy]):
+                deeds, here, mine = self.deeds[copy], at[copy], seen[copy]
+                while here < len(deeds) and _happens(deeds[here], mine):
                     here += 1
                 going |= here > at[copy]
                 at[copy] = here
         if any(at[c] < len(self.deeds[c]) for c in order):
             raise Unknown("the run does not end")
-        return [
-            (*(p for _, p in e.arrivals), *(p for _, p, _ in e.completions), e.waited[1] if e.waited else None)
-            for copy in self.traces for e in (d.event for d in self.deeds[copy])
-        ]  # fmt: skip
 
 
 def _rows(event: Event) -> Rows:
-    op = event.op
+    op, of = event.op, event.of
     waits = [
         value
-        for row in event.of.effects
+        for row in of.effects
         if isinstance(row, Await) and row.on
         if isinstance((value := getattr(op, row.on)).type, BarriersType)
     ]
-    signals = [
-        (row, value)
-        for row in event.of.effects
-        if isinstance(row, Signal) and row.barrier
-        if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
-    ]
+    signals: list[Telling] = []
+    for row in of.effects:
+        value = getattr(op, row.barrier) if isinstance(row, Signal) and row.barrier else None
+        if isinstance(row, Signal) and value is not None and isinstance(value.type, BarriersType):
+            at = _at(event, row.bytes_of) if row.bytes_of else ""
+            places = [of.place(name) for name in ("mask", "rank", at) if name]
+            signals.append(Telling(row, value, tuple(p for p in places if p is not None), {}))
     return waits, signals
 
 
 def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
     """Whether an event could happen now; then it has. `seen`: the latest phases that its role has waited for."""
-    event = deed.event
+    phases: list[int] = []
     for word, parity in deed.waits:
         if not isinstance(parity, int):
             raise Unknown("a phase that is not known")
@@ -229,13 +237,9 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
         if word.phase > wanted + 1:
             raise Unknown("a phase ends before all have seen the one before it")
         seen[word] = wanted
-        event.waited = (word, wanted)
-    event.arrivals, event.completions = [], []
-    for word, arrivals, bytes, owner in deed.tells:
-        if owner is None:
-            event.arrivals.append((word, word.phase))
-        else:
-            event.completions.append((word, word.phase, owner))
+        phases.append(wanted)
+    for word, arrivals, bytes, _ in deed.tells:
+        phases.append(word.phase)
         word.missing -= arrivals
         word.bytes += bytes
         if word.missing < 0:
@@ -243,7 +247,22 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
         if word.missing == 0 and word.bytes == 0:
             word.phase += 1
             word.missing = word.count
+    if deed.phases is None:
+        _fill_in(deed, phases)
+    elif deed.phases != phases:
+        raise Unknown("which phase an arrival counts for depends on who is first")
     return True
+
+
+def _fill_in(deed: Deed, phases: list[int]) -> None:
+    """Notes in an event which phases it is about."""
+    event, deed.phases = deed.event, phases
+    if deed.waits:
+        event.waited = deed.waits[-1][0], phases[len(deed.waits) - 1]
+    if deed.tells:
+        told = list(zip(deed.tells, phases[len(deed.waits) :], strict=True))
+        event.arrivals = [(t[0], phase) for t, phase in told if t[3] is None]
+        event.completions = [(t[0], phase, t[3]) for t, phase in told if t[3] is not None]
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:
