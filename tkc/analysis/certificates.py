@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import ge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkc.analysis.happens_before.rules import PROFILES, RULES
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 WAITS = ("stage.mbarrier_wait", "stage.bulk_wait", "stage.cluster_barrier")
 """Without one of these phases may be lapped, also where it orders no pair."""
 
-NEVER = float("inf")
 PART = "part"
 """Each thread knows of its own part alone: in order is what touches the same part."""
 
@@ -67,7 +67,7 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
     judges = {m: Judge(Kinds(kernel, PROFILES[m], named, likes)) for m in models}
     for sizes, traces in runs(kernel):
-        for model, judge in judges.items():
+        for judge in judges.values():
             judge.run = Run(traces, judge.kinds)
         for numbers, pair in pairs.items():
             try:
@@ -118,8 +118,8 @@ class Reach(NamedTuple):
     """From where on in the trace of another access instances are in order before it; `part`: before what touches the
     same part of the memory."""
 
-    whole: list[float]
-    part: list[float] | None
+    whole: list[int]
+    part: list[int] | None
 
 
 class Route(NamedTuple):
@@ -197,7 +197,7 @@ class Judge:
 
     def _reach(self, chains: list[tuple[Link, ...]], of: Instances, y: Access) -> Reach:
         """From where on in its role the second access comes after instances of the first, by any of the chains."""
-        whole, part = [NEVER] * len(of.at), None
+        whole, part = [NOWHERE] * len(of.at), None
         for chain in chains:
             try:
                 found = self._follow(self._route(chain), of, y)
@@ -230,18 +230,16 @@ class Judge:
     def _follow(self, route: Route, of: Instances, y: Access) -> Reach:
         if route.through is not None:
             return self._through(*route.through, of, y)
-        whole, part = [NEVER] * len(of.at), None
+        whole, part = [NOWHERE] * len(of.at), None
         for known, places in self._known(route, of):
             how = self._ordered(route.rule, known, y)
-            if how == PART:
-                part = [NEVER] * len(of.at) if part is None else part
-            elif how:
+            if how and how != PART:
                 self.run.why = how
                 continue
-            into = part if how == PART and part is not None else whole
-            for i, place in enumerate(places):
-                if NOWHERE < place < into[i]:
-                    into[i] = place
+            if how == PART:
+                part = places if part is None else _sooner(part, places)
+            else:
+                whole = _sooner(whole, places)
         return Reach(whole, part)
 
     def _known(self, route: Route, of: Instances) -> list[Front]:
@@ -253,7 +251,7 @@ class Judge:
 
     def _through(self, there: Route, read: End, back: Route, of: Instances, y: Access) -> Reach:
         """By a read that comes after the first, and before the second."""
-        whole = [NEVER] * len(of.at)
+        whole = [NOWHERE] * len(of.at)
         for access in of.kinds:
             operand = self._operand_of(read, access)
             if operand is None:
@@ -267,7 +265,7 @@ class Judge:
                 if x is access:
                     here = reads.by_slot.get(of.slots[i], ())
                     after = (r for r in here if reads.at[r] >= to[reads.accesses[r]][i])
-                    whole[i] = min((on[r] for r in after), default=NEVER)
+                    whole[i] = min((on[r] for r in after), default=NOWHERE)
         return Reach(whole, None)
 
     def _operand_of(self, end: End, x: Access) -> str | None:
@@ -336,7 +334,7 @@ class Judge:
 
 
 class Side(NamedTuple):
-    """Instances of an access in one slot, by their numbers, and from where on each kind of the other comes after them."""
+    """Instances of an access in one slot, by their numbers, and from where on each kind of the other comes after."""
 
     of: Instances
     which: list[int]
@@ -347,7 +345,7 @@ class Side(NamedTuple):
         return [self.of.at[i] for i in self.which]
 
     @property
-    def reach(self) -> list[float]:
+    def reach(self) -> list[int]:
         """Where there is one kind of the other."""
         [reach] = self.to.values()
         return [reach.whole[i] for i in self.which]
@@ -356,18 +354,15 @@ class Side(NamedTuple):
 def _all_in_order(firsts: Side, seconds: Side) -> bool:
     """Whether each of some accesses comes after those of the other side that do not come after it, which looks at each
     once; where it does not, an access that stands on both sides may be why."""
-    places, latest = seconds.at, list(accumulate(seconds.reach, max))
+    places, latest = seconds.at, list(accumulate(seconds.reach, max, initial=-1))
     if firsts.of is seconds.of:
-        return all(y >= before for y, before in zip(places[1:], latest, strict=False))
-    for x, after in zip(firsts.at, firsts.reach, strict=True):
-        earlier = bisect_left(places, after)
-        if earlier and x < latest[earlier - 1]:
-            return False
-    return True
+        return all(map(ge, places, latest))
+    earlier = [bisect_left(places, after) for after in firsts.reach]
+    return all([x >= latest[n] for x, n in zip(firsts.at, earlier, strict=True)])
 
 
-def _sooner(ones: list[float], others: list[float]) -> list[float]:
-    return [min(a, b) for a, b in zip(ones, others, strict=True)]
+def _sooner(ones: list[int], others: list[int]) -> list[int]:
+    return list(map(min, ones, others))
 
 
 def _slots_alike(firsts: Instances, seconds: Instances) -> bool:

@@ -6,9 +6,10 @@ knows the analysis of happens-before: its certificates are checked on these runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -119,23 +120,56 @@ class Instruction:
 
 
 @dataclass(eq=False, slots=True)
-class Event:
-    """One execution of an operation by some threads of a role's copy; `values` are its operands'.
+class Deed:
+    """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
+    for a copy's own bytes the CTA whose memory they fill. `phases`: those that it was about when it first happened."""
 
-    `arrivals` and `completions` (of bytes, with the CTA whose memory they fill) have the phases that they count for,
-    `waited` the phase that is known to be complete.
-    """
+    waits: list[tuple[Word, Any]]
+    tells: list[tuple[Word, int, int, int | None]]
+    phases: list[int] | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Event:
+    """One execution of an operation by some threads of a role's copy; `values` are its operands'."""
 
     of: Instruction
-    op: Operation
-    name: str
     threads: frozenset[int]
     values: tuple[Any, ...]
-    arrivals: Sequence[tuple[Word, int]] = ()
-    completions: Sequence[tuple[Word, int, int]] = ()
-    waited: tuple[Word, int] | None = None
+    deed: Deed | None = None
     when: int = 0
     """How many events at least come before it, one after another; 0 where nobody asked."""
+
+    @property
+    def op(self) -> Operation:
+        return self.of.op
+
+    @property
+    def name(self) -> str:
+        return self.of.name
+
+    @property
+    def waited(self) -> tuple[Word, int] | None:
+        """The phase that is known to be complete."""
+        if self.deed is None or not self.deed.waits or self.deed.phases is None:
+            return None
+        last = len(self.deed.waits) - 1
+        return self.deed.waits[last][0], self.deed.phases[last]
+
+    def told(self) -> Iterator[tuple[Word, int, int | None]]:
+        """Which phases it counts for: of arrivals, and of bytes with the CTA whose memory they fill."""
+        if self.deed is not None and self.deed.phases is not None:
+            phases = self.deed.phases[len(self.deed.waits) :]
+            for (word, _, _, owner), phase in zip(self.deed.tells, phases, strict=True):
+                yield word, phase, owner
+
+    @property
+    def arrivals(self) -> list[tuple[Word, int]]:
+        return [(word, phase) for word, phase, owner in self.told() if owner is None]
+
+    @property
+    def completions(self) -> list[tuple[Word, int, int]]:
+        return [(word, phase, owner) for word, phase, owner in self.told() if owner is not None]
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
@@ -250,9 +284,7 @@ class Code:
                     known = [self.constants[v] for v in inputs]
                     self.constants[outputs[0]] = calculate(op.kind.data, known)
                     return None
-                row = SCALARS[op.kind.data]
-                more = op.kind.data, row.of
-                way = Machine.compare if row.predicate else way
+                way = _arith(op.kind.data, inputs, outputs[0])
             case s.UnitOp() | IdentityOp():
                 more = op.which.data
             case s.ElectedOp():
@@ -274,7 +306,9 @@ class Code:
             case _:
                 pass
         made = Instruction(op, way, inputs, outputs, more)
-        if way in SETTLED and all(v in self.settled or v in self.constants for v in inputs):
+        if isinstance(op, SETTLED) and all(
+            v in self.settled or v in self.constants for v in inputs
+        ):
             self.settled |= {*outputs}
             self.first.append(made)
             return None
@@ -298,8 +332,60 @@ class Code:
             return None
         by = op.executed_by if isinstance(op, s.StageOp) else None
         who: dict[frozenset[int], frozenset[int]] = {}
-        more = held, results, staged, by, isinstance(op, s.StageOp) and op.EACH, who
-        return Instruction(op, Machine.happen, inputs, outputs, more, label(op), effects)
+        each = isinstance(op, s.StageOp) and op.EACH
+        got = itemgetter(*inputs) if len(inputs) > 1 else _few(inputs)
+        more = held, results, got if staged else None, who, by, each
+        way = Machine.happen if staged and not results else Machine.hold
+        return Instruction(op, way, inputs, outputs, more, label(op), effects)
+
+
+def _few(inputs: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    return lambda values: tuple([values[v] for v in inputs])
+
+
+def _arith(
+    kind: str, inputs: tuple[int, ...], output: int
+) -> Callable[[Machine, Instruction], None]:
+    """How a row of the arithmetic table is run: nearly always on two integers."""
+    row = SCALARS[kind]
+
+    def any_of(machine: Machine, one: Instruction) -> None:
+        values = machine.values
+        values[output] = calculate(kind, [values[v] for v in inputs])
+
+    def select(machine: Machine, one: Instruction) -> None:
+        values = machine.values
+        condition, so, not_so = values[wanted], values[first], values[second]
+        if type(condition) is bool and type(so) is int and type(not_so) is int:
+            values[output] = so if condition else not_so
+        else:
+            any_of(machine, one)
+
+    def two(machine: Machine, one: Instruction) -> None:
+        values = machine.values
+        x, y = values[first], values[second]
+        if type(x) is int and type(y) is int and (y > 0 or not careful):
+            values[output] = of(x, y)
+        else:
+            any_of(machine, one)
+
+    def compare(machine: Machine, one: Instruction) -> None:
+        two(machine, one)
+        found = machine.values[output]
+        if found is not None:
+            one.seen |= BOTH if type(found) is Each else 1 << bool(found)
+
+    if kind == "select":
+        wanted, first, second = inputs
+        return select
+    if len(inputs) != 2:
+        return any_of
+    (first, second), of, careful = inputs, row.of, kind in CAREFUL
+    return compare if row.predicate else two
+
+
+CAREFUL = frozenset({"div", "cdiv", "mod", "shl", "shr", "guard_div"})
+"""What needs a positive second number."""
 
 
 @dataclass
@@ -359,27 +445,6 @@ class Machine:
 
     def size(self, one: Instruction) -> None:
         self.values[one.outputs[0]] = self.sizes[one.more]
-
-    def arith(self, one: Instruction) -> None:
-        values = self.values
-        kind, of = one.more
-        inputs = [values[v] for v in one.inputs]
-        for v in inputs:
-            if type(v) is not int and type(v) is not bool:
-                found = calculate(kind, inputs)
-                break
-        else:
-            try:
-                found = of(*inputs)
-            except (ArithmeticError, ValueError):
-                found = None
-        values[one.outputs[0]] = found
-
-    def compare(self, one: Instruction) -> None:
-        self.arith(one)
-        found = self.values[one.outputs[0]]
-        if found is not None:
-            one.seen |= BOTH if type(found) is Each else 1 << bool(found)
 
     def load(self, one: Instruction) -> None:
         self.values[one.outputs[0]] = element([self.values[v] for v in one.more])
@@ -455,16 +520,19 @@ class Machine:
         raise Unknown(f"{one.op.name} cannot be run on numbers")
 
     def happen(self, one: Instruction) -> None:
-        held, results, staged, by, each, who = one.more
-        values = self.values
+        _, _, got, who, by, each = one.more
+        threads = who.get(self.mask)
+        if threads is None:
+            threads = who[self.mask] = self._who(by, each)
+        self.events.append(Event(one, threads, got(self.values)))
+
+    def hold(self, one: Instruction) -> None:
+        """The same with results that are the accumulator which it is about."""
+        held, results, got, *_ = one.more
         for place in results:
-            values[place] = values[held]
-        if staged:
-            threads = who.get(self.mask)
-            if threads is None:
-                threads = who[self.mask] = self._who(by, each)
-            inputs = tuple([values[v] for v in one.inputs])
-            self.events.append(Event(one, one.op, one.name, threads, inputs))
+            self.values[place] = self.values[held]
+        if got is not None:
+            self.happen(one)
 
     def _who(self, by: By | None, each: bool) -> frozenset[int]:
         """The threads that execute an operation: those that its conditions let through, or of them whom it names."""
@@ -483,13 +551,11 @@ class Machine:
 
 
 WAYS: Mapping[type[Operation], Callable[[Machine, Instruction], None]] = {
-    ConstOp: Machine.refuse, SizeOp: Machine.size, ArithOp: Machine.arith, s.UnitOp: Machine.unit,
+    ConstOp: Machine.refuse, SizeOp: Machine.size, ArithOp: Machine.refuse, s.UnitOp: Machine.unit,
     s.GroupOp: Machine.group, s.ElectedOp: Machine.elected, IdentityOp: Machine.identity, s.OpenOp: Machine.open,
     s.ForOp: Machine.loop, s.IfOp: Machine.branch, EditedOp: Machine.edited,
 }  # fmt: skip
 """What an operation does to values, by its class: asking each class in turn takes longer than the work."""
 
-SETTLED = frozenset(
-    {Machine.size, Machine.arith, Machine.compare, Machine.unit, Machine.group, Machine.elected, Machine.identity}
-)  # fmt: skip
+SETTLED = SizeOp, ArithOp, s.UnitOp, s.GroupOp, s.ElectedOp, IdentityOp
 """What gives the same wherever a role's copy is, where its operands do."""

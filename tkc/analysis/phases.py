@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.instances import Code, Copy, Event, Instruction, Machine, Unknown, Word
+from tkc.analysis.instances import Code, Copy, Deed, Event, Instruction, Machine, Unknown, Word
 from tkc.ir.isa.memory import Await, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -30,15 +30,6 @@ def word_of(op: Operation, name: str) -> str:
 def number(op: Operation, name: str, default: int = 0) -> int:
     found = op.properties.get(name)
     return found.value.data if isinstance(found, IntegerAttr) else default
-
-
-def entry(event: Event) -> int:
-    """Which barrier of a row an event is about."""
-    found = event.value("entry")
-    found = event.value("slot") if found is None else found
-    if not isinstance(found, int):
-        raise Unknown("a barrier whose number is not known")
-    return found
 
 
 def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]:
@@ -66,33 +57,19 @@ def _at(event: Event, operand: str) -> str:
     return ""
 
 
-@dataclass(eq=False, slots=True)
-class Deed:
-    """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill. `phases`: those that it was about when it first happened."""
-
-    event: Event
-    waits: list[tuple[Word, Any]]
-    tells: list[tuple[Word, int, int, int | None]]
-    phases: list[int] | None = None
-
-
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
 
-class Telling(NamedTuple):
-    """A row by which an operation signals `barriers`; `asked`: which of its operands say whose they are; `shares`: what
-    it tells, by all that this depends on but the slot."""
+class Rows(NamedTuple):
+    """The barriers that an operation waits for, and those that it signals by which rows; its operands: those that are
+    its slot, those that say whose barriers they are, and the parity."""
 
-    row: Signal
-    barriers: SSAValue
+    waits: list[SSAValue]
+    tells: list[tuple[Signal, SSAValue]]
+    slot: list[int]
     asked: tuple[int, ...]
-    shares: dict[Hashable, list[Share]]
-
-
-Rows = tuple[list[SSAValue], list[Telling]]
-"""The barriers that an operation waits for, and those that it signals."""
+    parity: int | None
 
 
 @dataclass
@@ -118,39 +95,43 @@ class Phases:
     # What events do --------------------------------------------------------------------------------------------------
 
     def _deeds(self, copy: Copy) -> Iterator[Deed]:
-        rows, cta = self.rows, copy.cta
+        rows, known = self.rows, dict[Hashable, tuple[list[Word], list[Any]]]()
         for event in self.traces[copy]:
-            known = rows.get(event.of)
-            if known is None:
-                known = rows[event.of] = _rows(event)
-            waited, told = known
-            if not (waited or told):
+            of, values = event.of, event.values
+            row = rows.get(of)
+            if row is None:
+                row = rows[of] = _rows(event)
+            if not (row.waits or row.tells):
                 continue
-            slot = entry(event)
-            waits = [(self._word(b, slot, cta), event.value("parity")) for b in waited]
-            tells = [
-                (self._word(telling.barriers, slot, rank), *more)
-                for telling in told
-                for rank, *more in self._told(copy, event, telling)
-            ]
-            yield Deed(event, waits, tells)
+            slot = next((values[i] for i in row.slot if values[i] is not None), None)
+            key = of, event.threads, slot, *[values[i] for i in row.asked]
+            words = known.get(key)
+            if words is None:
+                words = known[key] = self._words(copy, event, row, slot)
+            parity = None if row.parity is None else values[row.parity]
+            event.deed = Deed([(word, parity) for word in words[0]], words[1])
+            yield event.deed
+
+    def _words(
+        self, copy: Copy, event: Event, row: Rows, slot: Any
+    ) -> tuple[list[Word], list[tuple[Word, int, int, int | None]]]:
+        """The barriers that an event waits for, and what it tells which."""
+        if not isinstance(slot, int):
+            raise Unknown("a barrier whose number is not known")
+        tells = [
+            (self._word(barriers, slot, rank), *more)
+            for signal, barriers in row.tells
+            for rank, *more in self._shares(copy, event, signal)
+        ]
+        return [self._word(barriers, slot, copy.cta) for barriers in row.waits], tells
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
-        word = self.words.get(key)
-        if word is None:
+        if key not in self.words:
             declared = barriers.owner
             assert isinstance(declared, s.BarriersOp)
-            word = self.words[key] = Word(barriers, slot, cta, declared.count.value.data)
-        return word
-
-    def _told(self, copy: Copy, event: Event, telling: Telling) -> list[Share]:
-        values = event.values
-        key = copy.cta, event.threads, *[values[i] for i in telling.asked]
-        shares = telling.shares.get(key)
-        if shares is None:
-            shares = telling.shares[key] = list(self._shares(copy, event, telling.row))
-        return shares
+            self.words[key] = Word(barriers, slot, cta, declared.count.value.data)
+        return self.words[key]
 
     def _shares(self, copy: Copy, event: Event, row: Signal) -> Iterator[Share]:
         op = event.op
@@ -214,14 +195,16 @@ def _rows(event: Event) -> Rows:
         if isinstance(row, Await) and row.on
         if isinstance((value := getattr(op, row.on)).type, BarriersType)
     ]
-    signals: list[Telling] = []
-    for row in of.effects:
-        value = getattr(op, row.barrier) if isinstance(row, Signal) and row.barrier else None
-        if isinstance(row, Signal) and value is not None and isinstance(value.type, BarriersType):
-            at = _at(event, row.bytes_of) if row.bytes_of else ""
-            places = [of.place(name) for name in ("mask", "rank", at) if name]
-            signals.append(Telling(row, value, tuple(p for p in places if p is not None), {}))
-    return waits, signals
+    signals = [
+        (row, value)
+        for row in of.effects
+        if isinstance(row, Signal) and row.barrier
+        if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
+    ]
+    filled = [_at(event, row.bytes_of) for row, _ in signals if row.bytes_of]
+    whose = dict.fromkeys(of.place(name) for name in ("mask", "rank", *filled) if name)
+    slot = [p for name in ("entry", "slot") if (p := of.place(name)) is not None]
+    return Rows(waits, signals, slot, tuple(p for p in whose if p is not None), of.place("parity"))
 
 
 def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
@@ -248,21 +231,10 @@ def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
             word.phase += 1
             word.missing = word.count
     if deed.phases is None:
-        _fill_in(deed, phases)
+        deed.phases = phases
     elif deed.phases != phases:
         raise Unknown("which phase an arrival counts for depends on who is first")
     return True
-
-
-def _fill_in(deed: Deed, phases: list[int]) -> None:
-    """Notes in an event which phases it is about."""
-    event, deed.phases = deed.event, phases
-    if deed.waits:
-        event.waited = deed.waits[-1][0], phases[len(deed.waits) - 1]
-    if deed.tells:
-        told = list(zip(deed.tells, phases[len(deed.waits) :], strict=True))
-        event.arrivals = [(t[0], phase) for t, phase in told if t[3] is None]
-        event.completions = [(t[0], phase, t[3]) for t, phase in told if t[3] is not None]
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:
@@ -272,7 +244,7 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
     for trace in traces.values():
         before |= zip(trace[1:], trace, strict=False)
         for event in trace:
-            for word, phase in (*event.arrivals, *((w, p) for w, p, _ in event.completions)):
+            for word, phase, _ in event.told():
                 tellers.setdefault((word, phase), []).append(event)
     dated: set[Event] = set()
     left = [e for trace in traces.values() for e in reversed(trace)]

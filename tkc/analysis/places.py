@@ -1,8 +1,9 @@
-"""Where things happen in one run of a kernel, and where each instance of an access has come to by the steps of a chain."""
+"""Where things happen in one run of a kernel, and where instances of an access have come to by the steps of a chain."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from tkc.ir.certificates import End, Link
     from tkc.ir.stage import ops as s
 
-NOWHERE = -1
-"""Of an instance of which no more happens in a run."""
+NOWHERE = 1 << 60
+"""Beyond every place: of an instance of which no more happens in a run."""
 
 Front = tuple[Known, list[int]]
 """What is known of some instances of an access, and from where on in its role's trace of each."""
@@ -50,8 +51,42 @@ Front = tuple[Known, list[int]]
 Seen = dict[Word, tuple[list[int], list[int]]]
 """Of each mbarrier the phases that waits have seen complete, and where in their trace; both in order."""
 
-Way = tuple[Copy, "Rule", tuple[list[int], ...], "list[Event]"]
-"""How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
+
+@dataclass(eq=False, slots=True)
+class Sites:
+    """Places of operations in a trace, with one after the last, and those behind them; `alike`: an event for which all
+    may stand."""
+
+    at: list[int]
+    behind: list[int]
+    alike: Event | None
+    marks: dict[int, list[int]] = field(default_factory=dict)
+    """Of groups that are closed meanwhile: how many have been at each place, by the identity of where they are."""
+
+
+class Way(NamedTuple):
+    """How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
+
+    copy: Copy
+    rule: Rule
+    choices: list[Sites]
+    trace: list[Event]
+
+
+class Arrivals(NamedTuple):
+    """Of each place that tells, with one behind the last: the next that does so in time, and behind which wait; where
+    all waits are alike, one of them."""
+
+    next: list[int]
+    behind: list[int]
+    alike: Event | None
+
+
+class Moved(NamedTuple):
+    """What a step adds to what is known, and where it was taken for each instance."""
+
+    fronts: list[Front]
+    took: list[int]
 
 
 class Taken(NamedTuple):
@@ -64,7 +99,7 @@ class Taken(NamedTuple):
 
 @dataclass
 class Kinds:
-    """What is the same in all runs of a kernel: what makes operations alike, and accesses by what they have in common."""
+    """What is the same in all runs of a kernel: what makes operations alike; what instances of an access have in common."""
 
     kernel: s.KernelOp
     assumed: frozenset[str]
@@ -92,27 +127,21 @@ class Instances:
     """The instances of an access in a run, in the order of its trace: where each is, its slot, what it is one of."""
 
     copy: Copy
-    at: list[int] = field(default_factory=list[int])
+    at: list[int]
     slots: list[Any] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list[Access])
-    by_slot: dict[Any, list[int]] = field(default_factory=dict)
+    by_slot: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Their numbers."""
     fronts: dict[int, list[Front]] = field(default_factory=dict)
     """Where they have come to, by the number of the step."""
     fragments: dict[int, Any] = field(default_factory=dict)
-
-    def add(self, at: int, access: Access, slot: Any) -> None:
-        if slot in self.by_slot:
-            self.by_slot[slot].append(len(self.at))
-        else:
-            self.by_slot[slot] = [len(self.at)]
-        self.at.append(at)
-        self.accesses.append(access)
-        self.slots.append(slot)
+    _kinds: list[Access] = field(default_factory=list[Access])
 
     @property
     def kinds(self) -> list[Access]:
-        return list(dict.fromkeys(self.accesses))
+        if not self._kinds:
+            self._kinds = list(dict.fromkeys(self.accesses))
+        return self._kinds
 
 
 class Run:
@@ -128,23 +157,23 @@ class Run:
         """Of a step's number, what is known after it and where: what and where before it, and where it was taken."""
         self._places: dict[tuple[Copy, str], tuple[list[int], list[int]]] = {}
         self._ways: dict[int, Way] = {}
+        self._sites: dict[int, Sites] = {}
+        self._arrivals: dict[tuple[int, int, int], Arrivals | None] = {}
         self._waits: dict[End, tuple[SSAValue | None, Seen]] = {}
         self._told: dict[tuple[int, int], dict[int, int | Broken]] = {}
         self._meetings: dict[tuple[Copy, str, int, str], list[int]] = {}
         self._closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
         self._instances: dict[tuple[End, str, int], Instances] = {}
+        likes = kinds.likes
         for copy, trace in traces.items():
-            here = self.by_operation[copy] = dict[Instruction, list[int]]()
+            here = self.by_operation[copy] = defaultdict[Instruction, list[int]](list)
             for at, event in enumerate(trace):
-                if event.of in here:
-                    here[event.of].append(at)
-                else:
-                    here[event.of] = [at]
-            alike, likes = self.alike.setdefault(copy, {}), kinds.likes
+                here[event.of].append(at)
+            alike = self.alike[copy] = defaultdict[Like, list[Instruction]](list)
             for of in here:
                 if of not in likes:
                     likes[of] = kind(of.op)
-                alike.setdefault(likes[of], []).append(of)
+                alike[likes[of]].append(of)
 
     # Where things happen -------------------------------------------------------------------------------------------
 
@@ -156,7 +185,7 @@ class Run:
             if site not in named:
                 raise Broken(f"{site} is not in the program")
             here = self.by_operation.get(copy, {})
-            alike = self.alike.get(copy, {}).get(named[site], [])
+            alike = self.alike[copy].get(named[site], []) if copy in self.alike else []
             so_named = [of for of in alike if of.name == site]
             mine = _merged([here[of] for of in so_named])
             every = mine if so_named == alike else _merged([here[of] for of in alike])
@@ -173,24 +202,32 @@ class Run:
 
     def _find(self, end: End, operand: str, owner: int) -> Instances:
         copy = Copy(end.role, end.copy, end.cta)
-        found, trace, known = Instances(copy), self.traces.get(copy, []), self.all.accesses
+        trace = self.traces.get(copy, [])
+        found = Instances(
+            copy, self.places(copy, end.site)[0] if end.site in self.all.named else []
+        )
         operands: dict[Instruction, Operand] = {}
-        slotted: dict[Access, tuple[int, ...] | None] = {}
-        for at in self.places(copy, end.site)[0] if end.site in self.all.named else []:
+        last: tuple[Any, ...] = ()
+        access, asked = None, None
+        for at in found.at:
             event = trace[at]
-            if event.of not in operands:
-                operands[event.of] = _operand(event, end, operand)
-            one = operands[event.of]
-            what = one.what(event)
-            key = event.of, event.threads, copy, operand, owner, *what
-            access = known.get(key)
-            if access is None:
-                access = known[key] = self._made(copy, event, end, one, owner)
-            if access not in slotted:
-                slotted[access] = _slotted(access, event)
-            asked = slotted[access]
-            slot = _slot(access, event) if asked is None else _first(event, asked)
-            found.add(at, access, slot)
+            one = operands.get(event.of)
+            if one is None:
+                one = operands[event.of] = _operand(event, end, operand)
+            what = event.of, event.threads, *[_buffer(event.values[i]) for i in one.asked]
+            if what != last or access is None:
+                last, key = what, (copy, operand, owner, *what)
+                access = self.all.accesses.get(key)
+                if access is None:
+                    access = self._made(copy, event, end, one, owner)
+                    self.all.accesses[key] = access
+                asked = _slotted(access, event)
+            found.accesses.append(access)
+            found.slots.append(_slot(access, event) if asked is None else event.values[asked])
+        for i, slot in enumerate(found.slots):
+            if slot is None:
+                raise Broken("a slot that is not known")
+            found.by_slot[slot].append(i)
         return found
 
     def _made(self, copy: Copy, event: Event, end: End, operand: Operand, owner: int) -> Access:
@@ -241,10 +278,10 @@ class Run:
         found = of.fronts.get(taken.number)
         if found is None:
             found = list[Front]()
-            copy, rule, choices, trace = self._way(taken)
-            for known, places in fronts:
-                if known.copy == copy:
-                    for after, new in self._moved(taken, rule, of, known, places, choices, trace):
+            way = self._way(taken)
+            for front in fronts:
+                if front[0].copy == way.copy:
+                    for after, new in self._moved(taken, way, of, front):
                         _add(found, after, new)
                 else:
                     self.why = f"{taken.link.start} is not where the chain has come to"
@@ -261,59 +298,128 @@ class Run:
             if rule is None:
                 raise Broken(f"{link.rule} cannot be followed")
             choices = (named,) if len(named) == len(others) else (named, others)
-            found = self._ways[taken.alone] = copy, rule, choices, self.traces.get(copy, [])
+            sites = [self._site(copy, at) for at in choices]
+            found = self._ways[taken.alone] = Way(copy, rule, sites, self.traces.get(copy, []))
         return found
 
-    def _moved(
+    def _site(self, copy: Copy, at: list[int]) -> Sites:
+        found = self._sites.get(id(at))
+        if found is None:
+            events = [self.traces[copy][n] for n in at]
+            found = self._sites[id(at)] = Sites(
+                [*at, NOWHERE], [*(n + 1 for n in at), NOWHERE], _alike(events)
+            )
+        return found
+
+    def _moved(self, taken: Taken, way: Way, of: Instances, front: Front) -> list[Front]:
+        found: list[Front] = []
+        before: list[int] = []
+        for sites in way.choices:
+            moved = None
+            if sites.alike is not None and self.trails is None:
+                move = self._move(taken, way, front[0], sites.alike)
+                moved = self._at_once(taken, move, of, front, sites, before)
+            if moved is None:
+                moved = self._one_by_one(taken, way, of, front, sites, before)
+            before = moved.took
+            found += moved.fronts
+        return found
+
+    def _move(self, taken: Taken, way: Way, known: Known, event: Event) -> Move:
+        """What a step adds to what is known, at an event that is one of many alike."""
+        moves = known.moves.setdefault(taken.number, {})
+        key = event.of, event.threads
+        if key not in moves:
+            try:
+                moves[key] = way.rule(self.all.assumed, taken.link, known, event)
+            except Broken as error:
+                moves[key] = error
+        return moves[key]
+
+    def _at_once(
         self,
         taken: Taken,
-        rule: Rule,
+        move: Move,
         of: Instances,
-        known: Known,
-        places: list[int],
-        choices: tuple[list[int], ...],
-        trace: list[Event],
-    ) -> list[Front]:
-        moves = known.moves.setdefault(taken.number, {})
-        fronts: dict[tuple[int, Known], list[int]] = {}
-        for i, here in enumerate(places):
-            if here < 0:
-                continue
-            before = NOWHERE
-            for choice, sites in enumerate(choices):
-                next_one = bisect_left(sites, here)
-                if before >= 0 and sites[next_one] == before:
-                    continue  # the next one that is alike is the one that is named
-                for at in sites[next_one:] if next_one else sites:
-                    event = trace[at]
-                    move = moves.get((event.of, event.threads), moves)
-                    if move is moves:
-                        move = moves[event.of, event.threads] = self._move(
-                            rule, taken, known, event
-                        )
-                    after, there = move, at + 1
-                    if type(move) is not Known:
-                        after, there = self._taken(taken, move, of, i, event, at)
-                    if after is None:
-                        continue
-                    if isinstance(after, Broken):
-                        self.why = str(after)
-                        break
-                    before = at
-                    new = fronts.get((choice, after))
-                    if new is None:
-                        new = fronts[choice, after] = [NOWHERE] * len(places)
-                    new[i] = there
-                    if self.trails is not None:
-                        self.trails.setdefault((taken.number, after, there), (known, here, at))
-                    break
-        return [(after, new) for (_, after), new in fronts.items()]
+        front: Front,
+        sites: Sites,
+        before: list[int],
+    ) -> Moved | None:
+        """Moves all instances, where the step's places are alike; None where each has to be looked at. Those whose next
+        place is the one that was taken `before` stay behind."""
+        at, event = sites.at, sites.alike
+        after = move
+        first = [bisect_left(at, here) for here in front[1]]
+        if before:
+            last = len(at) - 1
+            first = [last if at[n] == b else n for n, b in zip(first, before, strict=True)]
+        match move:
+            case Known():
+                took, to = [at[n] for n in first], [sites.behind[n] for n in first]
+            case Told():
+                arrivals = self._told_at(taken, move.which, sites)
+                if arrivals is None:
+                    return None
+                if move.own:
+                    first = [
+                        n if at[n] == x and arrivals.next[n] == x else -1
+                        for n, x in zip(first, of.at, strict=True)
+                    ]
+                took = [arrivals.next[n] for n in first]
+                to = [arrivals.behind[n] for n in first]
+                if arrivals.alike is not None:
+                    after = _then(move, arrivals.alike)
+            case Awaited():
+                closings = self._closings_of(front[0].source, move.group)
+                marks = sites.marks.get(id(closings))
+                if marks is None:
+                    marks = sites.marks[id(closings)] = [bisect_left(closings, n) for n in at[:-1]]
+                many = [bisect_left(closings, x) + move.pending for x in of.at]
+                first = [max(n, bisect_right(marks, m)) for n, m in zip(first, many, strict=True)]
+                took, to = [at[n] for n in first], [sites.behind[n] for n in first]
+                after = move.after
+            case None | Broken():
+                took = to = [NOWHERE] * len(first)
+            case _:
+                return None
+        if isinstance(after, Broken):
+            self.why = str(after)
+        assert event is not None
+        if not isinstance(after, Known) or min(took) >= NOWHERE:
+            return Moved([], [NOWHERE] * len(first))
+        return Moved([(after, to)], took)
 
-    def _move(self, rule: Rule, taken: Taken, known: Known, event: Event) -> Move:
-        try:
-            return rule(self.all.assumed, taken.link, known, event)
-        except Broken as error:
-            return error
+    def _one_by_one(
+        self,
+        taken: Taken,
+        way: Way,
+        of: Instances,
+        front: Front,
+        sites: Sites,
+        before: list[int],
+    ) -> Moved:
+        known, places = front
+        fronts: dict[Known, list[int]] = {}
+        took = [NOWHERE] * len(places)
+        for i, here in enumerate(places):
+            next_one = bisect_left(sites.at, here)
+            if before and sites.at[next_one] == before[i]:
+                continue  # the next one that is alike is the one that is named
+            for at in sites.at[next_one:-1]:
+                event = way.trace[at]
+                move = self._move(taken, way, known, event)
+                after, there = self._taken(taken, move, of, i, event, at)
+                if after is None:
+                    continue
+                if isinstance(after, Broken):
+                    self.why = str(after)
+                    break
+                took[i] = at
+                fronts.setdefault(after, [NOWHERE] * len(places))[i] = there
+                if self.trails is not None:
+                    self.trails.setdefault((taken.number, after, there), (known, here, at))
+                break
+        return Moved([*fronts.items()], took)
 
     def _taken(
         self, taken: Taken, move: Move, of: Instances, i: int, event: Event, at: int
@@ -328,13 +434,15 @@ class Run:
                 there = self._reached(taken, move.which, event, at)
                 if isinstance(there, Broken):
                     return there, at
-                if there < 0:
+                if there >= NOWHERE:
                     return None, at
                 end = taken.link.end
                 wait = self.traces[Copy(end.role, end.copy, end.cta)][there]
                 return _then(move, wait), there + 1
             case Awaited():
-                over = self._closed(of, i, move.group, at) > move.pending
+                closings = self._closings_of(of.accesses[i], move.group)
+                closed = bisect_left(closings, at) - bisect_left(closings, of.at[i])
+                over = closed > move.pending
                 return (move.after if over else None), at + 1
             case Acquired():
                 mine = event.value("array") == Edited(move.buffer, of.slots[i])
@@ -349,15 +457,36 @@ class Run:
                 # at the meeting itself, which may be the next step, too: among the warps of the other role
                 return _then(move, self.traces[move.other][theirs[turn]]), theirs[turn]
 
+    def _told_at(self, taken: Taken, which: int, sites: Sites) -> Arrivals | None:
+        """What the places of a step tell, one after another; None where they do not all tell of the same."""
+        key = taken.alone, which, id(sites)
+        if key not in self._arrivals:
+            start, end = taken.link.start, taken.link.end
+            trace = self.traces[Copy(start.role, start.copy, start.cta)]
+            reached = [self._reached(taken, which, trace[at], at) for at in sites.at[:-1]]
+            waits = self.traces.get(Copy(end.role, end.copy, end.cta), [])
+            found = None
+            if not any(isinstance(there, Broken) for there in reached):
+                alike = _alike([waits[there] for there in reached if there < NOWHERE])
+                if alike is not None or all(there == NOWHERE for there in reached):
+                    found = Arrivals([NOWHERE], [NOWHERE], alike)
+                    for at, there in zip(sites.at[-2::-1], reached[::-1], strict=True):
+                        late = there == NOWHERE
+                        found.next.append(found.next[-1] if late else at)
+                        found.behind.append(found.behind[-1] if late else there + 1)
+                    found.next.reverse()
+                    found.behind.reverse()
+            self._arrivals[key] = found
+        return self._arrivals[key]
+
     def _reached(self, taken: Taken, which: int, event: Event, at: int) -> int | Broken:
         """The first wait of a step's end that sees a phase complete which an event tells."""
         known = self._told.setdefault((taken.alone, which), {})
         if at not in known:
-            words = (
-                list(event.arrivals)
-                if which == ARRIVALS
-                else [(w, p) for w, p, owner in event.completions if which in (BYTES, owner)]
-            )
+            if which == ARRIVALS:
+                words = event.arrivals
+            else:
+                words = [(w, p) for w, p, owner in event.completions if which in (BYTES, owner)]
             known[at] = self._wait(taken.link, words)
         return known[at]
 
@@ -368,8 +497,8 @@ class Run:
             if word in seen:
                 phases, where = seen[word]
                 after = bisect_left(phases, phase)
-                if after < len(where) and (first < 0 or where[after] < first):
-                    first = where[after]
+                if after < len(where):
+                    first = min(first, where[after])
             about = about or word.barriers is barriers
         return first if about else Broken(f"{link.end} does not wait for {link.start}")
 
@@ -400,17 +529,24 @@ class Run:
             ]
         return found
 
-    def _closed(self, of: Instances, i: int, group: Done, at: int) -> int:
-        """How many groups the threads of an instance have closed since, up to a place of their trace."""
-        threads = of.accesses[i].threads
-        key = of.copy, group, threads
-        places = self._closings.get(key)
-        if places is None:
-            trace, here = self.traces[of.copy], self.by_operation[of.copy]
+    def _closings_of(self, x: Access, group: Done) -> list[int]:
+        """Where the threads of an access close groups of theirs."""
+        key = x.copy, group, x.threads
+        found = self._closings.get(key)
+        if found is None:
+            trace, here = self.traces[x.copy], self.by_operation[x.copy]
             closing = [at for one, at in here.items() if closes(one, group)]
-            places = sorted(n for at in closing for n in at if threads <= trace[n].threads)
-            self._closings[key] = places
-        return bisect_left(places, at) - bisect_left(places, of.at[i])
+            found = sorted(n for at in closing for n in at if x.threads <= trace[n].threads)
+            self._closings[key] = found
+        return found
+
+
+def _alike(events: Sequence[Event]) -> Event | None:
+    """One of some events, where they are of one operation by the same threads."""
+    first = events[0] if events else None
+    if first is None or all(e.of is first.of and e.threads == first.threads for e in events):
+        return first
+    return None
 
 
 def _then(move: Told | Met, event: Event) -> Known | Broken:
@@ -431,7 +567,7 @@ def _add(fronts: list[Front], known: Known, places: list[int]) -> None:
     for other, theirs in fronts:
         if other.same(known):
             places = [NOWHERE if p == q else p for p, q in zip(places, theirs, strict=True)]
-    if not fronts or any(p >= 0 for p in places):
+    if places and min(places) < NOWHERE:
         fronts.append((known, places))
 
 
@@ -441,18 +577,12 @@ def _merged(places: Sequence[list[int]]) -> list[int]:
 
 
 class Operand(NamedTuple):
-    """An operand that an instruction touches; `asked`: where the values are on which depends what is touched."""
+    """An operand that an instruction touches; `asked`: where the values are by which its instances differ: buffers, and
+    whose memory."""
 
     name: str
     touch: Touch
     asked: tuple[int, ...]
-
-    def what(self, event: Event) -> tuple[Any, ...]:
-        """What tells instances of an access apart, but for who and when: buffers, and whose memory."""
-        if not self.asked:
-            return ()
-        values = event.values
-        return tuple([_buffer(values[i]) for i in self.asked])
 
 
 def _operand(event: Event, end: End, operand: str) -> Operand:
@@ -473,24 +603,17 @@ def _buffer(value: Any) -> Any:
     return value.maps if isinstance(value, Edited) else value
 
 
-def _slotted(access: Access, event: Event) -> tuple[int, ...] | None:
-    """Which operands of an access say its slot, the first that has a number; None where it is found otherwise."""
+def _slotted(access: Access, event: Event) -> int | None:
+    """Which operand of an access is its slot; None where it is found otherwise."""
     special = isinstance(event.value(access.operand), Opened | Edited)
     if special or access.touch.space is Space.GLOBAL or depth(access.buffer) == 1:
         return None
-    names = f"{access.operand}_slot", "slot"
-    return tuple(p for name in names if (p := event.of.place(name)) is not None)
-
-
-def _first(event: Event, places: tuple[int, ...]) -> Any:
-    for place in places:
-        if (found := event.values[place]) is not None:
-            return found
-    raise Broken("a slot that is not known")
+    own = event.of.place(f"{access.operand}_slot")
+    return event.of.place("slot") if own is None else own
 
 
 def _slot(access: Access, event: Event) -> Any:
-    """Which slot an access touches; of a tensor, its coordinates."""
+    """Which slot an access touches; of a tensor, its coordinates; None where it is not known."""
     value = event.value(access.operand)
     if isinstance(value, Opened):
         return 0 if depth(access.buffer) == 1 else value.slot
@@ -498,11 +621,4 @@ def _slot(access: Access, event: Event) -> Any:
         return value.slot
     if access.touch.space is Space.GLOBAL:
         return event.coordinates
-    if depth(access.buffer) == 1:
-        return 0
-    return _first(
-        event,
-        tuple(
-            p for n in (f"{access.operand}_slot", "slot") if (p := event.of.place(n)) is not None
-        ),
-    )
+    return 0 if depth(access.buffer) == 1 else None
