@@ -342,13 +342,15 @@ class Side(NamedTuple):
 
     @property
     def at(self) -> list[int]:
-        return [self.of.at[i] for i in self.which]
+        at = self.of.at
+        return at if len(self.which) == len(at) else [at[i] for i in self.which]
 
     @property
     def reach(self) -> list[int]:
         """Where there is one kind of the other."""
         [reach] = self.to.values()
-        return [reach.whole[i] for i in self.which]
+        whole = reach.whole
+        return whole if len(self.which) == len(whole) else [whole[i] for i in self.which]
 
 
 def _all_in_order(firsts: Side, seconds: Side) -> bool:

@@ -107,6 +107,8 @@ class Instruction:
     effects: tuple[Effect, ...] = ()
     places: dict[str, int | None] = field(default_factory=dict)
     coordinates: tuple[int, ...] | None = None
+    who: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    """Who executes it, by whom the conditions round it let through; of all runs."""
     seen: int = 0
     """Of a comparison, a condition or a loop: which of its two outcomes there have been, in all runs."""
 
@@ -162,14 +164,6 @@ class Event:
             phases = self.deed.phases[len(self.deed.waits) :]
             for (word, _, _, owner), phase in zip(self.deed.tells, phases, strict=True):
                 yield word, phase, owner
-
-    @property
-    def arrivals(self) -> list[tuple[Word, int]]:
-        return [(word, phase) for word, phase, owner in self.told() if owner is None]
-
-    @property
-    def completions(self) -> list[tuple[Word, int, int]]:
-        return [(word, phase, owner) for word, phase, owner in self.told() if owner is not None]
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
@@ -331,10 +325,9 @@ class Code:
         if not staged and not results:
             return None
         by = op.executed_by if isinstance(op, s.StageOp) else None
-        who: dict[frozenset[int], frozenset[int]] = {}
         each = isinstance(op, s.StageOp) and op.EACH
         got = itemgetter(*inputs) if len(inputs) > 1 else _few(inputs)
-        more = held, results, got if staged else None, who, by, each
+        more = held, results, got if staged else None, by, each
         way = Machine.happen if staged and not results else Machine.hold
         return Instruction(op, way, inputs, outputs, more, label(op), effects)
 
@@ -520,11 +513,11 @@ class Machine:
         raise Unknown(f"{one.op.name} cannot be run on numbers")
 
     def happen(self, one: Instruction) -> None:
-        _, _, got, who, by, each = one.more
-        threads = who.get(self.mask)
-        if threads is None:
-            threads = who[self.mask] = self._who(by, each)
-        self.events.append(Event(one, threads, got(self.values)))
+        _, _, got, by, each = one.more
+        who, mask = one.who, self.mask
+        if mask not in who:
+            who[mask] = self._who(by, each)
+        self.events.append(Event(one, who[mask], got(self.values)))
 
     def hold(self, one: Instruction) -> None:
         """The same with results that are the accumulator which it is about."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
@@ -67,7 +68,7 @@ class Rows(NamedTuple):
 
     waits: list[SSAValue]
     tells: list[tuple[Signal, SSAValue]]
-    slot: list[int]
+    slot: int | None
     asked: tuple[int, ...]
     parity: int | None
 
@@ -103,8 +104,10 @@ class Phases:
                 row = rows[of] = _rows(event)
             if not (row.waits or row.tells):
                 continue
-            slot = next((values[i] for i in row.slot if values[i] is not None), None)
-            key = of, event.threads, slot, *[values[i] for i in row.asked]
+            slot = None if row.slot is None else values[row.slot]
+            key = of, event.threads, slot
+            if row.asked:
+                key = *key, *[values[i] for i in row.asked]
             words = known.get(key)
             if words is None:
                 words = known[key] = self._words(copy, event, row, slot)
@@ -178,9 +181,7 @@ class Phases:
         while going:
             going = False
             for copy in order:
-                deeds, here, mine = self.deeds[copy], at[copy], seen[copy]
-                while here < len(deeds) and _happens(deeds[here], mine):
-                    here += 1
+                here = _go_on(self.deeds[copy], at[copy], seen[copy])
                 going |= here > at[copy]
                 at[copy] = here
         if any(at[c] < len(self.deeds[c]) for c in order):
@@ -203,38 +204,43 @@ def _rows(event: Event) -> Rows:
     ]
     filled = [_at(event, row.bytes_of) for row, _ in signals if row.bytes_of]
     whose = dict.fromkeys(of.place(name) for name in ("mask", "rank", *filled) if name)
-    slot = [p for name in ("entry", "slot") if (p := of.place(name)) is not None]
-    return Rows(waits, signals, slot, tuple(p for p in whose if p is not None), of.place("parity"))
+    asked = tuple(p for p in whose if p is not None)
+    named = of.place("entry")
+    slot = of.place("slot") if named is None else named
+    return Rows(waits, signals, slot, asked, of.place("parity"))
 
 
-def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
-    """Whether an event could happen now; then it has. `seen`: the latest phases that its role has waited for."""
-    phases: list[int] = []
-    for word, parity in deed.waits:
-        if not isinstance(parity, int):
-            raise Unknown("a phase that is not known")
-        wanted = seen.get(word, -1)
-        wanted += wanted % 2 != parity % 2
-        if word.phase <= wanted:
-            return False
-        if word.phase > wanted + 1:
-            raise Unknown("a phase ends before all have seen the one before it")
-        seen[word] = wanted
-        phases.append(wanted)
-    for word, arrivals, bytes, _ in deed.tells:
-        phases.append(word.phase)
-        word.missing -= arrivals
-        word.bytes += bytes
-        if word.missing < 0:
-            raise Unknown("more arrivals than a phase takes")
-        if word.missing == 0 and word.bytes == 0:
-            word.phase += 1
-            word.missing = word.count
-    if deed.phases is None:
-        deed.phases = phases
-    elif deed.phases != phases:
-        raise Unknown("which phase an arrival counts for depends on who is first")
-    return True
+def _go_on(deeds: list[Deed], at: int, seen: dict[Word, int]) -> int:
+    """Lets a role's deeds from one on happen, as far as they can now; gives the first that cannot. `seen`: the latest
+    phases that the role has waited for."""
+    for deed in islice(deeds, at, None):
+        phases: list[int] = []
+        for word, parity in deed.waits:
+            if not isinstance(parity, int):
+                raise Unknown("a phase that is not known")
+            wanted = seen.get(word, -1)
+            wanted += wanted % 2 != parity % 2
+            if word.phase <= wanted:
+                return at
+            if word.phase > wanted + 1:
+                raise Unknown("a phase ends before all have seen the one before it")
+            seen[word] = wanted
+            phases.append(wanted)
+        for word, arrivals, bytes, _ in deed.tells:
+            phases.append(word.phase)
+            word.missing -= arrivals
+            word.bytes += bytes
+            if word.missing < 0:
+                raise Unknown("more arrivals than a phase takes")
+            if not (word.missing or word.bytes):
+                word.phase += 1
+                word.missing = word.count
+        if deed.phases is None:
+            deed.phases = phases
+        elif deed.phases != phases:
+            raise Unknown("which phase an arrival counts for depends on who is first")
+        at += 1
+    return at
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:

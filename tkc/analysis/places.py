@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import SSAValue
@@ -99,13 +100,14 @@ class Taken(NamedTuple):
 
 @dataclass
 class Kinds:
-    """What is the same in all runs of a kernel: what makes operations alike; what instances of an access have in common."""
+    """What is the same in all runs: what makes operations alike, and what instances of an access have in common."""
 
     kernel: s.KernelOp
     assumed: frozenset[str]
     named: Mapping[str, Like]
     likes: dict[Instruction, Like]
     accesses: dict[Any, Access] = field(default_factory=dict)
+    operands: dict[tuple[Instruction, str], Operand] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
     """Of steps, by the number of the step before and what they are; and of each alone."""
 
@@ -160,7 +162,6 @@ class Run:
         self._sites: dict[int, Sites] = {}
         self._arrivals: dict[tuple[int, int, int], Arrivals | None] = {}
         self._waits: dict[End, tuple[SSAValue | None, Seen]] = {}
-        self._told: dict[tuple[int, int], dict[int, int | Broken]] = {}
         self._meetings: dict[tuple[Copy, str, int, str], list[int]] = {}
         self._closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
         self._instances: dict[tuple[End, str, int], Instances] = {}
@@ -206,29 +207,44 @@ class Run:
         found = Instances(
             copy, self.places(copy, end.site)[0] if end.site in self.all.named else []
         )
-        operands: dict[Instruction, Operand] = {}
-        last: tuple[Any, ...] = ()
-        access, asked = None, None
-        for at in found.at:
-            event = trace[at]
-            one = operands.get(event.of)
-            if one is None:
-                one = operands[event.of] = _operand(event, end, operand)
-            what = event.of, event.threads, *[_buffer(event.values[i]) for i in one.asked]
-            if what != last or access is None:
-                last, key = what, (copy, operand, owner, *what)
-                access = self.all.accesses.get(key)
-                if access is None:
-                    access = self._made(copy, event, end, one, owner)
-                    self.all.accesses[key] = access
-                asked = _slotted(access, event)
-            found.accesses.append(access)
-            found.slots.append(_slot(access, event) if asked is None else event.values[asked])
+        if not found.at:
+            return found
+        sites = self._site(copy, found.at)
+        if sites.alike is None:
+            for at in found.at:
+                self._add(found, [trace[at]], end, operand, owner)
+        else:
+            self._add(found, [trace[at] for at in found.at], end, operand, owner)
         for i, slot in enumerate(found.slots):
             if slot is None:
                 raise Broken("a slot that is not known")
             found.by_slot[slot].append(i)
         return found
+
+    def _add(
+        self, found: Instances, events: list[Event], end: End, operand: str, owner: int
+    ) -> None:
+        """Adds instances that are alike, unless they are of several buffers."""
+        event, all_of = events[0], self.all
+        one = all_of.operands.get((event.of, operand))
+        if one is None:
+            one = all_of.operands[event.of, operand] = _operand(event, end, operand)
+        what = [_buffer(event.values[i]) for i in one.asked]
+        if one.asked and len(events) > 1:
+            if any([_buffer(e.values[i]) for i in one.asked] != what for e in events):
+                for each in events:
+                    self._add(found, [each], end, operand, owner)
+                return
+        key = event.of, event.threads, found.copy, operand, owner, *what
+        access = all_of.accesses.get(key)
+        if access is None:
+            access = all_of.accesses[key] = self._made(found.copy, event, end, one, owner)
+        found.accesses += [access] * len(events)
+        asked = _slotted(access, event)
+        if asked is None:
+            found.slots += [_slot(access, e) for e in events]
+        else:
+            found.slots += [e.values[asked] for e in events]
 
     def _made(self, copy: Copy, event: Event, end: End, operand: Operand, owner: int) -> Access:
         name, touch = operand.name, operand.touch
@@ -305,10 +321,14 @@ class Run:
     def _site(self, copy: Copy, at: list[int]) -> Sites:
         found = self._sites.get(id(at))
         if found is None:
-            events = [self.traces[copy][n] for n in at]
-            found = self._sites[id(at)] = Sites(
-                [*at, NOWHERE], [*(n + 1 for n in at), NOWHERE], _alike(events)
-            )
+            trace = self.traces.get(copy, [])
+            alike = trace[at[0]] if at else None
+            if alike is None or at is not self.by_operation[copy].get(alike.of):
+                alike = None
+            elif len(alike.of.who) > 1:
+                alike = _alike([trace[n] for n in at])
+            behind = [n + 1 for n in at]
+            found = self._sites[id(at)] = Sites([*at, NOWHERE], [*behind, NOWHERE], alike)
         return found
 
     def _moved(self, taken: Taken, way: Way, of: Instances, front: Front) -> list[Front]:
@@ -431,7 +451,7 @@ class Run:
             case Told():
                 if move.own and at != of.at[i]:
                     return None, at
-                there = self._reached(taken, move.which, event, at)
+                there = self._reached(taken, move.which, event)
                 if isinstance(there, Broken):
                     return there, at
                 if there >= NOWHERE:
@@ -463,7 +483,7 @@ class Run:
         if key not in self._arrivals:
             start, end = taken.link.start, taken.link.end
             trace = self.traces[Copy(start.role, start.copy, start.cta)]
-            reached = [self._reached(taken, which, trace[at], at) for at in sites.at[:-1]]
+            reached = [self._reached(taken, which, trace[at]) for at in sites.at[:-1]]
             waits = self.traces.get(Copy(end.role, end.copy, end.cta), [])
             found = None
             if not any(isinstance(there, Broken) for there in reached):
@@ -479,21 +499,12 @@ class Run:
             self._arrivals[key] = found
         return self._arrivals[key]
 
-    def _reached(self, taken: Taken, which: int, event: Event, at: int) -> int | Broken:
+    def _reached(self, taken: Taken, which: int, event: Event) -> int | Broken:
         """The first wait of a step's end that sees a phase complete which an event tells."""
-        known = self._told.setdefault((taken.alone, which), {})
-        if at not in known:
-            if which == ARRIVALS:
-                words = event.arrivals
-            else:
-                words = [(w, p) for w, p, owner in event.completions if which in (BYTES, owner)]
-            known[at] = self._wait(taken.link, words)
-        return known[at]
-
-    def _wait(self, link: Link, words: list[tuple[Word, int]]) -> int | Broken:
+        link = taken.link
         barriers, seen = self._waits_of(link.end)
         first, about = NOWHERE, False
-        for word, phase in words if len(words) == 1 else dict(words).items():
+        for word, phase in _words(event, which):
             if word in seen:
                 phases, where = seen[word]
                 after = bisect_left(phases, phase)
@@ -544,9 +555,26 @@ class Run:
 def _alike(events: Sequence[Event]) -> Event | None:
     """One of some events, where they are of one operation by the same threads."""
     first = events[0] if events else None
-    if first is None or all(e.of is first.of and e.threads == first.threads for e in events):
-        return first
-    return None
+    if first is None or len({e.of for e in events}) > 1:
+        return None
+    if len(first.of.who) > 1 and len({e.threads for e in events}) > 1:
+        return None
+    return first
+
+
+def _words(event: Event, which: int) -> list[tuple[Word, int]]:
+    """The phases that an event tells, of the barriers that are meant."""
+    deed = event.deed
+    if deed is None or deed.phases is None:
+        return []
+    told = zip(deed.tells, deed.phases[len(deed.waits) :], strict=True)
+    if which == ARRIVALS:
+        return [(word, phase) for (word, _, _, owner), phase in told if owner is None]
+    return [
+        (word, phase)
+        for (word, _, _, owner), phase in told
+        if owner is not None and which in (BYTES, owner)
+    ]
 
 
 def _then(move: Told | Met, event: Event) -> Known | Broken:
@@ -573,7 +601,7 @@ def _add(fronts: list[Front], known: Known, places: list[int]) -> None:
 
 def _merged(places: Sequence[list[int]]) -> list[int]:
     """Several lists in order as one."""
-    return places[0] if len(places) == 1 else sorted(n for at in places for n in at)
+    return places[0] if len(places) == 1 else sorted(chain.from_iterable(places))
 
 
 class Operand(NamedTuple):

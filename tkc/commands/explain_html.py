@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tkc.job import Job
 
@@ -190,7 +190,7 @@ def _numbers(event: Event) -> str:
     """The slot and phase that an event is about."""
     if event.waited is not None:
         return f"[{event.waited[0].slot}] phase {event.waited[1]}"
-    told: list[Any] = [w.slot for w, *_ in (*event.arrivals, *event.completions)]
+    told = [word.slot for word, *_ in event.told()]
     return f"[{told[0]}]" if told else ""
 
 
