@@ -65,18 +65,27 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             found[i] = str(error)
     named, pairs = kinds_of(kernel), _pairs(certificate)
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
-    judges = {m: Judge(Kinds(kernel, PROFILES[m], named, likes)) for m in models}
-    for sizes, traces in runs(kernel):
-        for judge in judges.values():
-            judge.run = Run(traces, judge.kinds)
-        for numbers, pair in pairs.items():
-            try:
-                judges[pair.order.model].check(pair)
-            except Broken as error:
-                one = pair.order
-                why = f"{one.first} and {one.second}: {error} ({sizes})"
-                found |= {i: why for i in numbers if i not in found}
+    ran = list(runs(kernel))
+    traces = [found for _, found in ran]
+    judges = {m: Judge(Run(traces, Kinds(kernel, PROFILES[m], named, likes))) for m in models}
+    for numbers, pair in pairs.items():
+        one = pair.order
+        try:
+            judges[one.model].check(pair)
+        except Broken as error:
+            why = f"{one.first} and {one.second}: {error}"
+            if isinstance(error, Apart):
+                why += f" ({ran[error.run][0]})"
+            found |= {i: why for i in numbers if i not in found}
     return found
+
+
+class Apart(Broken):
+    """Two instances are in no order, in one of the runs."""
+
+    def __init__(self, why: str, run: int) -> None:
+        super().__init__(why)
+        self.run = run
 
 
 @dataclass
@@ -132,10 +141,9 @@ class Route(NamedTuple):
 
 @dataclass
 class Judge:
-    """Follows chains by the rules of a model, in one run of a kernel after another."""
+    """Follows chains in runs of a kernel by the rules of a model."""
 
-    kinds: Kinds
-    run: Run = field(init=False)
+    run: Run
     routes: dict[int, Route] = field(default_factory=dict)
     """By the identity of a chain, of a certificate that stays as it is meanwhile."""
 
@@ -164,14 +172,23 @@ class Judge:
     def _in_order(self, pair: Pair, firsts: Side, seconds: Side) -> None:
         if len(firsts.to) == len(seconds.to) == 1 and _all_in_order(firsts, seconds):
             return
-        for i, x in enumerate(firsts.which):
-            for j, y in enumerate(seconds.which):
+        for x in firsts.which:
+            for y in seconds.which:
                 one, other = firsts.of, seconds.of
                 same = one.copy == other.copy and one.at[x] == other.at[y]
                 if not same and not (
                     self._comes_after(firsts, x, other, y) or self._comes_after(seconds, y, one, x)
                 ):
-                    raise Broken(self._why(pair, i, j))
+                    run = self.run.run_of(one.copy, one.at[x])
+                    raise Apart(
+                        self._why(pair, self._number(firsts, x), self._number(seconds, y)), run
+                    )
+
+    def _number(self, side: Side, x: int) -> int:
+        """Which of the instances in its slot and run one is."""
+        run = [self.run.run_of(side.of.copy, side.of.at[i]) for i in side.which]
+        here = side.which.index(x)
+        return sum(r == run[here] for r in run[:here])
 
     def _comes_after(self, side: Side, x: int, others: Instances, y: int) -> bool:
         """Whether an instance comes after one of a side."""
@@ -224,7 +241,7 @@ class Judge:
         steps: list[Taken] = []
         for link in chain[:-1]:
             if link.rule != "group":  # groups are counted where they are awaited
-                steps.append(self.kinds.taken(steps[-1].number if steps else 0, link))
+                steps.append(self.run.all.taken(steps[-1].number if steps else 0, link))
         return Route(steps, rules[-1])
 
     def _follow(self, route: Route, of: Instances, y: Access) -> Reach:
@@ -271,8 +288,8 @@ class Judge:
     def _operand_of(self, end: End, x: Access) -> str | None:
         """The operand by which an operation touches the buffer of an access."""
         copy = Copy(end.role, end.copy, end.cta)
-        for at in self.run.places(copy, end.site)[0] if end.site in self.kinds.named else ():
-            event = self.run.traces[copy][at]
+        for at in self.run.places(copy, end.site)[0] if end.site in self.run.all.named else ():
+            event = self.run.event(copy, at)
             for row in event.of.effects:
                 if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
                     return row.operand
@@ -323,7 +340,7 @@ class Judge:
         """The rules by which the tensor core keeps two operations of one thread in order."""
         kinds = [TENSOR_WORK.get(a.event.op.name.removeprefix("stage.")) for a in (x, y)]
         writes = [a.touch.kind is Kind.WRITE for a in (x, y)]
-        assumed, found = self.kinds.assumed, set[str]()
+        assumed, found = self.run.all.assumed, set[str]()
         for row in PIPELINED:
             if [row.first, row.then] != kinds or not (row.needs in assumed or not row.needs):
                 continue

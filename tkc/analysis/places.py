@@ -1,4 +1,9 @@
-"""Where things happen in one run of a kernel, and where instances of an access have come to by the steps of a chain."""
+"""Where things happen in runs of a kernel, and where instances of an access have come to by the steps of a chain.
+
+Several runs are one, each behind the one before: a place is a number in the traces of a role's copy, one after another,
+and each trace has one place more, its end. There stays whatever does not happen any more in its run, which is before all
+that the next one has.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
     from tkc.ir.stage import ops as s
 
 NOWHERE = 1 << 60
-"""Beyond every place: of an instance of which no more happens in a run."""
+"""Beyond every place."""
 
 Front = tuple[Known, list[int]]
 """What is known of some instances of an access, and from where on in its role's trace of each."""
@@ -55,11 +60,12 @@ Seen = dict[Word, tuple[list[int], list[int]]]
 
 @dataclass(eq=False, slots=True)
 class Sites:
-    """Places of operations in a trace, with one after the last, and those behind them; `alike`: an event for which all
-    may stand."""
+    """Places of operations, with the ends of traces and one after the last, and those behind them; `ends`: which of
+    them are ends; `alike`: an event for which all others may stand."""
 
     at: list[int]
     behind: list[int]
+    ends: list[int]
     alike: Event | None
     marks: dict[int, list[int]] = field(default_factory=dict)
     """Of groups that are closed meanwhile: how many have been at each place, by the identity of where they are."""
@@ -71,12 +77,11 @@ class Way(NamedTuple):
     copy: Copy
     rule: Rule
     choices: list[Sites]
-    trace: list[Event]
 
 
 class Arrivals(NamedTuple):
-    """Of each place that tells, with one behind the last: the next that does so in time, and behind which wait; where
-    all waits are alike, one of them."""
+    """Of each of some places: the next that tells in time, and behind which wait; where all waits are alike, one of
+    them."""
 
     next: list[int]
     behind: list[int]
@@ -137,6 +142,8 @@ class Instances:
     fronts: dict[int, list[Front]] = field(default_factory=dict)
     """Where they have come to, by the number of the step."""
     fragments: dict[int, Any] = field(default_factory=dict)
+    runs: list[int] = field(default_factory=list[int])
+    """In which of the runs each is, where that was asked."""
     _kinds: list[Access] = field(default_factory=list[Access])
 
     @property
@@ -147,10 +154,12 @@ class Instances:
 
 
 class Run:
-    """One run of a kernel, in which steps are taken by the rules of a model."""
+    """Runs of a kernel, in which steps are taken by the rules of a model."""
 
-    def __init__(self, traces: Mapping[Copy, list[Event]], kinds: Kinds) -> None:
-        self.traces, self.all = traces, kinds
+    def __init__(self, runs: Sequence[Mapping[Copy, list[Event]]], kinds: Kinds) -> None:
+        self.all = kinds
+        self.events: dict[Copy, list[Event | None]] = {}
+        self.ends: dict[Copy, list[int]] = {}
         self.by_operation: dict[Copy, dict[Instruction, list[int]]] = {}
         self.alike: dict[Copy, dict[Like, list[Instruction]]] = {}
         self.why = ""
@@ -165,16 +174,34 @@ class Run:
         self._meetings: dict[tuple[Copy, str, int, str], list[int]] = {}
         self._closings: dict[tuple[Copy, Done, frozenset[int]], list[int]] = {}
         self._instances: dict[tuple[End, str, int], Instances] = {}
-        likes = kinds.likes
-        for copy, trace in traces.items():
-            here = self.by_operation[copy] = defaultdict[Instruction, list[int]](list)
-            for at, event in enumerate(trace):
+        for copy in runs[0]:
+            self._join(copy, [traces[copy] for traces in runs])
+
+    def _join(self, copy: Copy, traces: list[list[Event]]) -> None:
+        joined = self.events[copy] = list[Event | None]()
+        ends = self.ends[copy] = list[int]()
+        here = self.by_operation[copy] = defaultdict[Instruction, list[int]](list)
+        for trace in traces:
+            for at, event in enumerate(trace, len(joined)):
                 here[event.of].append(at)
-            alike = self.alike[copy] = defaultdict[Like, list[Instruction]](list)
-            for of in here:
-                if of not in likes:
-                    likes[of] = kind(of.op)
-                alike[likes[of]].append(of)
+            joined += trace
+            ends.append(len(joined))
+            joined.append(None)
+        likes = self.all.likes
+        alike = self.alike[copy] = defaultdict[Like, list[Instruction]](list)
+        for of in here:
+            if of not in likes:
+                likes[of] = kind(of.op)
+            alike[likes[of]].append(of)
+
+    def event(self, copy: Copy, at: int) -> Event:
+        found = self.events[copy][at]
+        assert found is not None, "the end of a trace"
+        return found
+
+    def run_of(self, copy: Copy, at: int) -> int:
+        """In which of the runs a place is."""
+        return bisect_left(self.ends[copy], at)
 
     # Where things happen -------------------------------------------------------------------------------------------
 
@@ -203,7 +230,6 @@ class Run:
 
     def _find(self, end: End, operand: str, owner: int) -> Instances:
         copy = Copy(end.role, end.copy, end.cta)
-        trace = self.traces.get(copy, [])
         found = Instances(
             copy, self.places(copy, end.site)[0] if end.site in self.all.named else []
         )
@@ -212,9 +238,9 @@ class Run:
         sites = self._site(copy, found.at)
         if sites.alike is None:
             for at in found.at:
-                self._add(found, [trace[at]], end, operand, owner)
+                self._add(found, [self.event(copy, at)], end, operand, owner)
         else:
-            self._add(found, [trace[at] for at in found.at], end, operand, owner)
+            self._add(found, [self.event(copy, at) for at in found.at], end, operand, owner)
         for i, slot in enumerate(found.slots):
             if slot is None:
                 raise Broken("a slot that is not known")
@@ -265,7 +291,7 @@ class Run:
     def fragment(self, of: Instances, i: int) -> Any:
         """How the elements of an instance fall on threads, and where."""
         if i not in of.fragments:
-            of.fragments[i] = fragment_of(of.accesses[i], self.traces[of.copy][of.at[i]])
+            of.fragments[i] = fragment_of(of.accesses[i], self.event(of.copy, of.at[i]))
         return of.fragments[i]
 
     # Steps -----------------------------------------------------------------------------------------------------------
@@ -315,20 +341,25 @@ class Run:
                 raise Broken(f"{link.rule} cannot be followed")
             choices = (named,) if len(named) == len(others) else (named, others)
             sites = [self._site(copy, at) for at in choices]
-            found = self._ways[taken.alone] = Way(copy, rule, sites, self.traces.get(copy, []))
+            found = self._ways[taken.alone] = Way(copy, rule, sites)
         return found
 
     def _site(self, copy: Copy, at: list[int]) -> Sites:
         found = self._sites.get(id(at))
         if found is None:
-            trace = self.traces.get(copy, [])
+            ends, trace = self.ends.get(copy, []), self.events.get(copy, [])
             alike = trace[at[0]] if at else None
-            if alike is None or at is not self.by_operation[copy].get(alike.of):
+            if alike is not None and at is not self.by_operation[copy].get(alike.of):
                 alike = None
-            elif len(alike.of.who) > 1:
-                alike = _alike([trace[n] for n in at])
-            behind = [n + 1 for n in at]
-            found = self._sites[id(at)] = Sites([*at, NOWHERE], [*behind, NOWHERE], alike)
+            elif alike is not None and len(alike.of.who) > 1:
+                alike = _alike([self.event(copy, n) for n in at])
+            every = sorted([*at, *ends])
+            among = [bisect_left(every, end) for end in ends]
+            behind = [n + 1 for n in every]
+            for n in among:
+                behind[n] -= 1
+            found = Sites([*every, NOWHERE], [*behind, NOWHERE], among, alike)
+            self._sites[id(at)] = found
         return found
 
     def _moved(self, taken: Taken, way: Way, of: Instances, front: Front) -> list[Front]:
@@ -367,8 +398,7 @@ class Run:
     ) -> Moved | None:
         """Moves all instances, where the step's places are alike; None where each has to be looked at. Those whose next
         place is the one that was taken `before` stay behind."""
-        at, event = sites.at, sites.alike
-        after = move
+        at, after = sites.at, move
         first = [bisect_left(at, here) for here in front[1]]
         if before:
             last = len(at) - 1
@@ -380,22 +410,25 @@ class Run:
                 arrivals = self._told_at(taken, move.which, sites)
                 if arrivals is None:
                     return None
+                next_one, behind = arrivals.next, arrivals.behind
                 if move.own:
                     first = [
-                        n if at[n] == x and arrivals.next[n] == x else -1
-                        for n, x in zip(first, of.at, strict=True)
+                        n if next_one[n] == x else -1 for n, x in zip(first, of.at, strict=True)
                     ]
-                took = [arrivals.next[n] for n in first]
-                to = [arrivals.behind[n] for n in first]
+                took, to = [next_one[n] for n in first], [behind[n] for n in first]
                 if arrivals.alike is not None:
                     after = _then(move, arrivals.alike)
             case Awaited():
                 closings = self._closings_of(front[0].source, move.group)
                 marks = sites.marks.get(id(closings))
                 if marks is None:
-                    marks = sites.marks[id(closings)] = [bisect_left(closings, n) for n in at[:-1]]
+                    marks = sites.marks[id(closings)] = [bisect_left(closings, n) for n in at]
+                last = [sites.ends[n] for n in self._runs_of(of)]
                 many = [bisect_left(closings, x) + move.pending for x in of.at]
-                first = [max(n, bisect_right(marks, m)) for n, m in zip(first, many, strict=True)]
+                first = [
+                    max(n, min(bisect_right(marks, m), end))
+                    for n, m, end in zip(first, many, last, strict=True)
+                ]
                 took, to = [at[n] for n in first], [sites.behind[n] for n in first]
                 after = move.after
             case None | Broken():
@@ -404,10 +437,16 @@ class Run:
                 return None
         if isinstance(after, Broken):
             self.why = str(after)
-        assert event is not None
-        if not isinstance(after, Known) or min(took) >= NOWHERE:
+        if not isinstance(after, Known):
             return Moved([], [NOWHERE] * len(first))
         return Moved([(after, to)], took)
+
+    def _runs_of(self, of: Instances) -> list[int]:
+        """In which run each instance is."""
+        if not of.runs:
+            ends = self.ends[of.copy]
+            of.runs = [bisect_left(ends, at) for at in of.at]
+        return of.runs
 
     def _one_by_one(
         self,
@@ -426,7 +465,9 @@ class Run:
             if before and sites.at[next_one] == before[i]:
                 continue  # the next one that is alike is the one that is named
             for at in sites.at[next_one:-1]:
-                event = way.trace[at]
+                event = self.events[way.copy][at]
+                if event is None:
+                    break
                 move = self._move(taken, way, known, event)
                 after, there = self._taken(taken, move, of, i, event, at)
                 if after is None:
@@ -457,7 +498,7 @@ class Run:
                 if there >= NOWHERE:
                     return None, at
                 end = taken.link.end
-                wait = self.traces[Copy(end.role, end.copy, end.cta)][there]
+                wait = self.event(Copy(end.role, end.copy, end.cta), there)
                 return _then(move, wait), there + 1
             case Awaited():
                 closings = self._closings_of(of.accesses[i], move.group)
@@ -469,33 +510,45 @@ class Run:
                 return (move.after if mine else None), at + 1
             case Met():
                 start = taken.link.start
-                mine = self._met(Copy(start.role, start.copy, start.cta), move, "arrive")
-                theirs = self._met(move.other, move, "wait")
-                turn = bisect_left(mine, at)
-                if turn >= len(theirs):
+                copy = Copy(start.role, start.copy, start.cta)
+                there = self._same_meeting(copy, move, at)
+                if there is None:
                     return None, at
                 # at the meeting itself, which may be the next step, too: among the warps of the other role
-                return _then(move, self.traces[move.other][theirs[turn]]), theirs[turn]
+                return _then(move, self.event(move.other, there)), there
 
     def _told_at(self, taken: Taken, which: int, sites: Sites) -> Arrivals | None:
         """What the places of a step tell, one after another; None where they do not all tell of the same."""
         key = taken.alone, which, id(sites)
         if key not in self._arrivals:
             start, end = taken.link.start, taken.link.end
-            trace = self.traces[Copy(start.role, start.copy, start.cta)]
-            reached = [self._reached(taken, which, trace[at]) for at in sites.at[:-1]]
-            waits = self.traces.get(Copy(end.role, end.copy, end.cta), [])
-            found = None
-            if not any(isinstance(there, Broken) for there in reached):
-                alike = _alike([waits[there] for there in reached if there < NOWHERE])
-                if alike is not None or all(there == NOWHERE for there in reached):
-                    found = Arrivals([NOWHERE], [NOWHERE], alike)
-                    for at, there in zip(sites.at[-2::-1], reached[::-1], strict=True):
-                        late = there == NOWHERE
-                        found.next.append(found.next[-1] if late else at)
-                        found.behind.append(found.behind[-1] if late else there + 1)
-                    found.next.reverse()
-                    found.behind.reverse()
+            here, other = Copy(*start[1:]), Copy(*end[1:])
+            trace, waits = self.events[here], self.ends.get(other, [])
+            found, alike = Arrivals([NOWHERE], [NOWHERE], None), list[Event]()
+            after, behind = NOWHERE, NOWHERE
+            left = len(waits)
+            for at in sites.at[-2::-1]:
+                event = trace[at]
+                if event is None:
+                    left -= 1
+                    after, behind = at, waits[left] if waits else NOWHERE
+                else:
+                    there = self._reached(taken, which, event)
+                    if isinstance(there, Broken):
+                        found = None
+                        break
+                    if there < NOWHERE:
+                        after, behind = at, there + 1
+                        alike.append(self.event(other, there))
+                found.next.append(after)
+                found.behind.append(behind)
+            one = _alike(alike)
+            if found is not None and (one is not None or not alike):
+                found.next.reverse()
+                found.behind.reverse()
+                found = found._replace(alike=one)
+            else:
+                found = None
             self._arrivals[key] = found
         return self._arrivals[key]
 
@@ -519,13 +572,27 @@ class Run:
         if found is None:
             copy, seen = Copy(end.role, end.copy, end.cta), Seen()
             for at in self.places(copy, end.site)[1]:
-                waited = self.traces[copy][at].waited
+                waited = self.event(copy, at).waited
                 if waited is not None:
                     phases, where = seen.setdefault(waited[0], ([], []))
                     phases.append(waited[1])
                     where.append(at)
             found = self._waits[end] = self.all.named[end.site].barriers, seen
         return found
+
+    def _same_meeting(self, copy: Copy, move: Met, at: int) -> int | None:
+        """Where the other role comes to the meeting at which a copy is; None where it does not in this run."""
+        run = self.run_of(copy, at)
+        mine = self._met(copy, move, "arrive")
+        turn = bisect_left(mine, at) - bisect_left(mine, self._begin(copy, run))
+        theirs = self._met(move.other, move, "wait")
+        turn += bisect_left(theirs, self._begin(move.other, run))
+        if turn >= len(theirs) or self.run_of(move.other, theirs[turn]) > run:
+            return None
+        return theirs[turn]
+
+    def _begin(self, copy: Copy, run: int) -> int:
+        return self.ends[copy][run - 1] + 1 if run and copy in self.ends else 0
 
     def _met(self, copy: Copy, move: Met, half: str) -> list[int]:
         """Where a copy takes part in meetings of a number, as one who arrives or waits."""
@@ -534,7 +601,8 @@ class Run:
         if found is None:
             found = self._meetings[key] = [
                 at
-                for at, e in enumerate(self.traces.get(copy, []))
+                for at, e in enumerate(self.events.get(copy, []))
+                if e is not None
                 if any(isinstance(r, Meet) and r.among == move.among for r in e.of.effects)
                 if number(e.op, "number") == move.barrier and half_of(e) in ("sync", half)
             ]
@@ -545,9 +613,11 @@ class Run:
         key = x.copy, group, x.threads
         found = self._closings.get(key)
         if found is None:
-            trace, here = self.traces[x.copy], self.by_operation[x.copy]
+            here = self.by_operation[x.copy]
             closing = [at for one, at in here.items() if closes(one, group)]
-            found = sorted(n for at in closing for n in at if x.threads <= trace[n].threads)
+            found = sorted(
+                n for at in closing for n in at if x.threads <= self.event(x.copy, n).threads
+            )
             self._closings[key] = found
         return found
 
