@@ -33,8 +33,10 @@ from tkc.analysis.known import (
 )
 from tkc.analysis.phases import runs
 from tkc.analysis.places import NOWHERE, Front, Instances, Kinds, Run, Taken, kinds_of
+from tkc.ir.certificates import label
+from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
-from tkc.ir.isa.memory import Kind, Proxy, Touch
+from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +67,7 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             found[i] = str(error)
     named, pairs = kinds_of(kernel), _pairs(certificate)
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
-    ran = list(runs(kernel))
+    ran = list(runs(kernel, _of_tensors(certificate, kernel)))
     traces = [found for _, found in ran]
     judges = {m: Judge(Run(traces, Kinds(kernel, PROFILES[m], named, likes))) for m in models}
     for numbers, pair in pairs.items():
@@ -95,6 +97,20 @@ class Pair:
     order: Order
     forward: list[tuple[Link, ...]]
     back: list[tuple[Link, ...]]
+
+
+def _of_tensors(certificate: Certificate, kernel: s.KernelOp) -> bool:
+    """Whether a pair may be about tensors in global memory."""
+    ends: dict[str, set[str]] = {}
+    for order in certificate.orders:
+        for end, operand in zip((order.first, order.second), order.operands, strict=True):
+            ends.setdefault(end.site, set()).add(operand)
+    return any(
+        isinstance(row, Touch) and row.space is Space.GLOBAL and row.operand in ends[name]
+        for op in kernel.walk()
+        if (name := label(op)) in ends
+        for row in effects_of(op) or ()
+    )
 
 
 def _pairs(certificate: Certificate) -> dict[tuple[int, ...], Pair]:

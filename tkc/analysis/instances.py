@@ -6,7 +6,7 @@ knows the analysis of happens-before: its certificates are checked on these runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
@@ -112,6 +112,19 @@ class Instruction:
     seen: int = 0
     """Of a comparison, a condition or a loop: which of its two outcomes there have been, in all runs."""
 
+    def but_coordinates(self) -> list[int]:
+        """The operands that do not only say where in a tensor it is."""
+        named: list[SSAValue] = list(getattr(self.op, "coordinates", ()))
+        if not named:
+            return list(self.inputs)
+        left: list[int] = []
+        for value, place in zip(self.op.operands, self.inputs, strict=True):
+            if value in named:
+                named.remove(value)
+            else:
+                left.append(place)
+        return left
+
     def place(self, operand: str) -> int | None:
         """Which of the operands is the one called so; None where there is none."""
         if operand not in self.places:
@@ -123,11 +136,13 @@ class Instruction:
 
 @dataclass(eq=False, slots=True)
 class Deed:
-    """What an event does to barriers: those it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill. `phases`: those that it was about when it first happened."""
+    """What an event does to barriers: which it waits for, with the parity; those it tells, with arrivals, bytes, and
+    for a copy's own bytes the CTA whose memory they fill. `seen`, `phases`: what these were about when it happened."""
 
-    waits: list[tuple[Word, Any]]
+    word: Word | None
+    parity: int
     tells: list[tuple[Word, int, int, int | None]]
+    seen: int = -1
     phases: list[int] | None = None
 
 
@@ -153,17 +168,16 @@ class Event:
     @property
     def waited(self) -> tuple[Word, int] | None:
         """The phase that is known to be complete."""
-        if self.deed is None or not self.deed.waits or self.deed.phases is None:
-            return None
-        last = len(self.deed.waits) - 1
-        return self.deed.waits[last][0], self.deed.phases[last]
+        deed = self.deed
+        return None if deed is None or deed.word is None else (deed.word, deed.seen)
 
-    def told(self) -> Iterator[tuple[Word, int, int | None]]:
+    def told(self) -> list[tuple[Word, int, int | None]]:
         """Which phases it counts for: of arrivals, and of bytes with the CTA whose memory they fill."""
-        if self.deed is not None and self.deed.phases is not None:
-            phases = self.deed.phases[len(self.deed.waits) :]
-            for (word, _, _, owner), phase in zip(self.deed.tells, phases, strict=True):
-                yield word, phase, owner
+        deed = self.deed
+        if deed is None or deed.phases is None:
+            return []
+        told = zip(deed.tells, deed.phases, strict=True)
+        return [(word, phase, owner) for (word, _, _, owner), phase in told]
 
     def value(self, operand: str) -> Any:
         """The value of an operand; None where there is none, or no number."""
@@ -211,6 +225,17 @@ def every(count: int, step: int) -> frozenset[int]:
     return frozenset(range(0, count, step))
 
 
+@dataclass(eq=False)
+class Role:
+    """A role's code; `given`: the places of all that it takes from outside, on which alone depends what it does; `ran`:
+    what it did, by that, and in how many steps."""
+
+    op: s.RoleOp
+    body: list[Instruction]
+    given: tuple[int, ...] = ()
+    ran: dict[tuple[Any, ...], tuple[list[Event], int]] = field(default_factory=dict)
+
+
 @dataclass
 class Code:
     """A kernel's operations, looked at once for all runs.
@@ -226,27 +251,66 @@ class Code:
     first: list[Instruction] = field(default_factory=list["Instruction"])
     """What is calculated before the role that is looked at."""
     role: bool = False
+    coordinates: bool = True
+    """Whether somebody asks where in tensors accesses are."""
 
     def __post_init__(self) -> None:
         block = self.kernel.body.block
         self.arguments = [self.number(a) for a in block.args if a.type == i32]
         self.settled |= {*self.arguments}
-        self.top: list[tuple[s.RoleOp | None, list[Instruction], Body]] = []
+        self.top: list[tuple[Role | None, list[Instruction]]] = []
         for op in block.ops:
             self.role = isinstance(op, s.RoleOp)
-            body = self._body(op.body.block) if isinstance(op, s.RoleOp) else self._alone(op)
-            self.top.append((op if isinstance(op, s.RoleOp) else None, self.first, body))
+            if isinstance(op, s.RoleOp):
+                body = self._body(op.body.block)[1]
+                self.top.append((Role(op, body), self.first))
+            elif one := self._instruction(op):
+                self.top.append((None, [*self.first, one]))
+            else:
+                self.top.append((None, self.first))
             self.first = []
+        self._prune()
+
+    def _prune(self) -> None:
+        """Leaves out numbers that nobody asks for."""
+        alive: set[int] = set()
+        for role, first in reversed(self.top):
+            if role is not None:
+                mine = set[int]()
+                self._keep(role.body, mine)
+                role.given = tuple(v for v in mine if v not in self.constants)
+                alive |= mine
+            self._keep(first, alive)
+
+    def _keep(self, code: list[Instruction], alive: set[int]) -> None:
+        """Leaves out arithmetic whose result is not `alive` behind it; what it takes is alive then before it."""
+        kept: list[Instruction] = []
+        for one in reversed(code):
+            if isinstance(one.op, ArithOp) and one.outputs[0] not in alive:
+                continue
+            kept.append(one)
+            match one.op:
+                case s.ForOp():
+                    bounds, inits, body, _ = one.more
+                    alive.update(bounds, inits, body[2])
+                    self._keep(body[1], alive)
+                case s.IfOp():
+                    alive.update(one.inputs)
+                    for body in one.more:
+                        if body is not None:
+                            alive.update(body[2])
+                            self._keep(body[1], alive)
+                case s.OpenOp() | EditedOp():
+                    alive.add(one.more[1])
+                case _:
+                    alive.update(one.inputs if self.coordinates else one.but_coordinates())
+        code[:] = kept[::-1]
 
     def number(self, value: SSAValue) -> int:
         return self.numbers.setdefault(id(value), len(self.numbers))
 
     def _all(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
         return tuple([self.number(v) for v in values])
-
-    def _alone(self, op: Operation) -> Body:
-        one = self._instruction(op)
-        return (), [] if one is None else [one], ()
 
     def _body(self, block: Block) -> Body:
         made: list[Instruction] = []
@@ -343,8 +407,8 @@ def _arith(
     row = SCALARS[kind]
 
     def any_of(machine: Machine, one: Instruction) -> None:
-        values = machine.values
-        values[output] = calculate(kind, [values[v] for v in inputs])
+        known = [machine.values[v] for v in inputs]
+        machine.values[output] = None if None in known else calculate(kind, known)
 
     def select(machine: Machine, one: Instruction) -> None:
         values = machine.values
@@ -404,20 +468,33 @@ class Machine:
             self.values[argument] = element([n])
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
-            for role, first, body in self.code.top:
+            for role, first in self.code.top:
                 if role is None:
                     self.at = Copy("", 0, rank)
                     self._run(first)
-                    self._run(body[1])
                     continue
-                for group in range(role.groups.value.data):
-                    self.at, self.events = Copy(role.sym_name.data, group, rank), []
-                    self.count = 2 * (role.warps.value.data // role.groups.value.data)
+                groups = role.op.groups.value.data
+                for group in range(groups):
+                    self.at = Copy(role.op.sym_name.data, group, rank)
+                    self.count = 2 * (role.op.warps.value.data // groups)
                     self.mask = every(self.count, 1)
                     self._run(first)
-                    self._run(body[1])
-                    found[self.at] = self.events
+                    found[self.at] = self._role(role)
         return found
+
+    def _role(self, role: Role) -> list[Event]:
+        """What a role does; where it has been run on the same numbers, the same again."""
+        key = tuple([self.values[v] for v in role.given])
+        if key in role.ran:
+            events, steps = role.ran[key]
+            self.steps += steps
+            if self.steps > MOST:
+                raise Unknown("the run is too long")
+            return [Event(e.of, e.threads, e.values) for e in events]
+        self.events, before = [], self.steps
+        self._run(role.body)
+        role.ran[key] = self.events, self.steps - before
+        return self.events
 
     def _block(self, body: Body) -> list[Any]:
         """The values that the block hands on."""

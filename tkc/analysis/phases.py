@@ -63,10 +63,10 @@ Share = tuple[int, int, int, "int | None"]
 
 
 class Rows(NamedTuple):
-    """The barriers that an operation waits for, and those that it signals by which rows; its operands: those that are
-    its slot, those that say whose barriers they are, and the parity."""
+    """The barriers that an operation waits for, and those that it signals by which rows; its operands: which is the
+    slot, which say whose barriers they are, and the parity."""
 
-    waits: list[SSAValue]
+    waits: SSAValue | None
     tells: list[tuple[Signal, SSAValue]]
     slot: int | None
     asked: tuple[int, ...]
@@ -96,13 +96,13 @@ class Phases:
     # What events do --------------------------------------------------------------------------------------------------
 
     def _deeds(self, copy: Copy) -> Iterator[Deed]:
-        rows, known = self.rows, dict[Hashable, tuple[list[Word], list[Any]]]()
+        rows, known = self.rows, dict[Hashable, tuple[Word | None, list[Any]]]()
         for event in self.traces[copy]:
             of, values = event.of, event.values
             row = rows.get(of)
             if row is None:
                 row = rows[of] = _rows(event)
-            if not (row.waits or row.tells):
+            if row.waits is None and not row.tells:
                 continue
             slot = None if row.slot is None else values[row.slot]
             key = of, event.threads, slot
@@ -111,14 +111,18 @@ class Phases:
             words = known.get(key)
             if words is None:
                 words = known[key] = self._words(copy, event, row, slot)
-            parity = None if row.parity is None else values[row.parity]
-            event.deed = Deed([(word, parity) for word in words[0]], words[1])
+            word, parity = words[0], 0
+            if word is not None:
+                parity = None if row.parity is None else values[row.parity]
+                if not isinstance(parity, int):
+                    raise Unknown("a phase that is not known")
+            event.deed = Deed(word, parity, words[1])
             yield event.deed
 
     def _words(
         self, copy: Copy, event: Event, row: Rows, slot: Any
-    ) -> tuple[list[Word], list[tuple[Word, int, int, int | None]]]:
-        """The barriers that an event waits for, and what it tells which."""
+    ) -> tuple[Word | None, list[tuple[Word, int, int, int | None]]]:
+        """The barrier that an event waits for, and what it tells which."""
         if not isinstance(slot, int):
             raise Unknown("a barrier whose number is not known")
         tells = [
@@ -126,7 +130,7 @@ class Phases:
             for signal, barriers in row.tells
             for rank, *more in self._shares(copy, event, signal)
         ]
-        return [self._word(barriers, slot, copy.cta) for barriers in row.waits], tells
+        return None if row.waits is None else self._word(row.waits, slot, copy.cta), tells
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
@@ -207,38 +211,39 @@ def _rows(event: Event) -> Rows:
     asked = tuple(p for p in whose if p is not None)
     named = of.place("entry")
     slot = of.place("slot") if named is None else named
-    return Rows(waits, signals, slot, asked, of.place("parity"))
+    if len(waits) > 1:
+        raise Unknown(f"{op.name} waits for several barriers")
+    return Rows(waits[0] if waits else None, signals, slot, asked, of.place("parity"))
 
 
 def _go_on(deeds: list[Deed], at: int, seen: dict[Word, int]) -> int:
     """Lets a role's deeds from one on happen, as far as they can now; gives the first that cannot. `seen`: the latest
     phases that the role has waited for."""
     for deed in islice(deeds, at, None):
-        phases: list[int] = []
-        for word, parity in deed.waits:
-            if not isinstance(parity, int):
-                raise Unknown("a phase that is not known")
+        word = deed.word
+        if word is not None:
             wanted = seen.get(word, -1)
-            wanted += wanted % 2 != parity % 2
+            wanted += (wanted ^ deed.parity) & 1
             if word.phase <= wanted:
                 return at
             if word.phase > wanted + 1:
                 raise Unknown("a phase ends before all have seen the one before it")
-            seen[word] = wanted
-            phases.append(wanted)
-        for word, arrivals, bytes, _ in deed.tells:
-            phases.append(word.phase)
-            word.missing -= arrivals
-            word.bytes += bytes
-            if word.missing < 0:
-                raise Unknown("more arrivals than a phase takes")
-            if not (word.missing or word.bytes):
-                word.phase += 1
-                word.missing = word.count
-        if deed.phases is None:
-            deed.phases = phases
-        elif deed.phases != phases:
-            raise Unknown("which phase an arrival counts for depends on who is first")
+            seen[word] = deed.seen = wanted
+        if deed.tells:
+            phases: list[int] = []
+            for word, arrivals, bytes, _ in deed.tells:
+                phases.append(word.phase)
+                word.missing -= arrivals
+                word.bytes += bytes
+                if word.missing < 0:
+                    raise Unknown("more arrivals than a phase takes")
+                if not (word.missing or word.bytes):
+                    word.phase += 1
+                    word.missing = word.count
+            if deed.phases is None:
+                deed.phases = phases
+            elif deed.phases != phases:
+                raise Unknown("which phase an arrival counts for depends on who is first")
         at += 1
     return at
 
@@ -270,9 +275,12 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
 # Sizes ---------------------------------------------------------------------------------------------------------------
 
 
-def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
-    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes."""
-    sizes, code = _blocks(kernel), Code(kernel)
+def runs(
+    kernel: s.KernelOp, coordinates: bool = True
+) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
+    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes.
+    `coordinates`: whether they know where in tensors accesses are."""
+    sizes, code = _blocks(kernel), Code(kernel, coordinates=coordinates)
     rows: dict[Instruction, Rows] = {}
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),

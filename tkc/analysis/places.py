@@ -1,8 +1,8 @@
 """Where things happen in runs of a kernel, and where instances of an access have come to by the steps of a chain.
 
-Several runs are one, each behind the one before: a place is a number in the traces of a role's copy, one after another,
-and each trace has one place more, its end. There stays whatever does not happen any more in its run, which is before all
-that the next one has.
+Several runs are one, each behind the one before: a place is a number in the traces of a role's copy, one after
+another, and each trace has one place more, its end. There stays what does not happen any more in its run, which is
+before all that the next run has.
 """
 
 from __future__ import annotations
@@ -637,14 +637,16 @@ def _words(event: Event, which: int) -> list[tuple[Word, int]]:
     deed = event.deed
     if deed is None or deed.phases is None:
         return []
-    told = zip(deed.tells, deed.phases[len(deed.waits) :], strict=True)
+    if len(deed.tells) == 1:
+        [(word, _, _, owner)], [phase] = deed.tells, deed.phases
+        meant = (
+            owner is None if which == ARRIVALS else owner is not None and which in (BYTES, owner)
+        )
+        return [(word, phase)] if meant else []
     if which == ARRIVALS:
-        return [(word, phase) for (word, _, _, owner), phase in told if owner is None]
-    return [
-        (word, phase)
-        for (word, _, _, owner), phase in told
-        if owner is not None and which in (BYTES, owner)
-    ]
+        return [(word, phase) for word, phase, owner in event.told() if owner is None]
+    told = ((word, phase, owner) for word, phase, owner in event.told() if owner is not None)
+    return [(word, phase) for word, phase, owner in told if which in (BYTES, owner)]
 
 
 def _then(move: Told | Met, event: Event) -> Known | Broken:
