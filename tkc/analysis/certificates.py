@@ -30,9 +30,10 @@ from tkc.analysis.known import (
     Known,
     Like,
     depth,
+    kind,
 )
 from tkc.analysis.phases import runs
-from tkc.analysis.places import NOWHERE, Front, Instances, Kinds, Run, Taken, kinds_of
+from tkc.analysis.places import NOWHERE, Front, Instances, Kinds, Run, Taken
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
@@ -41,6 +42,9 @@ from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from xdsl.ir import Operation
+
+    from tkc.analysis.instances import Event
     from tkc.ir.certificates import Certificate, End, Link, Order
     from tkc.ir.stage import ops as s
 
@@ -65,11 +69,13 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             _allowed(order, PROFILES[order.model])
         except Broken as error:
             found[i] = str(error)
-    named, pairs = kinds_of(kernel), _pairs(certificate)
+    ops = {name: op for op in kernel.walk() if (name := label(op))}
+    named, pairs = {name: kind(op) for name, op in ops.items()}, _pairs(certificate)
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
-    ran = list(runs(kernel, _of_tensors(certificate, kernel)))
+    ran = list(runs(kernel, _of_tensors(certificate, ops)))
     traces = [found for _, found in ran]
-    judges = {m: Judge(Run(traces, Kinds(kernel, PROFILES[m], named, likes))) for m in models}
+    cluster = _cluster(kernel)
+    judges = {m: Judge(Run(traces, Kinds(cluster, PROFILES[m], named, likes))) for m in models}
     for numbers, pair in pairs.items():
         one = pair.order
         try:
@@ -80,6 +86,56 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
                 why += f" ({ran[error.run][0]})"
             found |= {i: why for i in numbers if i not in found}
     return found
+
+
+def _cluster(kernel: s.KernelOp) -> int:
+    return 1 if kernel.cluster is None else kernel.cluster.value.data
+
+
+def trail(
+    order: Order, forward: bool, kernel: s.KernelOp, traces: Mapping[Copy, list[Event]]
+) -> list[tuple[Copy, int]]:
+    """The events of a chain from the first instance, of one run, for which it leads to one of the other access; none,
+    where it does so for none. Raises Broken where it does not hold."""
+    chain, ends = order.forward, list(zip((order.first, order.second), order.operands, strict=True))
+    if not forward:
+        chain, ends = order.back, ends[::-1]
+    if chain is None or any(step.rule == "read-between" for step in chain):
+        return []
+    named = {name: kind(op) for op in kernel.walk() if (name := label(op))}
+    run = Run([traces], Kinds(_cluster(kernel), PROFILES[order.model], named, {}))
+    run.trails = {}
+    judge = Judge(run)
+    route = judge.route(chain)
+    xs, ys = (run.instances(*end, order.owner) for end in ends)
+    fronts = judge.known(route, xs)
+    for i, x in enumerate(xs.at):
+        for j, y in enumerate(ys.at):
+            if xs.slots[i] != ys.slots[j] or (xs.copy == ys.copy and y <= x):
+                continue
+            ways = [(places[i], known) for known, places in fronts if known.copy == ys.copy]
+            if ways := [w for w in ways if w[0] <= y]:
+                place, known = min(ways, key=lambda way: way[0])
+                return [(xs.copy, x), *_way_to(route, run.trails, i, known, place), (ys.copy, y)]
+    return []
+
+
+def _way_to(
+    route: Route,
+    trails: Mapping[tuple[int, int, Known, int], tuple[Known, int, int]],
+    i: int,
+    known: Known,
+    place: int,
+) -> list[tuple[Copy, int]]:
+    """The events by which an instance has come to where it is."""
+    found: list[tuple[Copy, int]] = []
+    for taken in route.steps[::-1]:
+        before, here, at = trails[taken.number, i, known, place]
+        if before.copy != known.copy:
+            found.append((known.copy, place - (not taken.link.rule.startswith("meet"))))
+        found.append((before.copy, at))
+        known, place = before, here
+    return found[::-1]
 
 
 class Apart(Broken):
@@ -99,17 +155,18 @@ class Pair:
     back: list[tuple[Link, ...]]
 
 
-def _of_tensors(certificate: Certificate, kernel: s.KernelOp) -> bool:
-    """Whether a pair may be about tensors in global memory."""
-    ends: dict[str, set[str]] = {}
-    for order in certificate.orders:
-        for end, operand in zip((order.first, order.second), order.operands, strict=True):
-            ends.setdefault(end.site, set()).add(operand)
+def _of_tensors(certificate: Certificate, ops: Mapping[str, Operation]) -> bool:
+    """Whether a pair is about tensors in global memory."""
+    ends = {
+        (end.site, operand)
+        for o in certificate.orders
+        for end, operand in zip((o.first, o.second), o.operands, strict=True)
+    }
     return any(
-        isinstance(row, Touch) and row.space is Space.GLOBAL and row.operand in ends[name]
-        for op in kernel.walk()
-        if (name := label(op)) in ends
-        for row in effects_of(op) or ()
+        isinstance(row, Touch) and row.space is Space.GLOBAL and row.operand == operand
+        for site, operand in ends
+        if site in ops
+        for row in effects_of(ops[site]) or ()
     )
 
 
@@ -233,7 +290,7 @@ class Judge:
         whole, part = [NOWHERE] * len(of.at), None
         for chain in chains:
             try:
-                found = self._follow(self._route(chain), of, y)
+                found = self._follow(self.route(chain), of, y)
             except Broken as error:
                 self.run.why = str(error)
                 continue
@@ -242,7 +299,7 @@ class Judge:
                 part = found.part if part is None else _sooner(part, found.part)
         return Reach(whole, part)
 
-    def _route(self, chain: tuple[Link, ...]) -> Route:
+    def route(self, chain: tuple[Link, ...]) -> Route:
         route = self.routes.get(id(chain))
         if route is None:
             route = self.routes[id(chain)] = self._way(chain)
@@ -264,7 +321,7 @@ class Judge:
         if route.through is not None:
             return self._through(*route.through, of, y)
         whole, part = [NOWHERE] * len(of.at), None
-        for known, places in self._known(route, of):
+        for known, places in self.known(route, of):
             how = self._ordered(route.rule, known, y)
             if how and how != PART:
                 self.run.why = how
@@ -275,7 +332,7 @@ class Judge:
                 whole = _sooner(whole, places)
         return Reach(whole, part)
 
-    def _known(self, route: Route, of: Instances) -> list[Front]:
+    def known(self, route: Route, of: Instances) -> list[Front]:
         """What the steps of a chain say of each instance of which more happens."""
         fronts = self.run.start(of)
         for taken in route.steps:

@@ -248,6 +248,7 @@ class Code:
     """The places of values, by their identity: the kernel stays as it is while this is used."""
     constants: dict[int, Any] = field(default_factory=dict[int, Any])
     settled: set[int] = field(default_factory=set[int])
+    sizes: list[SizeOp] = field(default_factory=list[SizeOp])
     first: list[Instruction] = field(default_factory=list["Instruction"])
     """What is calculated before the role that is looked at."""
     role: bool = False
@@ -336,6 +337,7 @@ class Code:
                 self.constants[outputs[0]] = constant.value.data if whole else None
                 return None
             case SizeOp():
+                self.sizes.append(op)
                 more = op.symbol.data
             case ArithOp():
                 if self.constants.keys() >= {*inputs}:

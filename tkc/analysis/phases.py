@@ -6,7 +6,7 @@ the two differ, the numbers decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -71,6 +71,8 @@ class Rows(NamedTuple):
     slot: int | None
     asked: tuple[int, ...]
     parity: int | None
+    shares: dict[Hashable, list[tuple[SSAValue, Share]]]
+    """What it tells whose barriers, by all that this depends on but the slot."""
 
 
 @dataclass
@@ -125,11 +127,15 @@ class Phases:
         """The barrier that an event waits for, and what it tells which."""
         if not isinstance(slot, int):
             raise Unknown("a barrier whose number is not known")
-        tells = [
-            (self._word(barriers, slot, rank), *more)
-            for signal, barriers in row.tells
-            for rank, *more in self._shares(copy, event, signal)
-        ]
+        key = copy.cta, event.threads, *[event.values[i] for i in row.asked]
+        shares = row.shares.get(key)
+        if shares is None:
+            shares = row.shares[key] = [
+                (barriers, share)
+                for signal, barriers in row.tells
+                for share in self._shares(copy, event, signal)
+            ]
+        tells = [(self._word(of, slot, rank), *more) for of, (rank, *more) in shares]
         return None if row.waits is None else self._word(row.waits, slot, copy.cta), tells
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
@@ -213,7 +219,7 @@ def _rows(event: Event) -> Rows:
     slot = of.place("slot") if named is None else named
     if len(waits) > 1:
         raise Unknown(f"{op.name} waits for several barriers")
-    return Rows(waits[0] if waits else None, signals, slot, asked, of.place("parity"))
+    return Rows(waits[0] if waits else None, signals, slot, asked, of.place("parity"), {})
 
 
 def _go_on(deeds: list[Deed], at: int, seen: dict[Word, int]) -> int:
@@ -280,7 +286,8 @@ def runs(
 ) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes.
     `coordinates`: whether they know where in tensors accesses are."""
-    sizes, code = _blocks(kernel), Code(kernel, coordinates=coordinates)
+    code = Code(kernel, coordinates=coordinates)
+    sizes = _blocks(code.sizes)
     rows: dict[Instruction, Rows] = {}
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
@@ -299,21 +306,20 @@ def runs(
         yield ", ".join(f"{a} = {b}" for a, b in chosen.items()), traces
 
 
-def _blocks(kernel: s.KernelOp) -> dict[str, int]:
-    """Each symbol that the kernel asks for, and the largest number by which it is divided into blocks."""
+def _blocks(asked: Iterable[SizeOp]) -> dict[str, int]:
+    """Each symbol that a kernel asks for, and the largest number by which it is divided into blocks."""
     found: dict[str, int] = {}
-    for op in kernel.walk():
-        if isinstance(op, SizeOp):
-            name = op.symbol.data
-            found.setdefault(name, 1)
-            for use in op.value.uses:
-                divided = use.operation
-                if (
-                    isinstance(divided, ArithOp)
-                    and divided.kind.data in ("cdiv", "div")
-                    and use.index == 0
-                ):
-                    by = divided.inputs[1].owner
-                    if isinstance(by, ConstOp) and isinstance(by.constant, IntegerAttr):
-                        found[name] = max(found[name], by.constant.value.data)
+    for op in asked:
+        name = op.symbol.data
+        found.setdefault(name, 1)
+        for use in op.value.uses:
+            divided = use.operation
+            if (
+                isinstance(divided, ArithOp)
+                and divided.kind.data in ("cdiv", "div")
+                and use.index == 0
+            ):
+                by = divided.inputs[1].owner
+                if isinstance(by, ConstOp) and isinstance(by.constant, IntegerAttr):
+                    found[name] = max(found[name], by.constant.value.data)
     return found

@@ -41,12 +41,10 @@ from tkc.analysis.steps import (
     Told,
     half_of,
 )
-from tkc.ir.certificates import label
 from tkc.ir.isa.memory import Done, Meet, Space, Touch
 
 if TYPE_CHECKING:
     from tkc.ir.certificates import End, Link
-    from tkc.ir.stage import ops as s
 
 NOWHERE = 1 << 60
 """Beyond every place."""
@@ -107,26 +105,20 @@ class Taken(NamedTuple):
 class Kinds:
     """What is the same in all runs: what makes operations alike, and what instances of an access have in common."""
 
-    kernel: s.KernelOp
+    cluster: int
+    """CTAs in a cluster."""
     assumed: frozenset[str]
     named: Mapping[str, Like]
+    """Of operations by their names in certificates."""
     likes: dict[Instruction, Like]
     accesses: dict[Any, Access] = field(default_factory=dict)
     operands: dict[tuple[Instruction, str], Operand] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
     """Of steps, by the number of the step before and what they are; and of each alone."""
 
-    def __post_init__(self) -> None:
-        self.cluster = 1 if self.kernel.cluster is None else self.kernel.cluster.value.data
-
     def taken(self, before: int, link: Link) -> Taken:
         alone = self.numbers.setdefault(link, len(self.numbers) + 1)
         return Taken(self.numbers.setdefault((before, alone), len(self.numbers) + 1), link, alone)
-
-
-def kinds_of(kernel: s.KernelOp) -> dict[str, Like]:
-    """The kind of every named operation."""
-    return {name: kind(op) for op in kernel.walk() if (name := label(op))}
 
 
 @dataclass(eq=False)
@@ -164,8 +156,8 @@ class Run:
         self.alike: dict[Copy, dict[Like, list[Instruction]]] = {}
         self.why = ""
         """Why the last step that did not hold does not."""
-        self.trails: dict[tuple[int, Known, int], tuple[Known, int, int]] | None = None
-        """Of a step's number, what is known after it and where: what and where before it, and where it was taken."""
+        self.trails: dict[tuple[int, int, Known, int], tuple[Known, int, int]] | None = None
+        """Of an instance after a step, by numbers, what is known and where: that before it, and where it was taken."""
         self._places: dict[tuple[Copy, str], tuple[list[int], list[int]]] = {}
         self._ways: dict[int, Way] = {}
         self._sites: dict[int, Sites] = {}
@@ -235,12 +227,13 @@ class Run:
         )
         if not found.at:
             return found
-        sites = self._site(copy, found.at)
-        if sites.alike is None:
-            for at in found.at:
-                self._add(found, [self.event(copy, at)], end, operand, owner)
+        trace = self.events[copy]
+        events = [e for at in found.at if (e := trace[at]) is not None]
+        if self._all_alike(copy, found.at) is None:
+            for event in events:
+                self._add(found, [event], end, operand, owner)
         else:
-            self._add(found, [self.event(copy, at) for at in found.at], end, operand, owner)
+            self._add(found, events, end, operand, owner)
         for i, slot in enumerate(found.slots):
             if slot is None:
                 raise Broken("a slot that is not known")
@@ -347,20 +340,23 @@ class Run:
     def _site(self, copy: Copy, at: list[int]) -> Sites:
         found = self._sites.get(id(at))
         if found is None:
-            ends, trace = self.ends.get(copy, []), self.events.get(copy, [])
-            alike = trace[at[0]] if at else None
-            if alike is not None and at is not self.by_operation[copy].get(alike.of):
-                alike = None
-            elif alike is not None and len(alike.of.who) > 1:
-                alike = _alike([self.event(copy, n) for n in at])
+            ends = self.ends.get(copy, [])
             every = sorted([*at, *ends])
             among = [bisect_left(every, end) for end in ends]
             behind = [n + 1 for n in every]
             for n in among:
                 behind[n] -= 1
+            alike = self._all_alike(copy, at)
             found = Sites([*every, NOWHERE], [*behind, NOWHERE], among, alike)
             self._sites[id(at)] = found
         return found
+
+    def _all_alike(self, copy: Copy, at: list[int]) -> Event | None:
+        """One of the events at some places, where all are of one operation by the same threads."""
+        one = self.events[copy][at[0]] if at else None
+        if one is None or at is not self.by_operation[copy].get(one.of):
+            return None
+        return one if len(one.of.who) == 1 else _alike([self.event(copy, n) for n in at])
 
     def _moved(self, taken: Taken, way: Way, of: Instances, front: Front) -> list[Front]:
         found: list[Front] = []
@@ -478,7 +474,7 @@ class Run:
                 took[i] = at
                 fronts.setdefault(after, [NOWHERE] * len(places))[i] = there
                 if self.trails is not None:
-                    self.trails.setdefault((taken.number, after, there), (known, here, at))
+                    self.trails[taken.number, i, after, there] = known, here, at
                 break
         return Moved([*fronts.items()], took)
 
@@ -523,7 +519,8 @@ class Run:
         if key not in self._arrivals:
             start, end = taken.link.start, taken.link.end
             here, other = Copy(*start[1:]), Copy(*end[1:])
-            trace, waits = self.events[here], self.ends.get(other, [])
+            trace, waits, waiting = self.events[here], self.ends.get(other, []), self.events[other]
+            told = self._waits_of(end)
             found, alike = Arrivals([NOWHERE], [NOWHERE], None), list[Event]()
             after, behind = NOWHERE, NOWHERE
             left = len(waits)
@@ -533,13 +530,13 @@ class Run:
                     left -= 1
                     after, behind = at, waits[left] if waits else NOWHERE
                 else:
-                    there = self._reached(taken, which, event)
-                    if isinstance(there, Broken):
+                    there = _first_told(event, which, *told)
+                    if there < 0:
                         found = None
                         break
                     if there < NOWHERE:
                         after, behind = at, there + 1
-                        alike.append(self.event(other, there))
+                        alike.append(waiting[there])
                 found.next.append(after)
                 found.behind.append(behind)
             one = _alike(alike)
@@ -554,17 +551,10 @@ class Run:
 
     def _reached(self, taken: Taken, which: int, event: Event) -> int | Broken:
         """The first wait of a step's end that sees a phase complete which an event tells."""
-        link = taken.link
-        barriers, seen = self._waits_of(link.end)
-        first, about = NOWHERE, False
-        for word, phase in _words(event, which):
-            if word in seen:
-                phases, where = seen[word]
-                after = bisect_left(phases, phase)
-                if after < len(where):
-                    first = min(first, where[after])
-            about = about or word.barriers is barriers
-        return first if about else Broken(f"{link.end} does not wait for {link.start}")
+        there = _first_told(event, which, *self._waits_of(taken.link.end))
+        if there < 0:
+            return Broken(f"{taken.link.end} does not wait for {taken.link.start}")
+        return there
 
     def _waits_of(self, end: End) -> tuple[SSAValue | None, Seen]:
         """The waits like a named one in its trace: on which barriers, and what they have seen."""
@@ -572,10 +562,10 @@ class Run:
         if found is None:
             copy, seen = Copy(end.role, end.copy, end.cta), Seen()
             for at in self.places(copy, end.site)[1]:
-                waited = self.event(copy, at).waited
-                if waited is not None:
-                    phases, where = seen.setdefault(waited[0], ([], []))
-                    phases.append(waited[1])
+                deed = self.event(copy, at).deed
+                if deed is not None and deed.word is not None:
+                    phases, where = seen.setdefault(deed.word, ([], []))
+                    phases.append(deed.seen)
                     where.append(at)
             found = self._waits[end] = self.all.named[end.site].barriers, seen
         return found
@@ -632,21 +622,27 @@ def _alike(events: Sequence[Event]) -> Event | None:
     return first
 
 
-def _words(event: Event, which: int) -> list[tuple[Word, int]]:
-    """The phases that an event tells, of the barriers that are meant."""
+def _first_told(event: Event, which: int, barriers: SSAValue | None, seen: Seen) -> int:
+    """The first of some waits that sees a phase complete which an event tells; NOWHERE where none does, -1 where they
+    are about other barriers."""
     deed = event.deed
+    first = -1
     if deed is None or deed.phases is None:
-        return []
-    if len(deed.tells) == 1:
-        [(word, _, _, owner)], [phase] = deed.tells, deed.phases
-        meant = (
-            owner is None if which == ARRIVALS else owner is not None and which in (BYTES, owner)
-        )
-        return [(word, phase)] if meant else []
-    if which == ARRIVALS:
-        return [(word, phase) for word, phase, owner in event.told() if owner is None]
-    told = ((word, phase, owner) for word, phase, owner in event.told() if owner is not None)
-    return [(word, phase) for word, phase, owner in told if which in (BYTES, owner)]
+        return first
+    for (word, _, _, owner), phase in zip(deed.tells, deed.phases, strict=True):
+        if which == ARRIVALS:
+            if owner is not None:
+                continue
+        elif owner is None or which not in (BYTES, owner):
+            continue
+        if word.barriers is barriers and first < 0:
+            first = NOWHERE
+        if word in seen:
+            phases, where = seen[word]
+            after = bisect_left(phases, phase)
+            if after < len(where) and (first < 0 or where[after] < first):
+                first = where[after]
+    return first
 
 
 def _then(move: Told | Met, event: Event) -> Known | Broken:

@@ -195,18 +195,18 @@ def _numbers(event: Event) -> str:
 
 
 def _chain(x: Explained, drawing: Drawing, site: Site) -> str:
-    from tkc.analysis.certificates import Broken, Run
+    from tkc.analysis.certificates import trail
+    from tkc.analysis.known import Broken
 
     if x.certificate is None or not site.orders:
         return ""
     paths = ""
     for number in site.orders:
         order = x.certificate.orders[number]
-        run = Run(x.kernel, drawing.traces, order.model)
         for forward in (True, False):
             try:
-                trail = run.trail(order, forward)
+                events = trail(order, forward, x.kernel, drawing.traces)
             except Broken:
-                trail = []
-            paths += drawing.path(trail, not forward)
+                events = []
+            paths += drawing.path(events, not forward)
     return f'<g class=chain data-site="{escape(x.name)}.{escape(site.id)}">{paths}</g>'
