@@ -33,7 +33,7 @@ from tkc.analysis.known import (
     kind,
 )
 from tkc.analysis.phases import runs
-from tkc.analysis.places import NOWHERE, Front, Instances, Kinds, Run, Taken
+from tkc.analysis.places import Front, Instances, Kinds, Run, Taken
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
@@ -287,7 +287,7 @@ class Judge:
 
     def _reach(self, chains: list[tuple[Link, ...]], of: Instances, y: Access) -> Reach:
         """From where on in its role the second access comes after instances of the first, by any of the chains."""
-        whole, part = [NOWHERE] * len(of.at), None
+        whole, part = self.run.latest(of, y.copy), None
         for chain in chains:
             try:
                 found = self._follow(self.route(chain), of, y)
@@ -306,6 +306,8 @@ class Judge:
         return route
 
     def _way(self, chain: Sequence[Link]) -> Route:
+        if not chain:
+            raise Broken("a chain without an end")
         rules = [link.rule for link in chain]
         if "read-between" in rules:
             cut = rules.index("read-between")
@@ -320,7 +322,7 @@ class Judge:
     def _follow(self, route: Route, of: Instances, y: Access) -> Reach:
         if route.through is not None:
             return self._through(*route.through, of, y)
-        whole, part = [NOWHERE] * len(of.at), None
+        whole, part = self.run.latest(of, y.copy), None
         for known, places in self.known(route, of):
             how = self._ordered(route.rule, known, y)
             if how and how != PART:
@@ -341,7 +343,7 @@ class Judge:
 
     def _through(self, there: Route, read: End, back: Route, of: Instances, y: Access) -> Reach:
         """By a read that comes after the first, and before the second."""
-        whole = [NOWHERE] * len(of.at)
+        whole = list(self.run.latest(of, y.copy))
         for access in of.kinds:
             operand = self._operand_of(read, access)
             if operand is None:
@@ -355,7 +357,7 @@ class Judge:
                 if x is access:
                     here = reads.by_slot.get(of.slots[i], ())
                     after = (r for r in here if reads.at[r] >= to[reads.accesses[r]][i])
-                    whole[i] = min((on[r] for r in after), default=NOWHERE)
+                    whole[i] = min((on[r] for r in after), default=whole[i])
         return Reach(whole, None)
 
     def _operand_of(self, end: End, x: Access) -> str | None:

@@ -437,6 +437,11 @@ class Run:
             return Moved([], [NOWHERE] * len(first))
         return Moved([(after, to)], took)
 
+    def latest(self, of: Instances, copy: Copy) -> list[int]:
+        """The end of each instance's run in another trace."""
+        ends = self.ends.get(copy, [])
+        return [ends[run] for run in self._runs_of(of)] if ends else [NOWHERE] * len(of.at)
+
     def _runs_of(self, of: Instances) -> list[int]:
         """In which run each instance is."""
         if not of.runs:
