@@ -13,8 +13,9 @@ from itertools import accumulate
 from operator import ge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tkc.analysis.decisions import always_turned
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Instruction
+from tkc.analysis.instances import Code, Copy, Instruction
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
@@ -40,7 +41,7 @@ from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from xdsl.ir import Operation
 
@@ -72,10 +73,14 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
     ops = {name: op for op in kernel.walk() if (name := label(op))}
     named, pairs = {name: kind(op) for name, op in ops.items()}, _pairs(certificate)
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
-    ran = list(runs(kernel, _of_tensors(certificate, ops)))
+    code = Code(kernel, coordinates=_of_tensors(certificate, ops))
+    ran = list(runs(code))
     traces = [found for _, found in ran]
-    cluster = _cluster(kernel)
-    judges = {m: Judge(Run(traces, Kinds(cluster, PROFILES[m], named, likes))) for m in models}
+    cluster, doubtful = _cluster(kernel), always_turned(code)
+    judges = {
+        m: Judge(Run(traces, Kinds(cluster, PROFILES[m], named, likes)), ops, doubtful)
+        for m in models
+    }
     for numbers, pair in pairs.items():
         one = pair.order
         try:
@@ -217,6 +222,10 @@ class Judge:
     """Follows chains in runs of a kernel by the rules of a model."""
 
     run: Run
+    ops: Mapping[str, Operation] = field(default_factory=dict)
+    """Operations by their names."""
+    doubtful: Set[Operation] = frozenset()
+    """Loops of which it has not been seen what is true where they do not turn."""
     routes: dict[int, Route] = field(default_factory=dict)
     """By the identity of a chain, of a certificate that stays as it is meanwhile."""
 
@@ -290,7 +299,10 @@ class Judge:
         whole, part = self.run.latest(of, y.copy), None
         for chain in chains:
             try:
-                found = self._follow(self.route(chain), of, y)
+                route = self.route(chain)
+                for access in of.kinds:
+                    self._certain(chain, access, y)
+                found = self._follow(route, of, y)
             except Broken as error:
                 self.run.why = str(error)
                 continue
@@ -298,6 +310,19 @@ class Judge:
             if found.part is not None:
                 part = found.part if part is None else _sooner(part, found.part)
         return Reach(whole, part)
+
+    def _certain(self, chain: tuple[Link, ...], x: Access, y: Access) -> None:
+        """Raises Broken where a step stands in a loop that may not turn, and neither what is before it nor what comes
+        next in its role does."""
+        if not self.doubtful:
+            return
+        ends = (x.copy.role, x.event.op), (y.copy.role, y.event.op)
+        steps = [(e.role, self.ops.get(e.site)) for link in chain for e in (link.start, link.end)]
+        way = [ends[0], *steps, ends[1]]
+        for before, (role, op), after in zip(way, way[1:], way[2:], strict=False):
+            near = {o for r, other in (before, after) if r == role for o in _round(other)}
+            if any(loop not in near for loop in _round(op) if loop in self.doubtful):
+                raise Broken(f"{label(op) if op else ''} is in a loop that may not turn")
 
     def route(self, chain: tuple[Link, ...]) -> Route:
         route = self.routes.get(id(chain))
@@ -423,6 +448,12 @@ class Judge:
             if writes == wanted:
                 found.add(PIPED.get(row.needs, "pipelined"))
         return found
+
+
+def _round(op: Operation | None) -> Iterator[Operation]:
+    """The operations round one."""
+    while op is not None and (op := op.parent_op()) is not None:
+        yield op
 
 
 class Side(NamedTuple):

@@ -30,8 +30,9 @@ MOST = 60_000
 """Operations after which a run is given up."""
 
 
+SIDES = 1, 2
+"""What stands for each outcome of an instruction: not so, and so."""
 BOTH = 3
-"""Both outcomes, of those that an instruction has: not so (1), and so (2)."""
 
 
 STOLEN = 5
@@ -111,6 +112,10 @@ class Instruction:
     """Who executes it, by whom the conditions round it let through; of all runs."""
     seen: int = 0
     """Of a comparison, a condition or a loop: which of its two outcomes there have been, in all runs."""
+    turns: int = 0
+    """Of a loop: how often it turned at most."""
+    fixed: bool = False
+    """Of a loop: whether it always turns as often."""
 
     def but_coordinates(self) -> list[int]:
         """The operands that do not only say where in a tensor it is."""
@@ -366,6 +371,8 @@ class Code:
             case _:
                 pass
         made = Instruction(op, way, inputs, outputs, more)
+        if isinstance(op, s.ForOp):
+            made.fixed = all(v in self.constants for v in more[0])
         if isinstance(op, SETTLED) and all(
             v in self.settled or v in self.constants for v in inputs
         ):
@@ -432,7 +439,7 @@ def _arith(
         two(machine, one)
         found = machine.values[output]
         if found is not None:
-            one.seen |= BOTH if type(found) is Each else 1 << bool(found)
+            one.seen |= BOTH if type(found) is Each else SIDES[bool(found)]
 
     if kind == "select":
         wanted, first, second = inputs
@@ -449,10 +456,13 @@ CAREFUL = frozenset({"div", "cdiv", "mod", "shl", "shr", "guard_div"})
 
 @dataclass
 class Machine:
-    """Runs roles; `sizes` gives every symbol a number."""
+    """Runs roles; `sizes` gives every symbol a number, `items` says how many the hardware hands out, `shift` makes
+    other numbers of arguments and elements."""
 
     sizes: Mapping[str, int]
     code: Code
+    items: int = STOLEN
+    shift: int = 0
     events: list[Event] = field(default_factory=list[Event])
     steps: int = 0
     at: Copy = NOBODY
@@ -467,7 +477,7 @@ class Machine:
     def kernel(self) -> dict[Copy, list[Event]]:
         kernel, found = self.code.kernel, dict[Copy, list[Event]]()
         for n, argument in enumerate(self.code.arguments, 1):
-            self.values[argument] = element([n])
+            self.values[argument] = element([n + self.shift])
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
             for role, first in self.code.top:
@@ -486,7 +496,7 @@ class Machine:
 
     def _role(self, role: Role) -> list[Event]:
         """What a role does; where it has been run on the same numbers, the same again."""
-        key = tuple([self.values[v] for v in role.given])
+        key = self.shift, *[self.values[v] for v in role.given]
         if key in role.ran:
             events, steps = role.ran[key]
             self.steps += steps
@@ -519,11 +529,11 @@ class Machine:
         self.values[one.outputs[0]] = self.sizes[one.more]
 
     def load(self, one: Instruction) -> None:
-        self.values[one.outputs[0]] = element([self.values[v] for v in one.more])
+        self.values[one.outputs[0]] = element([*[self.values[v] for v in one.more], self.shift])
 
     def unit(self, one: Instruction) -> None:
         ranks = {name: of(self.at.cta) for name, of in s.RANKS.items()}
-        units = {"index": 0, "count": 1, "items": STOLEN, **ranks}
+        units = {"index": 0, "count": 1, "items": self.items, **ranks}
         self.values[one.outputs[0]] = units[one.more]
 
     def group(self, one: Instruction) -> None:
@@ -555,7 +565,8 @@ class Machine:
             raise Unknown("a loop whose bounds are no numbers")
         carried = [values[v] for v in inits]
         turns = range(*numbers)
-        one.seen |= 1 << bool(turns)
+        one.seen |= SIDES[bool(turns)]
+        one.turns = max(one.turns, len(turns))
         for i in turns:
             self._put(body[0], [i, *carried])
             carried = self._block(body)
@@ -571,7 +582,7 @@ class Machine:
             for body, wanted in ((then, True), (other, False)):
                 self.mask = before & {t for t, c in enumerate(condition) if bool(c) is wanted}
                 if self.mask:
-                    one.seen |= 1 << wanted
+                    one.seen |= SIDES[wanted]
                 if body is not None and self.mask:
                     results.append(self._block(body))
             self.mask = before
@@ -583,7 +594,7 @@ class Machine:
             return
         if condition is None:
             raise Unknown("a condition that is no number")
-        one.seen |= 1 << bool(condition)
+        one.seen |= SIDES[bool(condition)]
         body = then if condition else other
         if body is not None:
             self._put(one.outputs, self._block(body))

@@ -14,7 +14,19 @@ from typing import Any, NamedTuple
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.instances import Code, Copy, Deed, Event, Instruction, Machine, Unknown, Word
+from tkc.analysis.decisions import undecided
+from tkc.analysis.instances import (
+    MOST,
+    STOLEN,
+    Code,
+    Copy,
+    Deed,
+    Event,
+    Instruction,
+    Machine,
+    Unknown,
+    Word,
+)
 from tkc.ir.isa.memory import Await, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -281,29 +293,61 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
 # Sizes ---------------------------------------------------------------------------------------------------------------
 
 
-def runs(
-    kernel: s.KernelOp, coordinates: bool = True
-) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
+def runs(code: Code) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes.
-    `coordinates`: whether they know where in tensors accesses are."""
-    code = Code(kernel, coordinates=coordinates)
-    sizes = _blocks(code.sizes)
-    rows: dict[Instruction, Rows] = {}
+
+    Where they leave a branch or a loop's body out, there are longer ones, and ones with other numbers. Raises Unknown
+    where those do not show either what the kernel does there.
+    """
+    sizes, rows = _blocks(code.sizes), dict[Instruction, Rows]()
+    for row in _few(code.kernel, len(sizes)):
+        chosen = {
+            name: max(0, sizes[name] * (n - 1) + 1) for name, n in zip(sizes, row, strict=True)
+        }
+        yield _run(code, rows, chosen)
+    if left := [d for d in undecided(code) if not d.settled]:
+        for chosen, items, shift in _more(sizes, max(d.cone.turns for d in left)):
+            yield _run(code, rows, chosen, items, shift)
+            left = [d for d in undecided(code) if not d.settled]
+            if not left:
+                return
+        raise Unknown(str(left[0]))
+
+
+def _run(
+    code: Code,
+    rows: dict[Instruction, Rows],
+    sizes: Mapping[str, int],
+    items: int = STOLEN,
+    shift: int = 0,
+) -> tuple[str, dict[Copy, list[Event]]]:
+    traces = Machine(sizes, code, items, shift).kernel()
+    Phases(code.kernel, traces, rows).settle()
+    return ", ".join(f"{a} = {b}" for a, b in sizes.items()), traces
+
+
+def _few(kernel: s.KernelOp, names: int) -> list[list[int]]:
+    """How many blocks each size has, in one run after another."""
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
         default=1,
     )
     turns = (1, deepest + 2, 2, 0)
-    names = list(sizes)
-    blocks = [[turns[(i + shift) % 4] for i in range(len(names))] for shift in range(len(turns))]
+    blocks = [[turns[(i + shift) % 4] for i in range(names)] for shift in range(len(turns))]
     if all(0 in row for row in blocks):  # of four sizes one always is none
-        blocks.append([2] * len(names))
-    for row in blocks:
-        chosen = {name: sizes[name] * (n - 1) + 1 for name, n in zip(names, row, strict=True)}
-        chosen = {name: max(0, n) for name, n in chosen.items()}
-        traces = Machine(chosen, code).kernel()
-        Phases(kernel, traces, rows).settle()
-        yield ", ".join(f"{a} = {b}" for a, b in chosen.items()), traces
+        blocks.append([2] * names)
+    return blocks
+
+
+def _more(sizes: Mapping[str, int], turns: int) -> Iterator[tuple[dict[str, int], int, int]]:
+    """Sizes, items that the hardware hands out, and a shift of other numbers: first so large that each loop in turn has
+    so many turns."""
+    for long in sizes or [""]:
+        yield {name: of * turns if name == long else 1 for name, of in sizes.items()}, STOLEN, 0
+    if turns <= MOST:
+        yield dict(sizes), turns, 0
+    for shift in range(1, 5):
+        yield {name: 2 * of for name, of in sizes.items()}, STOLEN, shift
 
 
 def _blocks(asked: Iterable[SizeOp]) -> dict[str, int]:

@@ -222,9 +222,9 @@ class Run:
 
     def _find(self, end: End, operand: str, owner: int) -> Instances:
         copy = Copy(end.role, end.copy, end.cta)
-        found = Instances(
-            copy, self.places(copy, end.site)[0] if end.site in self.all.named else []
-        )
+        if copy not in self.events:
+            raise Broken(f"no role runs as {copy.role}.{copy.copy}.{copy.cta}")
+        found = Instances(copy, self.places(copy, end.site)[0])
         if not found.at:
             return found
         trace = self.events[copy]

@@ -142,11 +142,11 @@ class Drawing:
 
 
 def _drawing(x: Explained) -> str:
-    from tkc.analysis.instances import Unknown
+    from tkc.analysis.instances import Code, Unknown
     from tkc.analysis.phases import date, runs
 
     try:
-        sizes, traces = next(iter(runs(x.kernel)))
+        sizes, traces = next(iter(runs(Code(x.kernel))))
         date(traces)
     except Unknown as why:
         return f"<p>The kernel cannot be run on small numbers, so there is no drawing: {escape(str(why))}.</p>"
