@@ -317,12 +317,13 @@ class Judge:
         if not self.doubtful:
             return
         ends = (x.copy.role, x.event.op), (y.copy.role, y.event.op)
-        steps = [(e.role, self.ops.get(e.site)) for link in chain for e in (link.start, link.end)]
+        links = [end for link in chain for end in (link.start, link.end)]
+        steps = [(end.role, op) for end in links if (op := self.ops.get(end.site)) is not None]
         way = [ends[0], *steps, ends[1]]
         for before, (role, op), after in zip(way, way[1:], way[2:], strict=False):
             near = {o for r, other in (before, after) if r == role for o in _round(other)}
             if any(loop not in near for loop in _round(op) if loop in self.doubtful):
-                raise Broken(f"{label(op) if op else ''} is in a loop that may not turn")
+                raise Broken(f"{label(op)} is in a loop that may not turn")
 
     def route(self, chain: tuple[Link, ...]) -> Route:
         route = self.routes.get(id(chain))
@@ -450,10 +451,12 @@ class Judge:
         return found
 
 
-def _round(op: Operation | None) -> Iterator[Operation]:
+def _round(op: Operation) -> Iterator[Operation]:
     """The operations round one."""
-    while op is not None and (op := op.parent_op()) is not None:
-        yield op
+    at = op.parent_op()
+    while at is not None:
+        yield at
+        at = at.parent_op()
 
 
 class Side(NamedTuple):

@@ -151,8 +151,31 @@ class Look:
                 else:
                     cone.plain = False
                 continue
-            left += self._takes(place, cone)
+            if place in self.code.settled:
+                self._settled(place, cone)
+            else:
+                left += self._takes(place, cone)
         return cone
+
+    def _settled(self, place: int, cone: Cone) -> None:
+        """Adds a number that stays as it is while a role runs: which copy it is of all that run, or one of a launch,
+        which other runs have to vary."""
+        one = self.made.get(place)
+        if one is not None and SCALARS.get(_kind(one), SCALARS["add"]).predicate:
+            cone.comparisons.append(one)
+            known = (self.code.constants.get(v) for v in one.inputs)
+            cone.most = max(cone.most, *(abs(n) for n in known if isinstance(n, int)), 1)
+        cone.plain &= self._of_copies(place)
+
+    def _of_copies(self, place: int) -> bool:
+        """Whether a number says which of the copies that run a role is, and nothing else."""
+        if place in self.code.constants:
+            return True
+        one = self.made.get(place)
+        if one is not None and isinstance(one.op, ArithOp):
+            return all(self._of_copies(v) for v in one.inputs)
+        ranked = one is not None and isinstance(one.op, s.UnitOp) and one.more in s.RANKS
+        return ranked or (one is not None and isinstance(one.op, s.GroupOp))
 
     def _takes(self, place: int, cone: Cone) -> Iterator[int]:
         """The numbers that one is made of."""
@@ -164,11 +187,10 @@ class Look:
                 yield from (one.more[0][0], one.more[0][2])  # from where it counts, and by how much
         if place in self.handed:
             yield from self.handed[place]
-        elif one is None or not isinstance(one.op, s.ForOp | s.GroupOp | ArithOp):
-            ranked = one is not None and isinstance(one.op, s.UnitOp)
-            cone.plain &= ranked and one.more in s.RANKS  # pyright: ignore[reportOptionalMemberAccess]
-        elif isinstance(one.op, ArithOp):
-            yield from self._counted(one, one.op.kind.data, cone)
+        elif one is not None and isinstance(one.op, ArithOp):
+            yield from self._counted(one, _kind(one), cone)
+        elif one is None or not isinstance(one.op, s.ForOp):
+            cone.plain = False
 
     def _counted(self, one: Instruction, kind: str, cone: Cone) -> Iterator[int]:
         if SCALARS[kind].predicate:
@@ -180,6 +202,10 @@ class Look:
             return
         cone.plain &= kind in COUNTING and kind not in PERIODS
         yield from one.inputs
+
+
+def _kind(one: Instruction) -> str:
+    return one.op.kind.data if isinstance(one.op, ArithOp) else ""
 
 
 def _matters(one: Instruction) -> bool:
