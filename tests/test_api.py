@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ def test_names() -> None:
         "compile",
         "emulate",
         "load",
+        "scales",
     }
     assert {*tkc.__all__, "__version__"} <= set(dir(tkc))
     assert tkc.TkcError is TkcError
@@ -31,6 +33,40 @@ def test_names() -> None:
     assert callable(tkc.compile)
     with pytest.raises(AttributeError, match="module 'tkc' has no attribute 'nothing'"):
         _ = tkc.nothing  # type: ignore[attr-defined]
+
+
+def test_import_tkc_is_enough_for_its_modules() -> None:
+    code = "import tkc; print(tkc.scales.interleave.__name__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["interleave"]
+
+
+AXPY = (Path(__file__).parents[1] / "examples" / "axpy.tk").read_text()
+
+
+def test_params_may_be_integers_of_numpy() -> None:
+    import numpy as np
+
+    assert tkc.compile(AXPY, params={"BLOCK": np.int64(1024)}).params["BLOCK"] == 1024  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        (b"kernel", {}, "the source is a bytes; expected a pathlib.Path, or the text as str"),
+        (None, {}, "the source is a NoneType"),
+        ("examples/axpy.tk", {}, "looks like a file's name"),
+        (AXPY, {"target": None}, "target is None, NoneType; expected a text"),
+        (AXPY, {"passes": ["set-target"]}, "list; expected a text"),
+        (AXPY, {"kernel": 3}, "kernel is 3, int; expected a text"),
+    ],
+)
+def test_arguments_of_another_type_are_errors(source: Any, options: Any, said: str) -> None:
+    with pytest.raises(TkcError) as caught:
+        tkc.compile(source, **options)
+    assert said in str(caught.value)
 
 
 def modules_after(code: str) -> set[str]:

@@ -417,6 +417,22 @@ def test_random_data_come_with_their_scales() -> None:
     assert set(packed.tolist()) == {scales.NEUTRAL["ue4m3"]}
 
 
+@pytest.mark.parametrize("word", ["A=[random(130,96),random(0,96)]", "A=random(2,130,96)"])
+def test_random_data_of_a_list_come_with_their_scales(word: str) -> None:
+    listed = [
+        {**a, "list": True, "dims": ["G", None, "K"] if "scales" not in a else ["G", None]}
+        for a in SCALED["arguments"]
+    ]
+    symbols = {"G": [{"argument": "A", "dimension": 0}], "K": [{"argument": "A", "dimension": 2}]}
+    (data, packed), _ = arguments.make(
+        parse([word]), {**SCALED, "arguments": listed, "symbols": symbols}
+    )
+    rows = (130, 0) if "[" in word else (130, 130)
+    for of_one, its, count in zip(data, packed, rows, strict=True):
+        assert of_one.shape == (count, 48)
+        assert its.shape == (-(-count // 128) * 128 * 8,)
+
+
 def test_scales_from_a_file(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.full((130, 48), 3, np.uint8))
     np.save(tmp_path / "s.npy", np.full(2048, 7, np.uint8))

@@ -57,6 +57,15 @@ def test_opt_is_the_same_in_both_spellings(tmp_path: Path) -> None:
     assert run("opt", "a.mlir", "-p", "set-targe", cwd=tmp_path).returncode == 2
 
 
+def test_opt_reads_standard_input_where_a_dash_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tkc", "opt", "-", "-p", "set-target{arch=sm_90a}"],
+        input="builtin.module {\n}\n", capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 'tkc.target = "sm_90a"' in done.stdout
+
+
 def test_a_closed_pipe_ends_the_command_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)

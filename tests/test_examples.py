@@ -60,7 +60,13 @@ def claims(name: str, target: str) -> bool:
     return (target == only) == meant
 
 
-LIKE = ("gemm_e4m3_clc", "gemm_e4m3_early", "gemm_mxfp4_clc", "gemm_mxfp8_clc")
+LIKE = (
+    "gemm_e4m3_clc",
+    "gemm_e4m3_early",
+    "gemm_mxfp4_clc",
+    "gemm_mxfp8_clc",
+    "gemm_nvfp4_grouped",
+)
 """Examples that are others with operands of another type: most of what is looked at below, of them in long runs only."""
 
 

@@ -17,6 +17,7 @@ import pytest
 from tkc import generated_code
 from tkc.generated_code import GeneratedCode
 
+META: Any = vars(typing)["NamedTupleMeta"]
 COMPILE, ENGINE = re._compiler.compile, re._compiler._sre  # type: ignore[attr-defined]
 
 
@@ -25,6 +26,8 @@ def _as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     """A file of this test's own, where bytecode may be written; afterwards Python generates code as ever."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setitem(vars(dataclasses), "_is_type", vars(dataclasses)["_is_type"])
+    monkeypatch.setattr(META, "__new__", META.__new__)
     yield
     for module, name in ((dataclasses, "exec"), (collections, "eval"), (typing, "compile")):
         vars(module).pop(name, None)
@@ -136,3 +139,83 @@ def test_nothing_is_kept_where_python_names_no_bytecode(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys.implementation, "cache_tag", None)
     assert generated_code.keep() is None
     assert "exec" not in vars(dataclasses)
+
+
+def named() -> type[Any]:
+    class Place(typing.NamedTuple):
+        """Where."""
+
+        line: int
+        column: int = 1
+
+        @property
+        def both(self) -> tuple[int, int]:
+            return self.line, self.column
+
+    return Place
+
+
+def test_named_tuples_are_as_ever() -> None:
+    before = named()
+    kept()
+    after = named()
+    assert after is not before
+    assert vars(after).keys() == vars(before).keys()
+    for name in ("_fields", "_field_defaults", "__doc__", "__module__", "__bases__", "__mro__"):
+        assert str(getattr(after, name)) == str(getattr(before, name)), name
+    assert after(3) == before(3) == (3, 1)
+    assert repr(after(3, column=2)) == repr(before(3, 2)) == "Place(line=3, column=2)"
+    assert after(3).both == (3, 1)
+    assert after(3)._replace(line=4)._asdict() == {"line": 4, "column": 1}
+    assert typing.get_type_hints(after) == typing.get_type_hints(before)
+
+
+def test_wrong_named_tuples_are_refused_as_ever() -> None:
+    kept()
+    with pytest.raises(TypeError, match="Non-default namedtuple field b cannot follow"):
+
+        class Late(typing.NamedTuple):
+            a: int = 1
+            b: int  # type: ignore[misc]
+
+    with pytest.raises(AttributeError, match="Cannot overwrite NamedTuple attribute _fields"):
+
+        class Own(typing.NamedTuple):
+            a: int
+            _fields = ()  # type: ignore[misc, assignment]
+
+    with pytest.raises(TypeError, match="can only inherit from a NamedTuple type and Generic"):
+
+        class Two(typing.NamedTuple, dict[str, int]):  # type: ignore[misc]
+            a: int
+
+
+def test_generic_named_tuples_are_as_ever() -> None:
+    kept()
+    T = typing.TypeVar("T")
+
+    class Pair(typing.NamedTuple, typing.Generic[T]):
+        left: T
+        right: T
+
+    assert Pair[int](1, 2) == (1, 2)
+
+
+def test_marks_of_fields_are_seen() -> None:
+    kept()
+
+    @dataclasses.dataclass
+    class Counted:
+        count: typing.ClassVar[int] = 3
+        start: dataclasses.InitVar[int]
+        _: dataclasses.KW_ONLY
+        total: int = 0
+
+        def __post_init__(self, start: int) -> None:
+            self.total += start
+
+    assert Counted(2, total=1) == Counted(1, total=2)
+    assert [f.name for f in dataclasses.fields(Counted)] == ["total"]
+    assert Counted.count == 3
+    with pytest.raises(TypeError):
+        Counted(1, 2)  # type: ignore[misc]

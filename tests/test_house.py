@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "lsp": {"lsp", "", "diagnostics"},
     "diagnostics": set[str](),
     "generated_code": set[str](),
+    "late_modules": set[str](),
     "scales": set[str](),
     "version": set[str](),
     "cache": {"version"},

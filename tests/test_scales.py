@@ -165,6 +165,14 @@ def test_batches_are_quantised_and_interleaved_each_on_its_own():
         np.testing.assert_array_equal(packed[i], scales.interleave(one.scales))
 
 
+def test_no_rows_are_quantised_to_none():
+    for dtype in ("e2m1", "e3m2", "e4m3"):
+        made = scales.quantise(np.zeros((0, 96)), dtype)
+        assert made.scales.shape == (0, 3)
+        assert scales.dequantise(made.data, made.scales, dtype).shape == (0, 96)
+        assert scales.interleave(made.scales).shape == (0,)
+
+
 def test_a_ragged_last_block_is_quantised_by_what_it_holds():
     values = matrix(9, 40, 8)
     made = scales.quantise(values, "e2m1")

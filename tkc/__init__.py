@@ -1,7 +1,7 @@
 """A compiler from a tile language to PTX: this module is the public API, loaded on first use.
 
 `compile(source, …) -> Kernel`, `load(path) -> Kernel`, `emulate(ptx, …) -> Report`, `Kernel`, `TensorMap`, `TARGETS`,
-`TkcError`. Loading and launching a packaged kernel imports neither xdsl nor lark.
+`TkcError`, and the module `scales`. Loading and launching a packaged kernel imports neither xdsl nor lark.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tkc.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from tkc import scales as scales
     from tkc.diagnostics import TkcError as TkcError
     from tkc.driver import compile as compile
     from tkc.emulator import TensorMap as TensorMap
@@ -30,6 +31,9 @@ _HOME = {
 }
 """Where each public name lives."""
 
+_MODULES = ("scales",)
+"""Public modules, which `import tkc` alone is to be enough for."""
+
 __all__ = [
     "TARGETS",
     "Kernel",
@@ -38,15 +42,18 @@ __all__ = [
     "compile",
     "emulate",
     "load",
+    "scales",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"tkc.{name}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'tkc' has no attribute {name!r}")
-    from importlib import import_module
-
     module = import_module(home)
     value = getattr(module, name, None)
     if value is None:
@@ -58,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

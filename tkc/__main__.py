@@ -78,11 +78,13 @@ def run_script(command: Callable[[Sequence[str]], int]) -> NoReturn:
     """Runs a command as a process that does nothing else: no garbage collection, SIGPIPE ends it quietly."""
     import signal
 
-    from tkc.generated_code import keep, put_off
+    from tkc.late_modules import put_off
 
     gc.disable()
-    kept = keep()
     put_off()
+    from tkc.generated_code import keep
+
+    kept = keep()
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):

@@ -113,9 +113,7 @@ def make(
     with_data = {
         name: argument["scales"]["of"]
         for name, argument in arguments.items()
-        if "scales" in argument
-        and name not in specs
-        and isinstance(specs.get(argument["scales"]["of"]), Random | Zeros | None)
+        if "scales" in argument and name not in specs and _made(specs.get(argument["scales"]["of"]))
     }
     missing = [
         name for name in (*arguments, *sorted(free)) if name not in specs and name not in with_data
@@ -132,7 +130,8 @@ def make(
         try:
             if name in with_data:
                 of = arguments[with_data[name]]
-                values[-1:] = scaled(specs[of["name"]], of["dtype"], argument, of["name"])
+                make = scaled_list if argument.get("list") else scaled
+                values[-1:] = make(specs[of["name"]], of["dtype"], argument, of["name"])
                 continue
             values.append(_value(specs[name], argument))
         except TkcError as error:
@@ -273,14 +272,33 @@ def _float(value: int | float) -> float:
         return float("inf")
 
 
+def _made(spec: Spec | None) -> bool:
+    """Whether data are made here, or missing, and scales with them."""
+    return isinstance(spec, Random | Zeros | None) or (
+        isinstance(spec, Several) and all(isinstance(item, Random | Zeros) for item in spec.items)
+    )
+
+
+def scaled_list(
+    spec: Spec, dtype: str, scales_argument: Mapping[str, Any], name: str
+) -> tuple[Value, Value]:
+    """As `scaled`, of each array of a list, or of the one that stands for all of them."""
+    if not isinstance(spec, Several):
+        return scaled(spec, dtype, scales_argument, name)
+    each = [
+        scaled(item, dtype, scales_argument, f"{name}[{i}]") for i, item in enumerate(spec.items)
+    ]
+    return [data for data, _ in each], [its for _, its in each]
+
+
 def scaled(
     spec: Spec, dtype: str, scales_argument: Mapping[str, Any], name: str
 ) -> tuple[Array, Array]:
     """Random data or zeros in blocks, and their scales in the order of `tkc.scales.interleave`."""
     from tkc import scales
 
-    dtype_of_scales, block = scales_argument["dtype"], scales_argument["scales"]["block"]
     assert isinstance(spec, Random | Zeros)
+    dtype_of_scales, block = scales_argument["dtype"], scales_argument["scales"]["block"]
     plain = make_array(spec, "f32", name)
     made = scales.quantise(
         plain,

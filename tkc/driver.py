@@ -51,16 +51,14 @@ def compile(
     """
     from tkc.kernel import Kernel
 
-    text, file = (
-        (read_source(source), str(source)) if isinstance(source, Path) else (source, "<source>")
-    )
+    text, file = _given(source)
     folders = tuple(map(str, search))
     job = Job(
         text,
         file,
         target,
         kernel,
-        dict(params or {}),
+        _integers(params or {}),
         fences,
         model,
         passes,
@@ -79,6 +77,32 @@ def compile(
     return Kernel.of(run(job, observers))
 
 
+def _given(source: object) -> tuple[str, str]:
+    """The text of what `compile` is given, and what messages call it."""
+    if isinstance(source, Path):
+        return read_source(source), str(source)
+    if not isinstance(source, str):
+        raise TkcError.at(
+            "TK112",
+            f"the source is a {type(source).__name__}; expected a pathlib.Path, or the text as str",
+        )
+    if source.strip() == source and source.endswith(".tk") and "\n" not in source:
+        raise TkcError.at(
+            "TK112",
+            f"the text of the program is {source!r}, which looks like a file's name",
+            fix=f"tkc.compile(Path({source!r}), …)",
+        )
+    return source, "<source>"
+
+
+def _integers(params: Mapping[str, int]) -> dict[str, int]:
+    """Params as Python's own integers: NumPy's are as good. What is none stays, for the front end to refuse."""
+    return {
+        name: int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value
+        for name, value in params.items()
+    }
+
+
 def read_source(path: Path) -> str:
     """The text of a source file; a TkcError says why there is none."""
     try:
@@ -91,6 +115,11 @@ def read_source(path: Path) -> str:
         raise _unreadable(path, "does not exist", *hint) from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, f"cannot be read: {_reason(error)}") from None
+    return source_text(data, str(path))
+
+
+def source_text(data: bytes, name: str) -> str:
+    """The text of a source that holds `data`; a TkcError at a place of `name` says why there is none."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -99,10 +128,10 @@ def read_source(path: Path) -> str:
         raise TkcError.at(
             "TK112",
             f"byte 0x{data[error.start]:02x} is not UTF-8; source files are UTF-8 text",
-            Location(str(path), line, column),
+            Location(name, line, column),
         ) from None
     if not text.strip():
-        raise TkcError.at("TK113", "the file is empty, expected a kernel", Location(str(path)))
+        raise TkcError.at("TK113", "the file is empty, expected a kernel", Location(name))
     return text
 
 

@@ -19,8 +19,7 @@ import os
 import re
 import sys
 import typing
-from collections.abc import Sequence
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 _MOST = 8 << 20
@@ -42,6 +41,17 @@ class GeneratedCode:
             return marshal.loads(kept)
         code: CodeType = compile(text, "<string>", mode)
         self.add((mode, text), code)
+        return code
+
+    def function(self, text: str) -> CodeType:
+        """The code of the function that a text defines, and does no more."""
+        kept = self.known.get(("def", text))
+        if kept is not None:
+            return marshal.loads(kept)
+        (code,) = (
+            c for c in compile(text, "<string>", "exec").co_consts if isinstance(c, CodeType)
+        )
+        self.add(("def", text), code)
         return code
 
     def add(self, key: tuple[object, ...], made: Any) -> None:
@@ -71,8 +81,9 @@ def keep() -> GeneratedCode | None:
     path = importlib.util.cache_from_source(__file__)
     found = GeneratedCode(f"{path.removesuffix('.pyc')}.code")
 
-    def execute(text: Any, *spaces: Any) -> None:
-        builtins.exec(found.code(text, "exec") if isinstance(text, str) else text, *spaces)
+    def define(text: str, outer: dict[str, Any], space: dict[str, Any]) -> None:
+        code = found.function(text)
+        space[code.co_name] = FunctionType(code, outer)
 
     def evaluate(text: Any, *spaces: Any) -> Any:
         return builtins.eval(found.code(text, "eval") if isinstance(text, str) else text, *spaces)
@@ -83,27 +94,15 @@ def keep() -> GeneratedCode | None:
         return builtins.compile(text, file, mode, *more)
 
     # A module's own global stands before the builtin of its name; where a module asks for neither, nothing changes.
-    vars(dataclasses)["exec"] = execute
+    vars(dataclasses)["exec"] = define
     vars(collections)["eval"] = evaluate
     vars(typing)["compile"] = annotation
     vars(dataclasses)["inspect"] = _Inspect()
+    vars(dataclasses)["_is_type"] = _is_type
+    if sys.version_info < (3, 13):  # later ones do more with a class
+        _TYPING.NamedTupleMeta.__new__ = _named_tuple
     _keep_patterns(found)
     return found
-
-
-SELDOM = ("ctypes", "pickle", "tempfile", "uuid")
-"""What libraries import and a compilation never asks."""
-
-
-def put_off(names: Sequence[str] = SELDOM) -> None:
-    """Lets modules load when something of theirs is asked for."""
-    for name in names:
-        spec = None if name in sys.modules else importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            continue
-        spec.loader = importlib.util.LazyLoader(spec.loader)
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
 
 
 class _Inspect:
@@ -114,6 +113,37 @@ class _Inspect:
 
     def signature(self, kind: type) -> str:
         return ""
+
+
+_MARKS = ("ClassVar", "InitVar", "KW_ONLY")
+_marked: Any = vars(dataclasses)["_is_type"]
+
+
+def _is_type(annotation: str, *rest: Any) -> bool:
+    """`dataclasses` asks of each annotation whether it is one of three marks, and few look like one."""
+    return any(mark in annotation for mark in _MARKS) and _marked(annotation, *rest)
+
+
+_TYPING: Any = typing
+_make_named_tuple: Any = _TYPING.NamedTupleMeta.__new__
+
+
+def _named_tuple(meta: type, name: str, bases: tuple[Any, ...], space: dict[str, Any]) -> Any:
+    """A class below `NamedTuple` alone, as `typing` makes it, but with its annotations as they are written, and with
+    its base set once: setting it again is most of the work, for Python then looks for all that a class may define.
+    """
+    fields = space.get("__annotations__", {})
+    given = [field for field in fields if field in space]
+    defaults_last = [*fields][len(fields) - len(given) :] == given
+    if len(bases) > 1 or not defaults_last or not _TYPING._prohibited.isdisjoint(space):
+        return _make_named_tuple(meta, name, bases, space)
+    defaults = [space[field] for field in given]
+    made: Any = collections.namedtuple(name, fields, defaults=defaults, module=space["__module__"])
+    made.__annotations__ = made.__new__.__annotations__ = fields
+    for key, value in space.items():
+        if key not in fields and key not in _TYPING._special:
+            setattr(made, key, value)
+    return made
 
 
 class _Engine:

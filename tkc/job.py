@@ -41,6 +41,11 @@ class Job:
     def __post_init__(self) -> None:
         from tkc.ir.isa.targets import TARGETS
 
+        for what in ("text", "file", "target", "fences", "model"):
+            _expect_text(what, getattr(self, what))
+        for what in ("kernel", "passes"):
+            if getattr(self, what) is not None:
+                _expect_text(what, getattr(self, what))
         if self.target not in TARGETS:
             raise no_such("TK201", "target", self.target, tuple(TARGETS))
         if self.fences not in FENCES:
@@ -68,6 +73,11 @@ class Job:
 
         limit = None if self.trap_hangs is None else round(self.trap_hangs * 1e9)
         return pipeline(self.target, self.fences, self.model, limit)
+
+
+def _expect_text(what: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TkcError.at("TK120", f"{what} is {value!r}, {type(value).__name__}; expected a text")
 
 
 class Step(NamedTuple):

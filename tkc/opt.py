@@ -255,6 +255,8 @@ class TkcOpt(xDSLOptMain):
             ) from error
 
     def prepare_input(self) -> tuple[list[tuple[IO[bytes], int]], str]:
+        if self.args.input_file == "-":  # standard input, as where no file is named
+            self.args.input_file = None
         path = self.args.input_file
         if path is not None:
             extension = Path(path).suffix

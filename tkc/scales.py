@@ -112,8 +112,8 @@ def quantise(
     element (`"up"`, which never saturates: cuDNN and Transformer Engine). Other scales are amax over the
     largest element and over `global_scale`, rounded to nearest even (`"nearest"`, the default) or up;
     `global_scale` None takes amax of the whole over the largest element and scale (6 · 448 for NVFP4), so that the
-    largest block has the largest scale. A block of zeros has scale 1. A block that holds Inf or NaN has a NaN
-    scale. Raises ValueError for formats and shapes that do not go together.
+    largest block has the largest scale. A block of zeros has scale 0 (ue8m0, which has none: 1), one that holds Inf
+    or NaN a NaN scale. Raises ValueError for formats and shapes that do not go together.
     """
     element = _element(dtype)
     if scale not in SCALES:
@@ -144,7 +144,7 @@ def quantise(
         / xp.where(usable, steps, xp.ones_like(steps))[..., None]
     )
     elements = _encode(xp, scaled, element)
-    flat = xp.reshape(elements, (*blocks.shape[:-2], -1))[..., : values.shape[-1]]
+    flat = _flat(xp, elements)[..., : values.shape[-1]]
     return Quantised(_pack(xp, flat, element.bits), codes, factor)
 
 
@@ -177,7 +177,7 @@ def dequantise(
     blocks = _blocks(xp, table[xp.astype(codes, xp.int64)], block)
     steps = _table(xp, scale, data)[xp.astype(_bits(xp, scales), xp.int64)]
     real = blocks * steps[..., None] * global_scale
-    return xp.reshape(real, (*blocks.shape[:-2], -1))[..., :k]
+    return _flat(xp, real)[..., :k]
 
 
 def interleaved_shape(rows: int, columns: int) -> tuple[int, int]:
@@ -240,7 +240,7 @@ def _power_codes(xp: Any, amax: Array, element: Format, rounding: str) -> Array:
 
 
 def _scale_codes(xp: Any, ratio: Array, scale: str, rounding: str) -> Array:
-    """Codes of blocks, saturating; a block of zeros has 1, one too small for a scale the smallest there is."""
+    """Codes of blocks, saturating; a block of zeros has 0, one too small for a scale the smallest there is."""
     form = _FRACTIONS[scale]
     code = xp.astype(_encode(xp, ratio, form), xp.int64)
     if rounding == "up":
@@ -248,7 +248,6 @@ def _scale_codes(xp: Any, ratio: Array, scale: str, rounding: str) -> Array:
         below = (table[code] < ratio) & (code < form.largest)
         code = code + xp.astype(below, xp.int64)
     code = xp.where((code == 0) & (ratio > 0), xp.ones_like(code), code)
-    code = xp.where(ratio == 0, xp.ones_like(code) * NEUTRAL[scale], code)
     code = xp.where(xp.isfinite(ratio), code, xp.ones_like(code) * form.nan)
     return xp.astype(code, xp.uint8)
 
@@ -311,10 +310,10 @@ def _pack(xp: Any, codes: Array, bits: int) -> Array:
     if bits == 8:
         return codes
     group, taken = _GROUPS[bits]
-    split = xp.astype(xp.reshape(codes, (*codes.shape[:-1], -1, group)), xp.int64)
+    split = xp.astype(_apart(xp, codes, group), xp.int64)
     word = sum(split[..., i] << (bits * i) for i in range(group))
     parts = xp.stack([(word >> (8 * i)) & 0xFF for i in range(taken)], axis=-1)
-    return xp.astype(xp.reshape(parts, (*codes.shape[:-1], -1)), xp.uint8)
+    return xp.astype(_flat(xp, parts), xp.uint8)
 
 
 def _unpack(xp: Any, data: Array, bits: int) -> Array:
@@ -323,10 +322,10 @@ def _unpack(xp: Any, data: Array, bits: int) -> Array:
     group, taken = _GROUPS[bits]
     if data.shape[-1] % taken:
         raise ValueError(f"{data.shape[-1]} bytes are no whole number of {bits}-bit elements")
-    split = xp.astype(xp.reshape(data, (*data.shape[:-1], -1, taken)), xp.int64)
+    split = xp.astype(_apart(xp, data, taken), xp.int64)
     word = sum(split[..., i] << (8 * i) for i in range(taken))
     parts = xp.stack([(word >> (bits * i)) & ((1 << bits) - 1) for i in range(group)], axis=-1)
-    return xp.astype(xp.reshape(parts, (*data.shape[:-1], -1)), xp.uint8)
+    return xp.astype(_flat(xp, parts), xp.uint8)
 
 
 def values_of_codes(codes: Array, dtype: str) -> Array:
@@ -422,3 +421,13 @@ def _namespace(array: Array) -> Any:
             f"arrays of {type(array).__module__} need the package array-api-compat; NumPy arrays need nothing"
         ) from None
     return array_api_compat.array_namespace(array)
+
+
+def _apart(xp: Any, x: Array, each: int) -> Array:
+    """The last axis in groups of `each`; also of no rows, where no size follows from the others."""
+    return xp.reshape(x, (*x.shape[:-1], x.shape[-1] // each, each))
+
+
+def _flat(xp: Any, x: Array) -> Array:
+    """The last two axes as one."""
+    return xp.reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))

@@ -1,4 +1,4 @@
-// The copies stay where they are: the loops round the items of role move and those of role math differ.
+// The copies stay where they are: the loops or conditions round the items of role move and those of role math differ.
 // RUN: tkc-opt %s -p 'cothread-copies' | filecheck %s
 
 // CHECK: sym_name = "factors"

@@ -63,6 +63,7 @@
 // CHECK-NEXT: %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
 // CHECK-NEXT: %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
 // CHECK-NEXT: %folded = stage.fold_rows %h {kind = "max"} : (!stage.fragment<f32, [128, 32], rows>) -> (f32)
+// CHECK-NEXT: %number = stage.fold_warp %z {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (f32)
 // CHECK-NEXT: %t = stage.load_global %C, %M, %zero, %one {axis = 0 : i32} : (!tile.tensor<f32, [M, 64]>, i32, i32, i32) -> (!stage.fragment<f32, [128, 1], rows>)
 // CHECK-NEXT: stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32, limit = 64 : i32, add} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
 // CHECK-NEXT: stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}
@@ -175,6 +176,7 @@ builtin.module {
       %y = stage.reduce %w, %v, %M {kind = "add"} : (!stage.fragment<f32, [128, 16], rows>, !stage.fragment<f32, [128, 1], rows>, i32) -> (!stage.fragment<f32, [128, 1], rows>)
       %z = stage.combine_lanes %y {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (!stage.fragment<f32, [128, 1], rows>)
       %folded = stage.fold_rows %h {kind = "max"} : (!stage.fragment<f32, [128, 32], rows>) -> (f32)
+      %number = stage.fold_warp %z {kind = "add"} : (!stage.fragment<f32, [128, 1], rows>) -> (f32)
       %t = stage.load_global %C, %M, %zero, %one {axis = 0 : i32} : (!tile.tensor<f32, [M, 64]>, i32, i32, i32) -> (!stage.fragment<f32, [128, 1], rows>)
       stage.store_global %z, %C, %M, %zero, %one {axis = 0 : i32, limit = 64 : i32, add} : (!stage.fragment<f32, [128, 1], rows>, !tile.tensor<f32, [M, 64]>, i32, i32, i32)
       stage.proxy_fence {space = "shared::cta", guards = ["a"], id = "p", by = "all"}

@@ -9,6 +9,7 @@
 // CHECK: tile.yield %{{.*}} : (!tile.regs<f32, [128, 64]>)
 // CHECK: tile.map %x, %alpha {kind = "mul"} : (!tile.regs<f32, [128, 64]>, f32) -> (!tile.regs<f32, [128, 64]>)
 // CHECK: tile.mask %w, %m, %c3 {rows = -1 : i32, columns = 0 : i32, fill = 0xff800000 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (!tile.regs<f32, [128, 64]>, !tile.block<128, mul.cdiv.M.2.3>, i32) -> (!tile.regs<f32, [128, 64]>)
+// CHECK: tile.total %rows {kind = "min"} : (!tile.regs<f32, [128, 1]>) -> (f32)
 // CHECK: tile.for_span %M, %c3, %M {size = 32 : i32, some} : (i32, i32, i32) do {
 // CHECK-NEXT: ^bb0(%j: !tile.block<32, M>):
 // CHECK: tile.slice %Z, %c3, %m, %c3 : (!tile.tensor<f32, [4, M, N]>, i32, !tile.block<128, mul.cdiv.M.2.3>, i32) -> (!tile.slice<f32, [128]>)
@@ -34,6 +35,8 @@ builtin.module {
         %z = tile.map %x, %alpha {kind = "mul"} : (!tile.regs<f32, [128, 64]>, f32) -> (!tile.regs<f32, [128, 64]>)
         %w = tile.map %sum, %z {kind = "add"} : (!tile.regs<f32, [128, 64]>, !tile.regs<f32, [128, 64]>) -> (!tile.regs<f32, [128, 64]>)
         %masked = tile.mask %w, %m, %c3 {rows = -1 : i32, columns = 0 : i32, fill = 0xFF800000 : f32, operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (!tile.regs<f32, [128, 64]>, !tile.block<128, mul.cdiv.M.2.3>, i32) -> (!tile.regs<f32, [128, 64]>)
+        %rows = tile.fill %alpha : (f32) -> (!tile.regs<f32, [128, 1]>)
+        %number = tile.total %rows {kind = "min"} : (!tile.regs<f32, [128, 1]>) -> (f32)
         tile.for_span %M, %c3, %M {size = 32 : i32, some} : (i32, i32, i32) do {
         ^bb0(%j: !tile.block<32, M>):
           tile.yield ()

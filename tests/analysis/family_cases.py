@@ -359,7 +359,7 @@ FAMILIES: dict[str, tuple[Case, ...]] = {
         Case(CLUSTER_COPY, (
             ((("            wait free[i], phase ^ 1, cluster\n", ""),), "TK309", "copy y"),
             ((("            elect: expect given[i], bytes(y)\n            wait given[i], phase, cluster\n", "            elect: expect given[i], bytes(y)\n"),), "TK301", "store Y"),
-            ((("given[i], at = (rank + 1) % CTAS", "given[i], at = rank"),), "TK301", "copy y"),
+            ((("given[i], at = (rank + 1) % CTAS", "given[i], at = rank"),), "TK308", "copy y"),
         )),
         Case(PAIR, (((("            wait done[i], turn, cluster\n", ""),), "TK313", "mma d"),), "sm_100a"),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.analysis.bug_cases import GEMM, SCALED, changed
@@ -61,6 +63,39 @@ def test_columns_of_an_accumulator_that_are_not_there(
 def test_an_accumulator_that_nothing_clears(keep: str, said: int) -> None:
     told = diagnosed(changed(GEMM, ("not k.first", keep)), "sm_100a")
     assert sum(d.code == "TK320" and "nothing clears it" in d.message for d in told) == said
+
+
+REGISTERS = (Path(__file__).parents[2] / "examples/gemm_bf16_level2_sm90.tk").read_text()
+IN_ROWS = ("for j in unroll(BN // WIDTH):", "for j in range(BN // WIDTH):")
+OF_REGISTERS = "read(d, j * WIDTH, WIDTH)"
+PRODUCT = "                mma d += a[slot] @ b[slot].T, not k.first\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ([IN_ROWS], None, ""),
+        ([IN_ROWS, (OF_REGISTERS, "read(d, j * WIDTH + 1, WIDTH)")], "TK321", "column 256 of d, which has 256"),
+        ([IN_ROWS, (OF_REGISTERS, "read(d, j * WIDTH - 8, WIDTH)")], "TK321", "column -8 of d, which has 256"),
+        ([("unroll(BN // WIDTH)", "range(BN // WIDTH + 1)")], "TK321", "column 319 of d, which has 256"),
+        ([("not k.first", "k.first")], "TK320", "adds to d in the first turn of its loop, and nothing clears it"),
+        ([("not k.first", "0 < 1")], "TK320", "adds to d in the first turn of its loop, and nothing clears it"),
+        ([("not k.first", "k.index != 0")], None, ""),
+        ([(PRODUCT, "")], "TK320", "read_accumulator in role math reads d, which nothing writes"),
+    ],
+)  # fmt: skip
+def test_accumulators_in_registers(
+    changes: list[tuple[str, str]], code: str | None, said: str
+) -> None:
+    """The same mistakes, at the same place and in the same words, as of those in tensor memory."""
+    told = [
+        d for d in diagnosed(changed(REGISTERS, *changes), "sm_90a") if d.code in ("TK320", "TK321")
+    ]
+    assert [d.code for d in told] == [code] * (code is not None)
+    for d in told:
+        assert said in d.message
+        line = changed(REGISTERS, *changes).split("\n")[d.location.line - 1]
+        assert "read(d" in line or "mma d" in line
 
 
 UNWRITTEN = {

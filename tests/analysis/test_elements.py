@@ -43,6 +43,9 @@ GOOD = {
         f"4\nv[0][thread ^ 5] <- read({X})\n{Y} <- read(v[0][(thread % 32 + 32 * (thread // 32)) ^ 5])"
     ),
     "one of the warps": program(f"4\nif warp == 2: v[0][lane] <- read({X})\nsync role"),
+    "in turns of which none has both": program(
+        f"4\nif m > 7: v[0][thread] <- read({X})\nif m <= 7: {Y} <- read(v[0][127 - thread])\nsync role"
+    ),
     "half the threads": program(
         f"4\nif thread < 64:\n    v[0][thread] <- read({X})\n    {Y} <- read(v[0][thread])"
     ),
@@ -77,6 +80,10 @@ BAD = {
     "another thread's": (program(f"4\nv[0][thread] <- read({X})\n{Y} <- read(v[0][127 - thread])"), "TK301", "127"),
     "another thread's, by data": (
         program(f"4\nv[0][thread] <- read({X})\n{Y} <- read(v[0][(thread + m) % 128])"), "TK301", "m) % 128",
+    ),
+    "in turns of which one has both": (
+        program(f"4\nif m > 7: v[0][thread] <- read({X})\nif m <= 8: {Y} <- read(v[0][127 - thread])\nsync role"),
+        "TK301", "m <= 8",
     ),
     "no way back": (
         program(f"4\nv[0][thread] <- read({X})\nsync role\n{Y} <- read(v[0][127 - thread])"), "TK309", "v[0][thread] <-",

@@ -52,12 +52,26 @@ WRONG = {
     "one of them under another condition, too": (
         under("if M > 300", FIRST, under("if N > 300", SECOND)),
     ),
+    "under a condition and the same again": (under("if M > 300", FIRST), under("if M > 300", SECOND)),
+    "under one that says the same in other words": (
+        under("if n.index > M", FIRST), under("if not M >= n.index", ADDED)
+    ),
+    "sources awaited between the two": (
+        under("if M > 300", FIRST), READ, under("if M > 300", SECOND)
+    ),
     "one of them under a condition": (FIRST, under("if M > 300", SECOND)),
-}
+}  # fmt: skip
 RIGHT = {
     "awaited": (FIRST, DONE, SECOND),
     "awaited under one condition": (under("if M > 300", FIRST, DONE, SECOND),),
     "in two branches": (under("if M > 300", FIRST), under("else", SECOND)),
+    "awaited under the first of two that ask the same": (
+        under("if M > 300", FIRST, DONE), under("if M > 300", SECOND)
+    ),
+    "awaited between two that ask the same": (
+        under("if M > 300", FIRST), DONE, under("if M > 300", SECOND)
+    ),
+    "under two that ask the contrary": (under("if M > 300", FIRST), under("if M <= 300", SECOND)),
     "under conditions of which nothing is known": (
         under("if M > 300", FIRST), under("if N > 300", SECOND)
     ),

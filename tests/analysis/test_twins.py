@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analysis.twins import KERNELS, SLIPS
+from tkc.analysis.consequences import told_once
 from tkc.analysis.order import diagnose
 from tkc.diagnostics import Diagnostic
 from tkc.driver import to_module
@@ -12,9 +13,9 @@ from tkc.job import Job
 
 
 def diagnosed(text: str, target: str) -> list[Diagnostic]:
-    """What is found after the last fence is in place, whatever later passes say."""
+    """What `tkc check` says after the last fence is in place, whatever later passes say."""
     module = to_module(Job(text, "twin.tk", target), after="insert-fences")
-    return [d for d, _ in diagnose(module)]
+    return [*told_once(diagnose(module))]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

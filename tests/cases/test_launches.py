@@ -119,3 +119,12 @@ def test_LCH_7_any_number_of_multiprocessors(sm_count: int) -> None:
 def test_LCH_7_no_text_knows_a_number_of_multiprocessors() -> None:
     kernel, _ = check_product(GEMM, "sm_90a", 72, 72, 72)
     assert not {"114", "132", "148"} & set(kernel.ptx.replace(",", " ").replace(";", " ").split())
+
+
+def test_LCH_3_no_cluster_fits_is_said_with_its_size() -> None:
+    kernel = tkc.compile(EXAMPLES / "gemm_cluster.tk", target="sm_90a")
+    a, b, c = uniform(128, 64), uniform(256, 64), poison(128, 256)
+    with pytest.raises(
+        tkc.TkcError, match=r"no cluster of 2 CTAs fits .* 1 multiprocessors.*TK414"
+    ):
+        kernel.emulate(a, b, c, sm_count=1)

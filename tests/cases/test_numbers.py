@@ -130,7 +130,7 @@ def test_NUM_3_boundaries_of_f32_to_halves(form: str, dtype: Any, relu: str) -> 
 def test_NUM_5_scales_of_nvfp4_are_clamped_and_zero_is_zero(amax: float) -> None:
     """One scale for 16 elements: amax / 6, rounded to e4m3, at most 448; the scale of the whole is 1 here.
 
-    Of a block of zeros any finite scale gives zeros; ours is 1.
+    A block of zeros has scale 0 and data 0.
     """
     block = np.linspace(-1, 1, 16, dtype=np.float32) * np.float32(amax)
     made = quantise(block[None, :], "e2m1", scale="ue4m3", block=16, global_scale=1.0)
@@ -138,6 +138,7 @@ def test_NUM_5_scales_of_nvfp4_are_clamped_and_zero_is_zero(amax: float) -> None
     real = dequantise(made.data, made.scales, "e2m1", scale="ue4m3", block=16)
     assert np.isfinite(real).all()
     if amax == 0:
+        assert (scale, int(made.data.max()), int(made.scales.max())) == (0.0, 0, 0)
         assert not real.any()
     else:
         least = 2.0**-9

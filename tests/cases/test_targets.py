@@ -143,3 +143,13 @@ def test_REG_3_a_product_that_the_threads_leave_no_registers_for_is_refused(
     )
     assert f"takes {need} at once" in said
     assert f"{fit} threads fit" in said
+
+
+@pytest.mark.parametrize("name", ["gemm_nvfp4_clc", "gemm_nvfp4_level2", "gemm_mxfp8"])
+def test_a_target_without_block_scales_says_that_and_nothing_of_shapes(name: str) -> None:
+    with pytest.raises(tkc.TkcError) as caught:
+        tkc.compile(EXAMPLES / f"{name}.tk", target="sm_90a")
+    [told] = caught.value.diagnostics
+    assert (told.code, told.message) == (
+        "TK202", "products of block-scaled tiles need tcgen05; sm_90a has none",
+    )  # fmt: skip

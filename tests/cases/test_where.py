@@ -20,6 +20,12 @@ WHERE = {
     "w > 3 and j < q": lambda j, q, w: (w > 3) & (j < q),
     "q < 5 and j >= q and j < w": lambda j, q, w: (q < 5) & (j >= q) & (j < w),
     "j < 5 and j > q - 7": lambda j, q, w: (j < 5) & (j > q - 7),
+    "j <= q or j < w": lambda j, q, w: (j <= q) | (j < w),
+    "w > 3 or j < q": lambda j, q, w: (w > 3) | (j < q),
+    "(q < 5 or j <= q) and j < w + 40": lambda j, q, w: ((q < 5) | (j <= q)) & (j < w + 40),
+    "j <= 40 - q or j <= q and j < w": lambda j, q, w: (j <= 40 - q) | (j <= q) & (j < w),
+    "not (j < q and j < w)": lambda j, q, w: (j >= q) | (j >= w),
+    "j > q + w or j >= 70 - q and j > 20": lambda j, q, w: (j > q + w) | (j >= 70 - q) & (j > 20),
 }  # fmt: skip
 """Conditions as the language and as NumPy write them."""
 

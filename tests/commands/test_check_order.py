@@ -259,3 +259,25 @@ def test_what_is_left_of_the_fences_is_judged_where_it_is_asked_for(
     capsys.readouterr()
     assert guarded(main, ("check", source, "--fences", "minimal")) == 1
     assert "TK302" in capsys.readouterr().out
+
+
+def test_what_a_pass_refuses_is_not_said_again_by_its_barriers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared x: tile[f32, 128, 32] * 2
+    pipe p(x): load -> math
+    role load:
+        for m, n in work: put p: x <- X[m, n]
+    role math, warps 4:
+        for m, n in work:
+            get p:
+                elect: Y[m, n] <- read(x)
+"""
+    (tmp_path / "k.tk").write_text(text)
+    assert guarded(main, ("check", str(tmp_path / "k.tk"), "--format", "json")) == 1
+    [told] = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert (told["code"], told["location"]["line"]) == ("TK121", 11)

@@ -25,7 +25,6 @@ KINDS = {
     "wait",
     "arrive",
     "commit",
-    "meet",
 }
 
 
@@ -35,7 +34,10 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]
 
 
 def sites(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {s["id"]: s for k in made["kernels"] for s in k["sites"]}
+    assert made["sites"] == [
+        {"kernel": k["kernel"], **s} for k in made["kernels"] for s in k["sites"]
+    ]
+    return {s["id"]: s for s in made["sites"]}
 
 
 def test_json_has_every_synchronisation_of_both_programs(
@@ -52,7 +54,21 @@ def test_json_has_every_synchronisation_of_both_programs(
         for n, line in enumerate(Path(LEVEL2).read_text().splitlines(), 1)
         if line.strip().startswith(words)
     ]
-    assert sorted({s["location"]["line"] for s in found.values()}) == lines
+    written = [s for s in found.values() if s["kind"] != "init-fence"]
+    assert sorted({s["location"]["line"] for s in written}) == lines
+    [init] = [s for s in found.values() if s["kind"] == "init-fence"]
+    assert (init["verdict"], init["origin"]) == ("kept", "compiler")
+    assert init["instructions"] == ["fence.mbarrier_init.release.cluster"]
+
+
+def test_a_page_that_cannot_be_written_is_the_machine_s_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in (tmp_path / "file" / "x.html", tmp_path):
+        (tmp_path / "file").write_text("")
+        assert guarded(main, ("explain", LEVEL2, "--html", str(place))) == 1
+        assert "cannot be written" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 def test_what_is_gone_has_its_chain_and_both_verdicts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from emulator.kernels import REGISTERS
 
+import tkc
 from tkc.emulator import Report, emulate
 
 FIVE = ".reqntid 640, 1, 1 .minnctapersm 1"  # 65536 / 640 = 102, hence 96 each
@@ -33,6 +36,22 @@ M:  barrier.cta.sync 0; ret;
         args=[np.zeros(1, np.uint32)],
         schedule=schedule,
     )
+
+
+GPU = Path(__file__).parents[1] / "gpu/pool.tk"
+
+
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random", "pct"])
+@pytest.mark.parametrize(("mode", "ends"), [(1, True), (2, True), (3, False)])
+def test_a_warpgroup_that_has_ended_or_gives_up_some_leaves_room(
+    mode: int, ends: bool, schedule: str
+) -> None:
+    """Whether it has ended before or after the first request."""
+    y = np.zeros(4, np.float32)
+    kernel = tkc.compile(GPU, target="sm_90a", params={"MODE": mode})
+    report = kernel.emulate(y, 1, schedule=schedule, max_steps=20_000)
+    assert (report.hang is None) == ends
+    assert not ends or y.tolist() == [1, 2, 3, 0]
 
 
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])

@@ -28,7 +28,7 @@ CASES = [
         "TK104",
         "A is a list of H tensors, and rows has G",
     ),
-    (A, "A: list[G, global[e2m1, N, K, scale = ue4m3 / 16]]", "TK110", "with block scales"),
+    (A, "A: list[G, global[e2m1, K, scale = ue4m3 / 16]]", "TK106", "has two axes or more"),
     (A, "A: list[G, f32]", "TK106", "expected `A: global[bf16, M, K]`"),
     ("const global[i32, G]", "global[i32, G]", "TK106", "a `const` tensor of i32 with one axis"),
     ("const global[i32, G]", "const global[f32, G]", "TK106", "a `const` tensor of i32"),

@@ -97,3 +97,8 @@ def test_expectations_group() -> None:
     assert expected(starts) == "an expression"
     assert expected({"COLON", "COMMA", "NAME"}) == "a name, `,` or `:`"
     assert expected({"_DEDENT"}) == "the end of the block"
+
+
+def test_what_is_wrong_with_an_accumulator_is_said_once() -> None:
+    text = changed(GEMM, ("accum  d: tile[f32", "accum  d: tile[bf16"))
+    assert only(mistakes(text)).code == "TK105"

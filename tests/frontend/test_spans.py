@@ -31,6 +31,10 @@ def test_R19_allows_schedules_whose_blocks_depend_on_others() -> None:
         ("where causal.any(q, j)", "where causal(q, j)", "TK106", "`where` takes `any(...)`"),
         ("where causal.any(q, j)", "where any(q < 5)", "TK106", "says nothing of its variable `j`"),
         ("where causal.any(q, j)", "where any(2 * j < q)", "TK110", "2 times `j`"),
+        ("where causal.any(q, j)", "where any(j < q or 2 * j < q)", "TK110", "2 times `j`"),
+        ("where causal.any(q, j)", "where any(j < 9 or j > q)", "TK110", "one side ends a row of blocks and the other begins one"),
+        ("where causal.any(q, j)", "where any(q < 5 or q < 3)", "TK106", "says nothing of its variable `j`"),
+        ("where causal.any(q, j)", "where any((j < q or j < 1) and (j < 2 or j < 3) and (j < 4 or j < 5) and (j < 6 or j < 7))", "TK110", "more than 8 ways"),
         ("where causal.any(q, j)", "where any(j < 100)", "TK106", "one end of which depends on the item"),
         ("j in blocks(N, 32)", "j in tiles(blocks(N, 32))", "TK106", "runs over the blocks of one axis"),
         ("longest_first", "shortest_first", "TK102", "`longest_first`"),
@@ -66,6 +70,8 @@ def test_R19_allows_the_longest_items_first() -> None:
         ("any(j > q - 7)", False),  # q may lie beyond the last j
         ("any(causal(q, j) and j < n)", False),
         ("any(j < n)", False),
+        ("any(j < n or j <= q)", True),
+        ("any(j < n or j <= q - 7)", False),
     ],
 )
 def test_a_loop_knows_whether_it_may_be_empty(where: str, some: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from xdsl.context import Context
@@ -17,9 +18,10 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Block, Dialect, Region
+from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    irdl_op_definition,
+    IRDLOperation,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -34,6 +36,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import ParseError
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.syntax import Operation, construct, segments
 
 
@@ -186,7 +189,10 @@ def test_construct_equals_create() -> None:
     (first, second) = (Source.create(result_types=[i32, i64]) for _ in range(2))
     location = FileLineColLoc(StringAttr("f.tk"), IntAttr(1), IntAttr(2))
     properties = segments(1, 1, 0)
-    made = Parts.create(operands=[first.results[0]] * 2, properties=properties, location=location)
+    xdsl_create: Any = IRDLOperation.create.__func__  # type: ignore[attr-defined]
+    made = xdsl_create(
+        Parts, operands=[first.results[0]] * 2, properties=properties, location=location
+    )
     quick = construct(Parts, [second.results[0]] * 2, (), dict(properties), location)
     assert vars(made).keys() == vars(quick).keys()
     for name in vars(made).keys() - {"_operands", "_operand_uses"}:
@@ -203,3 +209,48 @@ def test_construct_equals_create() -> None:
     assert nest.results[0].type == i32
     assert nest.results[0].op is nest
     nest.clone().verify()
+
+
+def nested() -> ModuleOp:
+    return parse(
+        "%a = t.source : () -> (i32)\n"
+        "t.nest () do {\n  t.nothing\n  t.nest () do {\n    t.sink %a : (i32)\n    t.nothing\n  }\n  t.source\n}"
+        ", {\n  t.nothing\n}\nt.nothing"
+    )
+
+
+@pytest.mark.parametrize("how", [{}, {"reverse": True}, {"region_first": True}])
+def test_a_walk_is_xdsls(how: dict[str, bool]) -> None:
+    module = nested()
+    nest = next(op for op in module.walk() if isinstance(op, Nest))
+
+    def slowly(op: IrOperation) -> list[IrOperation]:
+        inner = [
+            found
+            for region in (reversed(op.regions) if how.get("reverse") else op.regions)
+            for block in region.blocks
+            for child in (reversed(block.ops) if how.get("reverse") else block.ops)
+            for found in slowly(child)
+        ]
+        return [*inner, op] if how.get("region_first") else [op, *inner]
+
+    assert list(nest.walk(**how)) == slowly(nest)
+    assert len(slowly(nest)) == 7
+
+
+def test_what_a_walk_yields_may_be_taken_away() -> None:
+    module = nested()
+    nest = next(op for op in module.walk() if isinstance(op, Nest))
+    for op in nest.walk():
+        if isinstance(op, Nothing | Sink):
+            op.detach()
+            op.erase()
+    assert [op.name for op in nest.walk()] == ["t.nest", "t.nest", "t.source"]
+
+
+def test_kinds_are_told_by_inheritance() -> None:
+    op = Nothing.create()
+    assert isinstance(op, Nothing)
+    assert isinstance(op, Operation)
+    assert not isinstance(op, Sink)
+    assert not isinstance(3, Operation)

@@ -114,6 +114,27 @@ def test_registers_that_a_program_moves_itself_are_of_those_it_began_with(
     assert text.splitlines()[found.location.line - 1].strip() == f"registers inc {most}"
 
 
+@pytest.mark.parametrize(
+    ("most", "least", "fits"), [(240, 96, True), (240, 104, False), (168, 168, True)]
+)
+def test_threads_beyond_whole_warpgroups_keep_what_they_began_with(
+    most: int, least: int, fits: bool
+) -> None:
+    """288 threads begin with 168 each, as many as 384 would: 240 and 96 for two warpgroups are those of 256 threads."""
+    text = (
+        EXPLICIT.format(warps=4, most=most, least=least)
+        + "    role third, warps 1:\n        sync cta\n"
+    )
+    if fits:
+        tkc.compile(text, target="sm_90a")
+        return
+    with pytest.raises(
+        TkcError, match="the 288 threads begin with 168 registers each, 48384 together"
+    ) as error:
+        tkc.compile(text, target="sm_90a")
+    assert error.value.diagnostics[0].code == "TK206"
+
+
 def test_what_a_cta_does_not_begin_with_is_not_shared_out() -> None:
     """640 threads begin with 96 registers each: 480 * 128 in all, where the SM's file has 512 * 128."""
     text = (Path(__file__).parents[2] / "lit_tests/run/attention-ahead.tk").read_text()

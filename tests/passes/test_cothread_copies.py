@@ -153,7 +153,7 @@ REFUSALS = {
         "a ring of 8 slots, as many as they are copied from, would take 528 columns of 512 with the accumulators; with 1 "
         "a copy would overwrite scale columns that an earlier product may still read",
     ),
-    "other loops": (program(bound="%one"), "the loops round the items of role move and those of role math differ"),
+    "other loops": (program(bound="%one"), "the loops or conditions round the items of role move and those of role math differ"),
     "a loop of its own": (program(move=NESTED), "a copy stands in a loop or under a condition of its own"),
     "a barrier of its own": (
         program(before=BARRIER[0], above=BARRIER[1]),
@@ -247,10 +247,23 @@ ELSEWHERE: dict[str, list[tuple[str, str]]] = {
 """Where the copies may stand besides a role of their own of one warp."""
 
 
-@pytest.mark.parametrize("where", ELSEWHERE)
-def test_wherever_the_copies_stand_the_main_loop_is_the_same(where: str) -> None:
-    text = changed(SLOW, *ELSEWHERE[where])
-    found, wanted = ptx(text, STAGES=3), ptx("gemm_nvfp4", STAGES=3)
+PAIR = [("launch persistent", "launch persistent, pair"), ("BM = 128", "BM = 256")]
+FAST = (EXAMPLES / "gemm_nvfp4.tk").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("where", "pair"),
+    [
+        *((where, []) for where in ELSEWHERE),
+        *((where, PAIR) for where in ("the loader", "the role that stores")),
+    ],
+)
+def test_wherever_the_copies_stand_the_main_loop_is_the_same(
+    where: str, pair: list[tuple[str, str]]
+) -> None:
+    """In a pair, where one CTA copies for both and each loads and stores for itself, too."""
+    text = changed(changed(SLOW, *ELSEWHERE[where]), *pair)
+    found, wanted = ptx(text, STAGES=3), ptx(changed(FAST, *pair), STAGES=3)
     if where == "the role that stores":  # its registers are other ones
         found, wanted = (
             re.findall(r"(?:tcgen05|mbarrier|cp\.async|fence)\.[\w.:]+", t) for t in (found, wanted)
@@ -258,14 +271,48 @@ def test_wherever_the_copies_stand_the_main_loop_is_the_same(where: str) -> None
     assert found == wanted
     apart = tkc.compile(text, passes=pipeline("sm_100a").replace("cothread-copies,", ""))
     assert [f.message for f in check(apart.module(after="insert-fences"))] == []
-    a, b = (operand(rows, 1056, "e2m1", "ue4m3", 16) for rows in (200, 136))
-    c = np.full((200, 136), np.nan, BF16)
+    rows = 520 if pair else 200
+    a, b = (operand(n, 1056, "e2m1", "ue4m3", 16) for n in (rows, 136))
+    c = np.full((rows, 136), np.nan, BF16)
     report = apart.emulate(
         a.pair, b.pair, c, 1.0, sm_count=2, schedule="random", seed=int(RNG.integers(99))
     )
     assert not report.findings, report.findings[0]
     exact = a.real @ b.real.T
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact)
+
+
+GETS = "                get inputs, put factors:\n"
+PARTED: dict[str, tuple[str, str, str]] = {
+    "in the same put": (
+        TAKES,
+        TAKES.replace("put factors", "put factors, more") + "                    e <- C[m, n]\n",
+        "fills tiles in the same put",
+    ),
+    "a wait of its own": (
+        TAKES,
+        "                wait seen, 0\n" + TAKES,
+        "waits for more than items of pipes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "why"), PARTED.values(), ids=PARTED)
+def test_copies_that_are_not_parted_from_a_pairs_loader(old: str, new: str, why: str) -> None:
+    text = changed(SLOW, *ELSEWHERE["the loader"])
+    more = "    shared e: tile[bf16, BM, BN]\n    pipe more(e): load -> math\n"
+    if "more" in new:
+        text = changed(
+            text,
+            ("    pipe inputs", more + "    pipe inputs"),
+            ("get inputs, factors", "get inputs, factors, more"),
+        )
+    text = changed(
+        text, *PAIR, (old, new), ("    pipe inputs", "    barrier seen, count = 1\n    pipe inputs")
+    )
+    with pytest.raises(tkc.TkcError, match=f"{why}, so that the copies are not parted") as raised:
+        tkc.compile(text)
+    assert "sa <- " in str(raised.value)
 
 
 def test_what_the_pass_takes_away() -> None:

@@ -168,7 +168,7 @@ ROLE_OF_OTHERS = """\
 STAYS = {
     "one block more": (
         [(START, START.replace("blocks(K, BK)", "range(cdiv(K, BK) + 1)"))],
-        "the loops round those of role move and the products of role math differ",
+        "the loops or conditions round those of role move and the products of role math differ",
     ),
     "another first slot": (
         [("    role move:\n        slot = 0\n", "    role move:\n        slot = 1\n")],

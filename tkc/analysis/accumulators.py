@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.roles import rows_of, slot_owner
 from tkc.analysis.tensor_memory import columns_given, columns_of, depths_beside_scales
-from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
+from tkc.diagnostics import Diagnostic, Note, Severity, TargetError, TkcError, report
 from tkc.ir.isa.dtypes import DTYPES, SCALES
 from tkc.ir.isa.layouts import SCALE_ATOMS
 from tkc.ir.isa.targets import TARGETS, Target
@@ -17,6 +17,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import WhileOp
 from tkc.ir.stage.types import AccumulatorType, BufferType, Home
 from tkc.ir.tile.ops import AccumOp, KernelOp, MmaOp, PipeOp, RoleOp, SharedOp
+from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, ScaleAttr, SharedType, scale_shape
 
 
@@ -37,6 +38,7 @@ def accumulator_buffers(
     types = [_buffer(accum, home) for accum in accums]
     held: dict[AccumOp | SharedOp, BufferType] = {}
     if home is Home.REGISTER:
+        _check_products(kernel, target)
         for accum in accums:
             if is_explicit(accum.tile):
                 _check_registers(accum)
@@ -103,6 +105,19 @@ def _check_depth(accum: AccumOp) -> None:
             f"{most} columns; 1 or 2 slots are what a pipe between two roles takes",
             location_of(accum),
         )
+
+
+def _check_products(kernel: KernelOp, target: Target) -> None:
+    """What no shape of the program can mend is said first: products in registers take no block scales."""
+    for op in kernel.walk():
+        tile = op.a.type if isinstance(op, MmaOp) else None
+        scaled = isinstance(tile, SharedType) and isinstance(tile.scale, ScaleAttr)
+        if scaled or isinstance(op, ScaledMmaOp):
+            raise TargetError.at(
+                "TK202",
+                f"products of block-scaled tiles need tcgen05; {target.name} has none",
+                location_of(op),
+            )
 
 
 def _check_registers(accum: AccumOp) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.areas import Area, Axis
+from tkc.analysis.happens_before.copies import DIVIDES
 from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Access, Event, Program
 from tkc.analysis.happens_before.report import Finding
@@ -20,17 +22,15 @@ from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, places
 from tkc.ir.isa.memory import Space
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import RestartOp
-from tkc.ir.stage.scalar import ArithOp, ConstOp
+from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 from tkc.ir.stage.types import BufferType
 
 
 def check_bounds(program: Program) -> Iterator[Finding]:
     """Slots, elements and columns of accumulators beyond the end of a buffer."""
-    for role in program.roles:
-        for event in role.events():
-            for access in event.accesses:
-                if access.space in (Space.SHARED, Space.TENSOR):
-                    yield from _beyond(event, access, role.name)
+    for event, access, role in program.accesses():
+        if access.space in (Space.SHARED, Space.TENSOR):
+            yield from _beyond(event, access, role)
 
 
 def _beyond(event: Event, access: Access, role: str) -> Iterator[Finding]:
@@ -84,17 +84,15 @@ def check_written(program: Program) -> Iterator[Finding]:
     """Buffers, and slots of them, that are read and that nothing writes."""
     reads: list[tuple[Event, Access, str]] = []
     written: dict[object, set[int] | None] = {}  # None: which slots is not known
-    for role in program.roles:
-        for event in role.events():
-            for access in event.accesses:
-                if access.space not in (Space.SHARED, Space.TENSOR):
-                    continue
-                if not access.write:
-                    reads.append((event, access, role.name))
-                elif access.slot is None or access.place is not access.buffer:
-                    written[access.place] = None
-                elif (slots := written.setdefault(access.place, set())) is not None:
-                    slots.update(_slots(access))
+    for event, access, role in program.accesses():
+        if access.space not in (Space.SHARED, Space.TENSOR):
+            continue
+        if not access.write:
+            reads.append((event, access, role))
+        elif access.slot is None or access.place is not access.buffer:
+            written[access.place] = None
+        elif (slots := written.setdefault(access.place, set())) is not None:
+            slots.update(_slots(access))
     told: set[object] = set()
     for event, access, role_name in reads:
         buffer, slots = access.place, written.get(access.place, set())
@@ -122,14 +120,12 @@ def _slots(access: Access) -> tuple[int, ...]:
 
 
 def check_cleared(program: Program) -> Iterator[Finding]:
-    """Accumulators in tensor memory all of whose products keep what is there in the first turn of their loop."""
+    """Accumulators all of whose products keep what is there in the first turn of their loop."""
     products: dict[SSAValue, list[tuple[Event, str]]] = {}
-    for role in program.roles:
-        for event in role.events():
-            for access in event.accesses:
-                buffer = access.buffer
-                if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
-                    products.setdefault(buffer, []).append((event, role.name))
+    for event, access, role in program.accesses():
+        buffer = access.buffer
+        if isinstance(buffer, SSAValue) and access.space is Space.TENSOR and access.write:
+            products.setdefault(buffer, []).append((event, role))
     for buffer, found in products.items():
         if all(_keeps_at_first(event.op) for event, _ in found):
             event, role_name = found[0]
@@ -146,7 +142,11 @@ def check_cleared(program: Program) -> Iterator[Finding]:
 
 def _keeps_at_first(op: Operation | None) -> bool:
     """Whether a product keeps the sum where the counter of its loop is the first, and stands under no condition."""
-    if not isinstance(op, s.MmaOp) or not isinstance(op.source.owner, RestartOp):
+    if not isinstance(op, s.MmaOp):
+        return False
+    if _only_opened(op.source, set()):
+        return True
+    if not isinstance(op.source.owner, RestartOp):
         return False
     loop = op.parent_op()
     while isinstance(loop, s.IfOp) and isinstance(loop.condition.owner, s.ElectedOp):
@@ -156,6 +156,51 @@ def _keeps_at_first(op: Operation | None) -> bool:
         return False
     counter, first = keep.inputs
     return counter is loop.body.block.args[0] and _same(first, loop.lower)
+
+
+def _only_opened(value: SSAValue, seen: set[SSAValue]) -> bool:
+    """Whether an accumulator holds what products have added to what was there when it was opened, and nothing else."""
+    if value in seen:
+        return True
+    seen.add(value)
+    owner = value.owner
+    match owner:
+        case s.OpenOp():
+            return True
+        case s.MmaOp() | s.MmaWaitOp():
+            return _only_opened(owner.source, seen)
+        case RestartOp():
+            return bool(_number(owner.keep)) and _only_opened(owner.source, seen)
+        case Block() if (
+            isinstance(loop := owner.parent_op(), s.ForOp) and value is not owner.args[0]
+        ):
+            at = list(owner.args).index(value) - 1  # pyright: ignore[reportArgumentType]
+            ways = [loop.inits[at], *_handed(loop, at)]
+        case s.ForOp():
+            at = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
+            ways = [owner.inits[at], *_handed(owner, at)]
+        case s.IfOp():
+            ways = _handed(owner, list(owner.results).index(value))  # pyright: ignore[reportArgumentType]
+        case _:
+            return False
+    return all(_only_opened(way, seen) for way in ways)
+
+
+def _number(value: SSAValue) -> int | None:
+    """An integer of constants alone."""
+    owner = value.owner
+    if isinstance(owner, ConstOp) and isinstance(owner.constant, IntegerAttr):
+        return owner.constant.value.data
+    parts = [_number(v) for v in owner.inputs] if isinstance(owner, ArithOp) else [None]
+    if len(parts) != 2 or None in parts or (owner.kind.data in DIVIDES and parts[-1] == 0):  # pyright: ignore
+        return None
+    return int(SCALARS[owner.kind.data].of(*parts))  # pyright: ignore
+
+
+def _handed(op: Operation, at: int) -> list[SSAValue]:
+    """What the bodies of a loop or condition hand on."""
+    lasts = [block.last_op for region in op.regions for block in region.blocks]
+    return [last.operands[at] for last in lasts if last is not None]
 
 
 def _same(a: SSAValue, b: SSAValue) -> bool:

@@ -374,7 +374,7 @@ class Judge:
             operand = self._operand_of(read, access)
             if operand is None:
                 raise Broken("a read between of other memory")
-            reads = self.run.instances(read, operand, access.home)
+            reads = self.run.instances(read, operand, access.owner)
             if any(r.touch.kind is Kind.WRITE for r in reads.kinds):
                 raise Broken("what stands between is no read")
             to = {r: self._follow(there, of, r).whole for r in reads.kinds}

@@ -6,11 +6,11 @@ of a copy. `launch_dependents` orders nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from tkc.analysis.happens_before.automaton import Part, Source, within
+from tkc.analysis.happens_before.automaton import TO_ACQUIRE, Part, Source, within
 from tkc.analysis.happens_before.clocks import bound
-from tkc.analysis.happens_before.events import Access, GridWait, Threads
+from tkc.analysis.happens_before.events import Access, Event, GridWait, Threads
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
@@ -21,11 +21,13 @@ from tkc.ir.isa.memory import Space
 _TENSORS = "global memory"
 
 
-def check_dependent(graph: Graph) -> Iterator[Finding]:
-    """Accesses of global memory that nothing keeps behind a wait for the grids ahead."""
+def check_dependent(graph: Graph, without: Set[Event] = frozenset()) -> Iterator[Finding]:
+    """Accesses of global memory that nothing keeps behind a wait for the grids ahead; `without`: events that are taken
+    as absent."""
     if not graph.program.dependent:
         return
-    waits = [_after(graph, n) for n in graph.nodes if n.event and isinstance(n.event.act, GridWait)]
+    grid_waits = [n for n in graph.nodes if n.event and isinstance(n.event.act, GridWait)]
+    waits = [_after(graph, n, frozenset(without)) for n in grid_waits]
     for node in graph.nodes:
         if node.event is None or node.role.copy:
             continue
@@ -39,12 +41,12 @@ def check_dependent(graph: Graph) -> Iterator[Finding]:
             )
 
 
-def _after(graph: Graph, node: Node) -> Reach:
+def _after(graph: Graph, node: Node, without: frozenset[Event]) -> Reach:
     """Who knows that some thread has waited."""
     assert node.event is not None
     access = Access(Space.GLOBAL, _TENSORS, True)
     source = Source(access, node.event, Threads.ONE, node.role.cta, node.role.cta, PRACTICE)
-    return Reach(graph, source, node, most=graph.limit, whoever=True)
+    return Reach(graph, source, node, without, most=graph.limit, whoever=True)
 
 
 def _ever_known(waits: list[Reach], node: Node) -> bool:
@@ -65,7 +67,8 @@ def _known(reach: Reach, node: Node) -> bool:
         return False  # a wait under a condition, or in a loop, that there may not be
     for x in reach.at(node):
         own = x.state.part == Part.FULL or node.role is reach.origin.role
-        if x.state.name == "gen" and own and within(node.threads, x.state.who):
+        seen = x.state.name == "gen" and x.state.fence not in TO_ACQUIRE
+        if seen and own and within(node.threads, x.state.who):
             if bound(x.position, kernel, True) <= 0 or _always(x.position):
                 return True
     return False

@@ -116,7 +116,7 @@ class Site:
         return {
             "id": self.id,
             "op": self.op,
-            "kind": self.kind,
+            "kind": SCHEMA_KINDS.get(self.kind, self.kind),
             "location": None
             if place is None
             else {"file": place.file, "line": place.line, "column": place.column},
@@ -131,6 +131,10 @@ class Site:
             "witness": None if self.witness is None else self.witness.to_json(),
             "stays": self.stays,
         }
+
+
+SCHEMA_KINDS = {"meet": "wait"}
+"""What the schema calls a kind of ours: a barrier of threads is a wait for the others; its `op` says which."""
 
 
 def kind_of(op: Operation) -> str:

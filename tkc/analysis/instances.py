@@ -6,7 +6,7 @@ knows the analysis of happens-before: its certificates are checked on these runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
@@ -75,9 +75,10 @@ NOBODY = Copy("", 0, 0)
 
 @dataclass(eq=False, slots=True)
 class Word:
-    """One mbarrier: entry `slot` of `barriers` in CTA `cta`; an object for each, so that it is its own key."""
+    """One mbarrier: entry `slot` of `barriers` in CTA `cta`; an object for each, so that it is its own key. Without
+    `barriers` the numbered barrier `slot` of threads."""
 
-    barriers: SSAValue
+    barriers: SSAValue | None
     slot: int
     cta: int
     count: int
@@ -141,12 +142,15 @@ class Instruction:
 
 @dataclass(eq=False, slots=True)
 class Deed:
-    """What an event does to barriers: which it waits for, with the parity; those it tells, with arrivals, bytes, and
-    for a copy's own bytes the CTA whose memory they fill. `seen`, `phases`: what these were about when it happened."""
+    """What an event does to barriers: which it waits for, with the parity, or a numbered barrier's `Turn`; those it
+    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill; `meets`: the barrier of
+    threads that it comes to. `seen`, `phases`: what these were about when it happened."""
 
+    event: Event
     word: Word | None
-    parity: int
+    parity: Any
     tells: list[tuple[Word, int, int, int | None]]
+    meets: Hashable = None
     seen: int = -1
     phases: list[int] | None = None
 
@@ -456,13 +460,14 @@ CAREFUL = frozenset({"div", "cdiv", "mod", "shl", "shr", "guard_div"})
 
 @dataclass
 class Machine:
-    """Runs roles; `sizes` gives every symbol a number, `items` says how many the hardware hands out, `shift` makes
-    other numbers of arguments and elements."""
+    """Runs roles; `sizes` gives every symbol a number, `items` says how many the hardware hands out. `invents`:
+    arguments and elements of tensors get one, too; `shift` makes others of them."""
 
     sizes: Mapping[str, int]
     code: Code
     items: int = STOLEN
     shift: int = 0
+    invents: bool = True
     events: list[Event] = field(default_factory=list[Event])
     steps: int = 0
     at: Copy = NOBODY
@@ -477,7 +482,7 @@ class Machine:
     def kernel(self) -> dict[Copy, list[Event]]:
         kernel, found = self.code.kernel, dict[Copy, list[Event]]()
         for n, argument in enumerate(self.code.arguments, 1):
-            self.values[argument] = element([n + self.shift])
+            self.values[argument] = element([n + self.shift]) if self.invents else None
         cluster = kernel.cluster.value.data if kernel.cluster is not None else 1
         for rank in range(cluster):
             for role, first in self.code.top:
@@ -496,7 +501,7 @@ class Machine:
 
     def _role(self, role: Role) -> list[Event]:
         """What a role does; where it has been run on the same numbers, the same again."""
-        key = self.shift, *[self.values[v] for v in role.given]
+        key = self.shift, self.invents, *[self.values[v] for v in role.given]
         if key in role.ran:
             events, steps = role.ran[key]
             self.steps += steps
@@ -529,7 +534,8 @@ class Machine:
         self.values[one.outputs[0]] = self.sizes[one.more]
 
     def load(self, one: Instruction) -> None:
-        self.values[one.outputs[0]] = element([*[self.values[v] for v in one.more], self.shift])
+        indices = [*[self.values[v] for v in one.more], self.shift]
+        self.values[one.outputs[0]] = element(indices) if self.invents else None
 
     def unit(self, one: Instruction) -> None:
         ranks = {name: of(self.at.cta) for name, of in s.RANKS.items()}
@@ -540,8 +546,16 @@ class Machine:
         self.values[one.outputs[0]] = self.at.copy
 
     def elected(self, one: Instruction) -> None:
-        each = Each(t == 0 if one.more else t % 2 == 0 for t in range(self.count))
+        chosen = self._chosen() if one.more else 0
+        each = Each(t == chosen if one.more else t % 2 == 0 for t in range(self.count))
         self.values[one.outputs[0]] = each
+
+    def _chosen(self) -> int:
+        """The thread that an election chooses: the first one, or where a condition stands round it that of one warp."""
+        leads = [t for t in range(0, self.count, 2) if t in self.mask]
+        if 0 not in leads and len(leads) != 1:
+            raise Unknown("an election among threads that a condition chooses")
+        return leads[0]
 
     def identity(self, one: Instruction) -> None:
         self.values[one.outputs[0]] = Each(
@@ -640,5 +654,5 @@ WAYS: Mapping[type[Operation], Callable[[Machine, Instruction], None]] = {
 }  # fmt: skip
 """What an operation does to values, by its class: asking each class in turn takes longer than the work."""
 
-SETTLED = SizeOp, ArithOp, s.UnitOp, s.GroupOp, s.ElectedOp, IdentityOp
+SETTLED = SizeOp, ArithOp, s.UnitOp, s.GroupOp, IdentityOp
 """What gives the same wherever a role's copy is, where its operands do."""

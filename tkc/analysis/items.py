@@ -55,24 +55,25 @@ def role_of(op: Operation) -> s.RoleOp | None:
 
 
 def run_alike(one: Block, two: Block) -> bool:
-    """Whether blocks of two roles run equally often and in the same order: they stand in the same nest of loops.
+    """Whether blocks of two roles run equally often and in the same order: they stand in the same nest of loops, under
+    the same conditions.
 
-    Loops over a schedule are the same by its name, counted loops by their bounds.
+    Loops over a schedule are the same by its name, counted loops by their bounds, conditions by what they compute.
     """
     return counters_of(one, two) is not None
 
 
 def counters_of(one: Block, two: Block) -> dict[SSAValue, SSAValue] | None:
     """The counters of the first block's loops and those of the second's that they equal; None where nests differ."""
-    first, second = _nest(one), _nest(two)
-    if first is None or second is None or len(first) != len(second):
+    here, there = _nest(one), _nest(two)
+    if here is None or there is None or len(here.loops) != len(there.loops):
         return None
     counters: dict[SSAValue, SSAValue] = {}
-    for a, b in zip(first, second, strict=True):
+    for a, b in zip(here.loops, there.loops, strict=True):
         if not _heads(a, b, counters, frozenset()):
             return None
         counters.update(zip(_counted(a), _counted(b), strict=True))
-    return counters
+    return counters if _conditions_alike(here.conditions, there.conditions, counters) else None
 
 
 def _counted(loop: Loop) -> Sequence[SSAValue]:
@@ -96,19 +97,49 @@ def _heads(a: Loop, b: Loop, counters: dict[SSAValue, SSAValue], taken: Pairs) -
     return all(same(x, y, counters, taken) for x, y in heads)
 
 
-def _nest(block: Block) -> list[Loop] | None:
-    """The loops round a block in its role, outermost first; None where something else is round it."""
-    found: list[Loop] = []
-    parent = block.parent_op()
-    while isinstance(parent, s.WorkLoopOp | s.ForOp):
-        found.insert(0, parent)
-        parent = parent.parent_op()
+class Nest(NamedTuple):
+    """What is round a block in its role: loops, outermost first, and conditions with the side on which it stands."""
+
+    loops: list[Loop]
+    conditions: list[tuple[SSAValue, int]]
+
+
+def _nest(block: Block) -> Nest | None:
+    """None where something else is round the block."""
+    found = Nest([], [])
+    parent, inner = block.parent_op(), block
+    while isinstance(parent, s.WorkLoopOp | s.ForOp | s.IfOp):
+        if isinstance(parent, s.IfOp):
+            side = next(i for i, r in enumerate(parent.regions) if inner in r.blocks)
+            found.conditions.append((parent.condition, side))
+        else:
+            found.loops.insert(0, parent)
+        inner, parent = parent.parent_block(), parent.parent_op()
     return found if isinstance(parent, s.RoleOp) else None
+
+
+def _conditions_alike(
+    here: list[tuple[SSAValue, int]],
+    there: list[tuple[SSAValue, int]],
+    counters: dict[SSAValue, SSAValue],
+) -> bool:
+    """Whether each condition of one block is also one of the other, inside the same loops or outside of them: what
+    they compute is the same for the same turn of each loop."""
+
+    def among(
+        condition: SSAValue, side: int, others: list[tuple[SSAValue, int]], way: bool
+    ) -> bool:
+        pairs = [(condition, c) if way else (c, condition) for c, other in others if other == side]
+        return any(same(a, b, counters) for a, b in pairs)
+
+    return all(among(c, side, there, True) for c, side in here) and all(
+        among(c, side, here, False) for c, side in there
+    )
 
 
 def _pure(op: Operation | Block) -> bool:
     """Whether equal operands give equal results."""
-    return isinstance(op, ConstOp | ArithOp) or (
+    return isinstance(op, ConstOp | ArithOp | s.UnitOp) or (
         isinstance(op, LoadElementOp) and op.constant is not None
     )
 

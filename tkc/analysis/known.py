@@ -61,6 +61,9 @@ class Access:
     touch: Touch
     done: Done
     home: int
+    """The CTA that performs it."""
+    owner: int
+    """The CTA whose memory it is."""
     buffer: SSAValue
     tensor: bool = field(init=False)
     start: Known = field(init=False)

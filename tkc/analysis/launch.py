@@ -66,7 +66,7 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
             {"name": name, "dtype": arg.type.dtype.data, "dims": dims, "access": access, **more}
         )
         if isinstance(arg.type.scale, ScaleAttr):
-            arguments.append(scales_argument(name, dims, arg.type.scale))
+            arguments.append({**scales_argument(name, dims, arg.type.scale), **more})
         if writes:
             outputs.append(name)
     empty: list[str] = []
@@ -112,8 +112,9 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
     }
 
 
-def scales_argument(name: str, dims: list[int | str], scale: ScaleAttr) -> dict[str, Any]:
-    """The array of a tensor's block scales, as `tkc.scales.interleave` makes it: whole atoms, padding included."""
+def scales_argument(name: str, dims: list[int | str | None], scale: ScaleAttr) -> dict[str, Any]:
+    """The array of a tensor's block scales, as `tkc.scales.interleave` makes it: whole atoms, padding included. Of a
+    list whose arrays have extents of their own, arrays of as many atoms as each needs."""
     *batch, rows, columns = dims
     atoms = [
         {"op": "ceildiv", "of": [{"sym": dim} if isinstance(dim, str) else dim, each]}
@@ -125,7 +126,7 @@ def scales_argument(name: str, dims: list[int | str], scale: ScaleAttr) -> dict[
     return {
         "name": f"{name}.scales",
         "dtype": scale.dtype.data,
-        "dims": [*batch, {"op": "mul", "of": [*atoms, SCALE_ATOM_BYTES]}],
+        "dims": [*batch, None if rows is None else {"op": "mul", "of": [*atoms, SCALE_ATOM_BYTES]}],
         "access": "read",
         "scales": {"of": name, "block": scale.block.data},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tkc.analysis.happens_before.automaton import PENDING, Source, State
+from tkc.analysis.happens_before.automaton import PENDING, Source, State, both
 from tkc.analysis.happens_before.clocks import Position, bound
 from tkc.analysis.happens_before.events import Access, Threads, Turns, Wait, Who
 from tkc.analysis.happens_before.graph import Graph, Node
@@ -89,6 +89,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
             labels = [
                 x for kept in reach.labels.get(wait.node, {}).values() for x in kept
                 if bound(x.position, wait.clock, wait.clock in wait.node.path) <= 0
+                and both(x.state.who, wait.node.threads) is not None  # a warp does not wait for another's wait
             ]  # fmt: skip
             if not labels:
                 continue

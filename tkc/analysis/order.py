@@ -38,19 +38,23 @@ def _diagnostic(finding: Finding) -> Diagnostic:
     here = finding.second if finding.second is not None else finding.first
     notes: list[Note] = []
     if finding.second is not None and finding.second is not finding.first:
-        what = "block" if finding.code == "TK326" else "access"
+        what = _OTHER.get(finding.code, "access")
         notes.append(Note(f"the other {what}: {finding.other}", _place(finding.first)))
     if finding.remedy:
         notes.append(
             Note(
                 f"what would order them: {finding.remedy}"
-                if finding.second is not None
+                if finding.second is not None and finding.code != "TK314"
                 else finding.remedy
             )
         )
     return Diagnostic(
         finding.code, finding.message, _place(here), finding.severity, tuple(notes), _fix(finding)
     )
+
+
+_OTHER = {"TK326": "block", "TK314": "wait"}
+"""What a finding's first place is."""
 
 
 def _fix(finding: Finding) -> str | None:

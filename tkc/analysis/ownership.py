@@ -42,9 +42,11 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
 
     graph = build(program(kernel))
     graph.bounded, graph.assumed = True, PROFILES[profile]
-    for finding in [*check_meetings(graph), *check_barriers(graph)]:
-        if finding.severity is Severity.ERROR or finding.code == "TK325":
-            yield _unknown(kernel, finding.message, ONE_LOOP if finding.code == "TK325" else "")
+    broken = [*check_meetings(graph), *check_barriers(graph)]
+    uncounted = next((f for f in broken if f.code == "TK325"), None)
+    for finding in broken:
+        if finding.severity is Severity.ERROR:
+            yield _unknown(kernel, finding.message)
             return
     judge, alone = Judge(graph, PROFILES[profile]), True
     try:
@@ -55,6 +57,9 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
                 if by_pipes(first) and by_pipes(second):
                     hazard = judge.hazard(first, second, here)
                     if hazard.verdict is not Verdict.ORDERED:
+                        if uncounted is not None:  # what its pipe orders is not known
+                            yield _unknown(kernel, uncounted.message, ONE_LOOP)
+                            return
                         alone = False
                         yield twice(hazard.first, hazard.second, hazard.verdict)
         # the order rests on waits that return for the item they name; where one is left out, others miss theirs
@@ -65,8 +70,8 @@ def owned_twice(kernel: s.KernelOp, profile: str = "practice") -> Iterator[Findi
 
 
 ONE_LOOP = (
-    "one loop or condition round all items of each pipe that shares the tile can be followed; items behind it, in a "
-    "tile and a pipe of their own"
+    "of a pipe with several slots, one loop or condition round all items can be followed, of a pipe with one slot also "
+    "items in several loops and beside them: give the tile one slot, or the other items a tile and a pipe of their own"
 )
 """What can be followed, where several loops or conditions count the items of one pipe."""
 

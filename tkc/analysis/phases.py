@@ -27,7 +27,7 @@ from tkc.analysis.instances import (
     Unknown,
     Word,
 )
-from tkc.ir.isa.memory import Await, Signal, Touch
+from tkc.ir.isa.memory import Await, Meet, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BarriersType
@@ -70,19 +70,30 @@ def _at(event: Event, operand: str) -> str:
     return ""
 
 
+class Turn(NamedTuple):
+    """The phase of a numbered barrier of threads that an event waits for: how often its role came to it before."""
+
+    number: int
+
+
+Meetings = dict[Hashable, dict[Copy, list[int]]]
+"""How often each role has arrived at each barrier of threads of several roles, and whether it stands there."""
+
+
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
 
 class Rows(NamedTuple):
     """The barriers that an operation waits for, and those that it signals by which rows; its operands: which is the
-    slot, which say whose barriers they are, and the parity."""
+    slot, which say whose barriers they are, and the parity; whether threads of several roles may meet."""
 
     waits: SSAValue | None
     tells: list[tuple[Signal, SSAValue]]
     slot: int | None
     asked: tuple[int, ...]
     parity: int | None
+    meets: bool
     shares: dict[Hashable, list[tuple[SSAValue, Share]]]
     """What it tells whose barriers, by all that this depends on but the slot."""
 
@@ -116,7 +127,11 @@ class Phases:
             row = rows.get(of)
             if row is None:
                 row = rows[of] = _rows(event)
+            meets = _meets(event, copy) if row.meets else None
             if row.waits is None and not row.tells:
+                if meets is not None:
+                    event.deed = Deed(event, None, 0, [], meets)
+                    yield event.deed
                 continue
             slot = None if row.slot is None else values[row.slot]
             key = of, event.threads, slot
@@ -125,12 +140,8 @@ class Phases:
             words = known.get(key)
             if words is None:
                 words = known[key] = self._words(copy, event, row, slot)
-            word, parity = words[0], 0
-            if word is not None:
-                parity = None if row.parity is None else values[row.parity]
-                if not isinstance(parity, int):
-                    raise Unknown("a phase that is not known")
-            event.deed = Deed(word, parity, words[1])
+            parity = None if row.parity is None else values[row.parity]
+            event.deed = Deed(event, words[0], parity, words[1], meets)
             yield event.deed
 
     def _words(
@@ -193,17 +204,25 @@ class Phases:
 
     # When they happen ------------------------------------------------------------------------------------------------
 
-    def _run(self, order: list[Copy]) -> None:
-        """Fills in the phases of all events, or finds those that are there."""
+    def begin(self) -> None:
+        """Sets all barriers to their first phase."""
         for word in self.words.values():
             word.phase, word.missing, word.bytes = 0, word.count, 0
+
+    def _run(self, order: list[Copy]) -> None:
+        """Fills in the phases of all events, or finds those that are there."""
+        self.begin()
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
+        met: Meetings = {}
+        for copy in order:
+            for meets in {d.meets for d in self.deeds[copy] if d.meets is not None}:
+                met.setdefault(meets, {})[copy] = [0, 0]
         going = True
         while going:
             going = False
             for copy in order:
-                here = _go_on(self.deeds[copy], at[copy], seen[copy])
+                here = _go_on(self.deeds[copy], at[copy], seen[copy], copy, met)
                 going |= here > at[copy]
                 at[copy] = here
         if any(at[c] < len(self.deeds[c]) for c in order):
@@ -231,39 +250,85 @@ def _rows(event: Event) -> Rows:
     slot = of.place("slot") if named is None else named
     if len(waits) > 1:
         raise Unknown(f"{op.name} waits for several barriers")
-    return Rows(waits[0] if waits else None, signals, slot, asked, of.place("parity"), {})
+    among = next((row.among for row in of.effects if isinstance(row, Meet)), "")
+    meets = among in ("cluster", "named")
+    return Rows(waits[0] if waits else None, signals, slot, asked, of.place("parity"), meets, {})
 
 
-def _go_on(deeds: list[Deed], at: int, seen: dict[Word, int]) -> int:
-    """Lets a role's deeds from one on happen, as far as they can now; gives the first that cannot. `seen`: the latest
-    phases that the role has waited for."""
+def _meets(event: Event, copy: Copy) -> Hashable:
+    """The barrier of threads that a role comes to: that of the cluster, or one of its CTA's."""
+    if "number" in event.op.properties:
+        return copy.cta, number(event.op, "number")
+    return "cluster"
+
+
+def does(op: Operation) -> str:
+    """Which half of a meeting an operation is: it arrives, waits, or does both (`sync`)."""
+    return "arrive" if "arrives" in op.properties else word_of(op, "does") or "sync"
+
+
+def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
+    """Whether a role can go on from a barrier of threads, where it has then arrived."""
+    mine, half = met[deed.meets][copy], does(deed.event.op)
+    arrived, stands = mine
+    if half == "arrive" or (half == "sync" and not stands):
+        arrived += 1
+    waits = half != "arrive" and any(
+        other is not mine and other[0] < arrived for other in met[deed.meets].values()
+    )
+    mine[:] = arrived, int(waits)
+    return not waits
+
+
+def _go_on(deeds: list[Deed], at: int, seen: dict[Word, int], copy: Copy, met: Meetings) -> int:
+    """Lets a role's deeds from one on happen, as far as they can now; gives the first that cannot."""
     for deed in islice(deeds, at, None):
-        word = deed.word
-        if word is not None:
-            wanted = seen.get(word, -1)
-            wanted += (wanted ^ deed.parity) & 1
-            if word.phase <= wanted:
-                return at
-            if word.phase > wanted + 1:
-                raise Unknown("a phase ends before all have seen the one before it")
-            seen[word] = deed.seen = wanted
+        if deed.meets is not None and not _met(deed, copy, met):
+            return at
+        if deed.word is not None and not awaits(deed, seen):
+            return at
         if deed.tells:
-            phases: list[int] = []
-            for word, arrivals, bytes, _ in deed.tells:
-                phases.append(word.phase)
-                word.missing -= arrivals
-                word.bytes += bytes
-                if word.missing < 0:
-                    raise Unknown("more arrivals than a phase takes")
-                if not (word.missing or word.bytes):
-                    word.phase += 1
-                    word.missing = word.count
+            phases = tells(deed)
             if deed.phases is None:
                 deed.phases = phases
             elif deed.phases != phases:
                 raise Unknown("which phase an arrival counts for depends on who is first")
         at += 1
     return at
+
+
+def awaits(deed: Deed, seen: dict[Word, int]) -> bool:
+    """Whether an event need not wait any more. `seen`: the latest phases that its threads have waited for."""
+    word, parity = deed.word, deed.parity
+    if word is None:
+        return True
+    if isinstance(parity, Turn):
+        return word.phase > parity.number
+    if not isinstance(parity, int):
+        raise Unknown("a phase that is not known")
+    wanted = seen.get(word, -1)
+    wanted += (wanted ^ parity) & 1
+    if word.phase <= wanted:
+        return False
+    if word.phase > wanted + 1:
+        raise Unknown("a phase ends before all have seen the one before it")
+    seen[word] = deed.seen = wanted
+    return True
+
+
+def tells(deed: Deed) -> list[int]:
+    """What an event does to barriers that others wait for; gives the phases for which it counts."""
+    phases: list[int] = []
+    for word, arrivals, bytes, _ in deed.tells:
+        phases.append(word.phase)
+        word.missing -= arrivals
+        word.bytes += bytes
+        if word.missing < 0:
+            raise Unknown("more arrivals than a phase takes")
+        if not (word.missing or word.bytes):
+            word.phase += 1
+            word.missing = word.count
+    return phases
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:
@@ -299,7 +364,7 @@ def runs(code: Code) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
     Where they leave a branch or a loop's body out, there are longer ones, and ones with other numbers. Raises Unknown
     where those do not show either what the kernel does there.
     """
-    sizes, rows = _blocks(code.sizes), dict[Instruction, Rows]()
+    sizes, rows = blocks_of(code.sizes), dict[Instruction, Rows]()
     for row in _few(code.kernel, len(sizes)):
         chosen = {
             name: max(0, sizes[name] * (n - 1) + 1) for name, n in zip(sizes, row, strict=True)
@@ -350,7 +415,7 @@ def _more(sizes: Mapping[str, int], turns: int) -> Iterator[tuple[dict[str, int]
         yield {name: 2 * of for name, of in sizes.items()}, STOLEN, shift
 
 
-def _blocks(asked: Iterable[SizeOp]) -> dict[str, int]:
+def blocks_of(asked: Iterable[SizeOp]) -> dict[str, int]:
     """Each symbol that a kernel asks for, and the largest number by which it is divided into blocks."""
     found: dict[str, int] = {}
     for op in asked:

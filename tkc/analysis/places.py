@@ -28,7 +28,7 @@ from tkc.analysis.known import (
     in_registers,
     kind,
 )
-from tkc.analysis.phases import number, owners
+from tkc.analysis.phases import does, number, owners
 from tkc.analysis.steps import (
     ARRIVALS,
     BYTES,
@@ -39,7 +39,6 @@ from tkc.analysis.steps import (
     Move,
     Rule,
     Told,
-    half_of,
 )
 from tkc.ir.isa.memory import Done, Meet, Space, Touch
 
@@ -279,7 +278,7 @@ class Run:
         buffer = value.buffer if isinstance(value, Opened) else getattr(event.op, name)
         if touch.space is Space.MAP and isinstance(value, Edited):
             buffer = value.maps
-        return Access(copy, event, name, touch, done, home, buffer)
+        return Access(copy, event, name, touch, done, home, owner, buffer)
 
     def fragment(self, of: Instances, i: int) -> Any:
         """How the elements of an instance fall on threads, and where."""
@@ -580,7 +579,8 @@ class Run:
         run = self.run_of(copy, at)
         mine = self._met(copy, move, "arrive")
         turn = bisect_left(mine, at) - bisect_left(mine, self._begin(copy, run))
-        theirs = self._met(move.other, move, "wait")
+        # who comes to a numbered barrier leaves with the phase that it arrives at, whether or not it waited before
+        theirs = self._met(move.other, move, "arrive" if move.among == "named" else "wait")
         turn += bisect_left(theirs, self._begin(move.other, run))
         if turn >= len(theirs) or self.run_of(move.other, theirs[turn]) > run:
             return None
@@ -599,7 +599,7 @@ class Run:
                 for at, e in enumerate(self.events.get(copy, []))
                 if e is not None
                 if any(isinstance(r, Meet) and r.among == move.among for r in e.of.effects)
-                if number(e.op, "number") == move.barrier and half_of(e) in ("sync", half)
+                if number(e.op, "number") == move.barrier and does(e.op) in ("sync", half)
             ]
         return found
 

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
+from tkc.analysis.cluster_barriers import check_cluster_barriers
 from tkc.analysis.happens_before.automaton import Part, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
@@ -30,6 +31,7 @@ from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.moments import after, finding_at, known_at
 from tkc.analysis.rates import unequal
 from tkc.diagnostics import Severity
+from tkc.ir.certificates import origin
 
 
 def check_barriers(graph: Graph) -> list[Finding]:
@@ -55,7 +57,7 @@ def check_meetings(graph: Graph) -> list[Finding]:
                 finding_at(
                     "TK316",
                     node,
-                    f"{event.name} is a barrier of all threads of role {node.role.name}"
+                    f"{_said(event)} all threads of role {node.role.name}"
                     f"{' or its warps' * (event.act.among == 'warp')}, but stands under a condition that only some of "
                     "them meet",
                 )
@@ -77,7 +79,14 @@ def check_meetings(graph: Graph) -> list[Finding]:
                     f"role{'s' * (len(roles) > 1)} {', '.join(r.name for r in roles)} come to it",
                 )
             )
-    return found
+    return [*found, *check_cluster_barriers(graph)]
+
+
+def _said(event: Event) -> str:
+    """A meeting that the program has, by its name; one that the compiler made, by what it is of."""
+    if origin(event.name) == "user":
+        return f"{event.name} is a barrier of"
+    return "this takes a barrier of"
 
 
 @dataclass(eq=False, slots=True)
@@ -333,7 +342,7 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         yield from self._early()
         for wait in self.ring.waits:
-            if wait.clock is self.graph.kernel or wait.node.role.copy:
+            if wait.clock is self.graph.kernel or wait.node.role.copy or _implied(wait):
                 continue
             if not self._waited_before(wait, depth):
                 yield finding_at(
@@ -522,6 +531,11 @@ def _in_every_branch(sites: list[Site]) -> bool:
 
 def _act(site: Site) -> object:
     return _event(site).act
+
+
+def _implied(wait: Site) -> bool:
+    act = _act(wait)
+    return isinstance(act, Wait) and act.implied
 
 
 def _event(site: Site) -> Event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.targets import Feature, Target
@@ -15,7 +15,7 @@ from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
-from tkc.ir.tile.vectors import ReduceOp
+from tkc.ir.tile.vectors import ReduceOp, TotalOp
 
 WARPGROUP = 4
 """Warps of a warpgroup."""
@@ -134,11 +134,10 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     for op in role.walk():
         match op:
             case CopyScalesOp():
-                leads = leads or op.pair is not None
+                leads = leads or (op.pair is not None and not _by_hand(op))
             case MmaOp() | ScaledMmaOp():
                 products = True
-                alone = isinstance(op, MmaOp) and op.alone is not None
-                leads = leads or (op.pair is not None and not alone)
+                leads = leads or (op.pair is not None and not _by_hand(op))
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():
@@ -149,7 +148,7 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
                 registers_tiles = True
                 owner = slot_owner(op.destination).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
-            case MapOp() | ReduceOp():
+            case MapOp() | ReduceOp() | TotalOp():
                 registers_tiles = True
             case _:
                 pass
@@ -175,6 +174,11 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
     if leads:
         _check_leader(role)
     return RolePlan(warps, groups, registers_tiles, products, accumulator, leads)
+
+
+def _by_hand(op: MmaOp | ScaledMmaOp | CopyScalesOp) -> bool:
+    """Whether the program numbers the slots itself, and says itself which CTA of a pair does it."""
+    return any(isinstance(x.owner, SlotOp) for x in op.operands)
 
 
 def _warps_of_rows(role: RoleOp) -> int:
@@ -205,10 +209,15 @@ def _why(accumulator: AccumOp | None, home: Home | None, groups: int, warps: int
     return f": {groups_told} {share} the {tile.shape[0]} rows of {name} in their registers on this target{fewer}"
 
 
+def each_does(op: Operation) -> bool:
+    """Whether each CTA of a pair does this for its own part of a tile."""
+    return isinstance(op, CopyOp | ReadOp)
+
+
 def _check_leader(role: RoleOp) -> None:
     """A role that issues a pair's products runs in one CTA of it, so what both CTAs do belongs into other roles."""
     for op in role.walk():
-        if isinstance(op, CopyOp | ReadOp):
+        if each_does(op):
             raise TkcError.at(
                 "TK110",
                 f"role {role.sym_name.data} issues products of a pair, which one CTA does, and also copies or reads "

@@ -41,7 +41,7 @@ from tkc.analysis.known import (
     text,
     those,
 )
-from tkc.analysis.phases import number
+from tkc.analysis.phases import does, number
 from tkc.ir.certificates import Link
 from tkc.ir.isa.fences import ONE_WAY, form
 from tkc.ir.isa.memory import Await, Done, Kind, Meet, Proxy, Scope, Sem, Signal, Space, Touch
@@ -156,6 +156,8 @@ def proxy_fence(assumed: frozenset[str], link: Link, known: Known, event: Event)
     if link.rule == "proxy-fence":
         threads = {t: own & {t} for t, own in threads.items()}
     cta = known.copy.cta
+    if row.reach is Scope.CTA and cta != x.owner:
+        raise Broken(f"{link.start} is of its own CTA's memory")
     if known.fence in MISSING:
         raise Broken(f"{link.start} comes before what the wait acquires")
     if known.state == COMPLETE and cta == x.home:
@@ -243,25 +245,24 @@ def meet(assumed: frozenset[str], link: Link, known: Known, event: Event) -> Mov
         raise Broken(f"{link.start} lets nobody know of this")
     if among == "warp":
         return _lanes(link, known, event)
+    other, half = Copy(link.end.role, link.end.copy, link.end.cta), does(event.op)
+    if half == "wait":  # whoever is told there knows already
+        return known if other == known.copy else None
     together, state = parts(known, event), _met(link, known)
-    other = Copy(link.end.role, link.end.copy, link.end.cta)
-    if other == known.copy:
+    if other == known.copy and half == "sync":
         return known.then(state=state, threads=all_know(event.threads, together), fence=0)
     if event.op.properties.get("sem") is not None:
         raise Broken("a relaxed arrival publishes nothing")
-    if half_of(event) == "wait" or (among == "named" and other.cta != known.copy.cta):
+    if among == "named" and other.cta != known.copy.cta:
         raise Broken("a meeting of other threads")
 
     def then(met: Event) -> Known:
+        if does(met.op) == "arrive":
+            raise Broken(f"role {other.role} arrives there, and waits for nobody")
         threads = all_know(met.threads, together)
         return known.then(copy=other, state=state, threads=threads, fence=0)
 
     return Met(among, number(event.op, "number"), other, then)
-
-
-def half_of(event: Event) -> str:
-    """Of a meeting: whether it arrives, waits, or does both."""
-    return "arrive" if "arrives" in event.op.properties else text(event, "does") or "sync"
 
 
 def _met(link: Link, known: Known) -> str:

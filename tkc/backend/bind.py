@@ -6,6 +6,7 @@ is found here, every argument in one go, before anything is launched.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,10 @@ from tkc.backend import expressions, lists
 from tkc.backend.arrays import ACCEPTS, ITEM_BYTES, View, packed
 from tkc.backend.contract import places
 from tkc.backend.expressions import Scope, evaluate
+from tkc.backend.padding import check_scales, padded
 from tkc.backend.tensormap import BoundMap, alignment, bind_map
 from tkc.diagnostics import Collector, TkcError
 from tkc.ir.isa.dtypes import DTYPES
-from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,80 +79,6 @@ class Bound:
     grid: tuple[int, int, int]
 
 
-def gather(
-    kernel: Mapping[str, Any], given: Sequence[Any], named: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, int]]:
-    """Arguments in the contract's order, and the symbols that the caller gave by name.
-
-    Arguments may be given by name too. Raises TkcError TK401.
-    """
-    arguments = kernel["arguments"]
-    names = [a["name"] for a in arguments]
-    signature = f"{kernel['entry']}({', '.join(names)})"
-    pairs = {a["scales"]["of"]: a["name"] for a in arguments if "scales" in a}
-    listed = {a["name"] for a in arguments if a.get("list")}
-    left, values = list(names), dict[str, Any]()
-    for count, value in enumerate(given):
-        if not left:
-            told = (
-                f"{signature} takes {len(names)} arguments, found {len(names) + len(given) - count}"
-            )
-            raise TkcError.at("TK401", told)
-        for name, part in (
-            _parts(left[0], value, pairs) if left[0] not in listed else [(left[0], value)]
-        ):
-            values[name] = part
-            left.remove(name)
-    symbols: dict[str, int] = {}
-    for name, given_value in named.items():
-        value = given_value
-        if name in pairs:
-            parts = _parts(name, value, pairs)
-            values.update(parts[1:])
-            value = parts[0][1]
-        if name in values:
-            raise TkcError.at("TK401", f"{signature}: {name} is given twice")
-        if name in names:
-            values[name] = value
-        elif name in kernel["symbols"]:
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise TkcError.at(
-                    "TK401", f"{signature}: size {name} is {value!r}, expected an integer >= 0"
-                )
-            symbols[name] = value
-        else:
-            raise TkcError.at("TK401", f"{signature} has no argument or size {name}")
-    missing = [name for name in names if name not in values]
-    if missing:
-        raise TkcError.at(
-            "TK401",
-            f"{signature} takes {len(names)} arguments, found {len(values)}: {', '.join(missing)} missing",
-        )
-    return [values[name] for name in names], symbols
-
-
-def _parts(name: str, value: Any, pairs: Mapping[str, str]) -> list[tuple[str, Any]]:
-    """The value of an argument, and that of its block scales where it is a pair of both. Raises TkcError TK401."""
-    if not isinstance(value, tuple | list):
-        return [(name, value)]
-    scaled = next((of for of, scales in pairs.items() if scales == name), None)
-    if scaled is not None:
-        told = (
-            f"{scaled} is block-scaled: expected its scales behind it, or its data and its scales as a pair, found "
-            f"{scaled} alone and then {len(value)} values"
-        )
-        raise TkcError.at("TK401", told)
-    if name not in pairs:
-        raise TkcError.at("TK401", f"{name} has no block scales: expected one array, found several")
-    if len(value) != 2:
-        more = ": tkc.scales.interleave(q.scales) makes its scales" if len(value) == 3 else ""
-        raise TkcError.at(
-            "TK401",
-            f"{name} is block-scaled: expected its data and its scales, interleaved, found {len(value)} values{more}",
-        )
-    return [(name, value[0]), (pairs[name], value[1])]
-
-
 def bind(
     kernel: Mapping[str, Any],
     views: Sequence[View | lists.Views | int | float],
@@ -179,7 +106,7 @@ def bind(
         elif argument.get("list"):
             if not isinstance(value, lists.Views):
                 found.error("TK404", f"{name}: expected a list of arrays, found {value!r}")
-            elif (alike := lists.sizes(argument, value, found)) is not None:
+            elif (alike := lists.sizes(argument, value, _elements, found)) is not None:
                 listed[name], sizes[name] = value, alike
         elif not isinstance(value, View):
             found.error("TK404", f"{name}: expected an array, found {value!r}")
@@ -214,6 +141,7 @@ def bind(
     )
     _check_sizes(kernel, sizes, scope, found)
     found.stop_on_errors()
+    check_scales(kernel, sizes, listed, found)
     action = next(
         (rule["do"] for rule in kernel["empty"] if any(symbols[s] == 0 for s in rule["when"])),
         "launch",
@@ -312,7 +240,7 @@ def _check_sizes(
                 for p in places(kernel["symbols"].get(dim, ()))
             )
             if size != expected and not listed and "scales" in argument and axis == last:
-                found.error("TK407", _padded(argument, size, int(expected), sizes))
+                found.error("TK407", padded(argument, size, int(expected), sizes))
             elif size != expected and not listed:
                 found.error(
                     "TK407",
@@ -327,24 +255,6 @@ def _spelt(dim: Any, size: int, params: Mapping[str, Any]) -> str:
         named = [name for name, value in params.items() if value == dim and value is not True]
         return f"{dim} (param {' or '.join(named)})" if named else str(dim)
     return f"{expressions.spell({'sym': dim} if isinstance(dim, str) else dim)} = {size}"
-
-
-def _padded(
-    argument: Mapping[str, Any],
-    found: int,
-    expected: int,
-    sizes: Mapping[str, tuple[int, ...]],
-) -> str:
-    """What the scales of an array are once they are padded, and what they are not."""
-    of, block = argument["scales"]["of"], argument["scales"]["block"]
-    rows, columns = sizes[of][-2:]
-    each = -(-columns // block)
-    wide = -(-each // SCALE_ATOM_SCALES) * SCALE_ATOM_SCALES
-    high = -(-rows // SCALE_ATOM_ROWS) * SCALE_ATOM_ROWS
-    return (
-        f"{argument['name']} holds {found} scales; {of} has {rows} rows of {each} ({columns} elements in blocks of "
-        f"{block}), which are padded to {high} x {wide} = {expected}: tkc.scales.interleave does so"
-    )
 
 
 def _major(argument: Mapping[str, Any]) -> int:
@@ -488,18 +398,26 @@ def _value(
 def _maps(
     arg: Mapping[str, Any], given: lists.Views, scope: Scope, spare: int, path: str
 ) -> TensorMapsValue:
-    """A map for each array of a list: an extent that only the device knows is that of the array given."""
+    """A map for each array of a list: an extent that only the device knows is that of the array given, of scales the
+    rows of atoms that it holds."""
     maps: list[BoundMap] = []
     for array in given.arrays:
         own = scope._replace(strides={arg["argument"]: (0, *_strides(array, len(array.shape) - 1))})
-        sizes = [
-            extent if e is None else evaluate(e, own, path)
-            for e, extent in zip(arg["sizes"], reversed(array.shape), strict=True)
-        ]
         strides = [evaluate(e, own, path) for e in arg["strides"]]
+        sizes = [
+            _own_extent(array, axis, strides) if e is None else evaluate(e, own, path)
+            for axis, e in enumerate(arg["sizes"])
+        ]
         base = spare if 0 in array.shape else array.address
         maps.append(bind_map(arg, base, sizes, strides))
     return TensorMapsValue(arg["argument"], tuple(maps), arg)
+
+
+def _own_extent(array: View, axis: int, strides: Sequence[int]) -> int:
+    """The extent of an array on an axis of its map, innermost 0; of scales, which lie flat, on the outermost axis."""
+    if len(array.shape) == len(strides) + 1:
+        return array.shape[-1 - axis]
+    return max(1, array.shape[-1] * ITEM_BYTES[array.dtype] // strides[axis - 1])
 
 
 def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
@@ -507,7 +425,19 @@ def _grid(kernel: Mapping[str, Any], scope: Scope) -> tuple[int, int, int]:
     cluster = kernel["cluster"].get("minimum") or kernel["cluster"]["size"]
     limits = (0x7FFFFFFF, 0xFFFF, 0xFFFF)  # CUDA programming guide, technical specifications
     where = ", ".join(f"{n} = {v}" for n, v in scope.symbols.items())
+    resident = any("max_clusters" in expressions.symbols(e) for e in kernel["grid"])
+    if 0 in grid and resident and scope.symbol("max_clusters") == 0:
+        raise TkcError.at(
+            "TK414",
+            f"a cluster of {cluster[0] * cluster[1] * cluster[2]} CTAs of this kernel does not fit the device, which "
+            "can hold none at once; a smaller cluster fits, or fewer threads, registers or bytes of shared memory",
+        )
     for axis, (count, group, limit) in enumerate(zip(grid, cluster, limits, strict=True)):
+        ctas = math.prod(cluster)
+        if count == 0 and ctas > 1 and scope.device and not scope.device("max_clusters"):
+            told = f"no cluster of {ctas} CTAs fits on the GPU, which has {scope.device('sm_count')} multiprocessors, "
+            told += f"with {kernel['shared_bytes']:,} bytes of shared memory in each CTA"
+            raise TkcError.at("TK414", told)
         if not 1 <= count <= limit:
             raise TkcError.at(
                 "TK414",

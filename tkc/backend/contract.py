@@ -104,7 +104,13 @@ _ARGS: Mapping[str, Check] = {
     "scratch": record({"kind": text, "bytes": integer(1)}, {"name": text}),
     "pointer": record(
         {"kind": text, "argument": text, "dtype": _dtype},
-        {"offset": expressions.check, "name": text, "align": integer(1)},
+        {
+            "offset": expressions.check,
+            "name": text,
+            "align": integer(1),
+            "rank": integer(0),
+            "contiguity": one_of("major", "all", "none"),
+        },
     ),
     "scalar": record(
         {"kind": text, "dtype": _dtype},

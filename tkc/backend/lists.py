@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from tkc.backend.arrays import ACCEPTS, View, mark, view
@@ -55,9 +55,15 @@ def named(name: str, value: View | Views) -> Iterator[tuple[str, View]]:
         yield name, value
 
 
-def sizes(argument: Mapping[str, Any], value: Views, found: Collector) -> tuple[int, ...] | None:
+def sizes(
+    argument: Mapping[str, Any],
+    value: Views,
+    elements: Callable[[Mapping[str, Any], View, Collector], tuple[int, ...]],
+    found: Collector,
+) -> tuple[int, ...] | None:
     """How many arrays there are, and the extents that all of them have; 0 where each has its own. None and an error
-    for the arrays that are of another rank, and for each of another dtype or extent: TK402, TK403, TK407."""
+    for the arrays that are of another rank, and for each of another dtype or extent: TK402, TK403, TK407. `elements`
+    says the shape of an array in elements."""
     dims = argument["dims"][1:]
     name, before = argument["name"], len(found.diagnostics)
     common = [0] * len(dims)
@@ -79,8 +85,9 @@ def sizes(argument: Mapping[str, Any], value: Views, found: Collector) -> tuple[
                 f" (taken: {', '.join(ACCEPTS[argument['dtype']])})",
             )
         else:
+            shape = elements(element(argument, i), array, found)
             for axis, dim in enumerate(dims):
-                size = array.shape[axis]
+                size = shape[axis]
                 if dim is None:
                     continue
                 if i and common[axis] != size:

@@ -48,7 +48,7 @@ ARGUMENT, an array:
     align: bytes, of the base address; when absent 16 if a tensor map reads it (32 for padded types), else one element.
     scales: {"of": "A", "block": 16}, the array holds the block scales of argument A, which stands before it: for each
     index of A's leading axes the scales of its last two, in the order of `tkc.scales.interleave`, padding included. The
-    user passes both as a pair, or one after the other.
+    user passes both as a pair, or one after the other; of a list, pairs in a list, or two lists.
 ARGUMENT, a scalar: {"name": "alpha", "dtype": "f32", "scalar": true}. Python numbers; checked against the dtype.
 
 ARG, one of
@@ -59,11 +59,12 @@ ARG, one of
         one for each of 1..5 axes; strides: bytes, for axes 1..rank-1; offset: bytes on the base address.
         interleave: none 16B 32B; swizzle: none 32B 64B 128B 128B_atom_32B 128B_atom_32B_flip_8B 128B_atom_64B;
         l2_promotion: none 64B 128B 256B; fill: zero nan; type: the driver's name, when it is not the dtype's own.
-        Absent: element_strides all 1, "none", "none", "none", "zero".
+        Absent: element_strides all 1, "none", "none", "none", "zero"; a contract that tkc writes has them all.
         A 128-byte parameter, `.param .align 64 .b8 x[128]`.
     {"kind": "tensormaps", … as a tensormap without `offset`, of an argument that is a list}
         The address of one map for each array, one after another in global memory that the launch provides, sent in the
-        stream's order. A size that is null is the array's own. In `strides` axis 0 is the list.
+        stream's order. A size that is null is the array's own; of scales, on the outermost axis, as many rows of atoms
+        as the array holds. In `strides` axis 0 is the list.
     {"kind": "scratch", "bytes": 512, "name": "map_space"?}
         The address of so many bytes for each CTA of the grid, for as long as it runs; their contents are undefined.
     {"kind": "pointer", "argument": "X", "dtype": "f32", "offset": EXPR?, "align": 16?, "name": "x"?} a global address
@@ -157,10 +158,29 @@ def complete(
         "versions": {"tkc": __version__, "assembler": None, **(versions or {})},
     }
     check_kernel(given, entry)
+    given["args"] = [_whole(arg, given["arguments"]) for arg in given["args"]]
     kernel = {key: given[key] for key in KEYS}
     cluster = kernel["cluster"]
     kernel["cluster"] = {key: cluster.get(key) for key in ("size", "preferred", "minimum")}
     return kernel
+
+
+def _whole(arg: Mapping[str, Any], arguments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A parameter with every field of its kind said, also where it is what an absent one means."""
+    named = next((a for a in arguments if a["name"] == arg.get("argument")), {})
+    if arg["kind"] == "pointer":
+        contiguity = named.get("contiguous", "all")
+        return {**arg, "rank": len(named["dims"]), "contiguity": contiguity}
+    if arg["kind"] not in ("tensormap", "tensormaps"):
+        return dict(arg)
+    absent = {
+        "element_strides": [1] * len(arg["sizes"]),
+        "interleave": "none",
+        "swizzle": "none",
+        "l2_promotion": "none",
+        "fill": "zero",
+    }
+    return {**absent, **arg}
 
 
 def contract_of(module: ModuleOp, ptx: str, **versions: str | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import Exit
 
-from tkc.commands.options import Session, compile_options, model_option, session
+from tkc.commands.options import STDIN, Session, compile_options, model_option, session
 from tkc.commands.report import Reporter
 from tkc.diagnostics import Diagnostic, TkcError
 from tkc.driver import run
@@ -67,7 +67,7 @@ def command(
     Every pair of conflicting accesses is proved to be in order for all sizes, or reported. The diagnostics are the
     output: text, JSON or SARIF on standard output, exit 1 if there is an error. What is judged is the program as
     written, with every fence that the compiler adds; with --fences minimal or as-written given, what is left once the
-    fences went that are not needed, which `tkc explain` shows.
+    fences went that are not needed, which `tkc explain` shows. A source of `-` is standard input.
     """
     if explain is not None:
         from tkc.commands.explanations import page
@@ -77,6 +77,8 @@ def command(
     if source is None:
         raise click.UsageError("give a KERNEL.tk, or --explain CODE")
     reporter = Reporter(format, werror, remarks, product=True)
+    if fix and source == STDIN:
+        raise click.UsageError("--fix writes into the source, and standard input is no file")
     if split_input_file and fix:
         raise click.UsageError("--fix mends one program: it does not go with --split-input-file")
     with reporter.failing():
@@ -119,10 +121,10 @@ def ordered(
 
 
 def found_in(job: Job, model: str, text: str) -> tuple[Diagnostic, ...]:
-    """What is wrong with the order of accesses in another text."""
+    """What is wrong with the order of accesses in another text, consequences told apart."""
     order = Order(model)
     run(replace(job, text=text), [order])
-    return order.diagnostics
+    return tuple(d for d, _ in order.found)
 
 
 @dataclass
@@ -144,7 +146,11 @@ class Order(Watcher):
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(d for d, _ in self.found)
+        if not self.found:
+            return ()
+        from tkc.analysis.consequences import told_once
+
+        return told_once(self.found)
 
     @contextmanager
     def beside_errors(self) -> Generator[None]:
@@ -152,8 +158,17 @@ class Order(Watcher):
         try:
             yield
         except TkcError as error:
-            error.diagnostics = tuple(dict.fromkeys((*self.diagnostics, *error.diagnostics)))
+            mine = (d for d in self.diagnostics if not _said_again(d, error.diagnostics))
+            error.diagnostics = tuple(dict.fromkeys((*mine, *error.diagnostics)))
             raise
+
+
+def _said_again(told: Diagnostic, later: Iterable[Diagnostic]) -> bool:
+    """Whether a pass refuses what threads do together where only some come, in the words of the program."""
+    place = told.location
+    return told.code == "TK316" and any(
+        d.code == "TK121" and d.location and place and d.location.line == place.line for d in later
+    )
 
 
 def check_pieces(job: Job, reporter: Reporter, model: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tkc.commands.options import Session, compile_options, model_option, once, session
+from tkc.commands.options import STDIN, Session, compile_options, model_option, once, session
 from tkc.commands.report import Reporter
 from tkc.driver import to_module
 from tkc.job import Compiled
@@ -69,9 +69,12 @@ def command(
 ) -> None:
     """Compile a tile program to PTX, a cubin, IR or the launch contract.
 
-    Writes FILE.ptx (or .cubin) and FILE.json, the launch contract, beside it.
+    Writes FILE.ptx (or .cubin) and FILE.json, the launch contract, beside it. A source of `-` is standard input, whose
+    output is standard output where no `-o` says otherwise.
     """
     reporter = Reporter(format, werror, remarks)
+    if source == STDIN and output is None:
+        output = STDOUT
     kind = _kind(output, emit)
     if print_pipeline:
         with reporter.failing():

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from tkc.analysis.explanation import Site
+    from tkc.diagnostics import Location
     from tkc.ir.certificates import Certificate
     from tkc.ir.stage.ops import KernelOp
 
 BEFORE, AFTER = "insert-fences", "eliminate-fences"
+INIT_FENCE = "fence.mbarrier_init"
 
 
 @dataclass
@@ -80,9 +82,10 @@ def command(
         if only is not None and not any(x.sites for x in shown):
             raise no_such("TK120", "site", only, [s.id for x in found for s in x.sites])
         if html is not None:
+            from tkc.backend.package import write_files
             from tkc.commands.explain_html import page
 
-            Path(html).write_text(page(made.job, found), encoding="utf-8")
+            write_files({Path(html): page(made.job, found)})
         if format == "json":
             _print_json(made.job, shown)
         else:
@@ -131,9 +134,41 @@ def _with_instructions(job: Job, module: ModuleOp, found: list[Explained]) -> No
     for x in found:
         mine = made[x.name]
         x.sites = [replace(s, instructions=tuple(mine.of.get(s.id, ()))) for s in x.sites]
-        told = Counter((m, why, place.line if place else 0) for m, why, place in mine.others)
+        inits = [(m, place) for m, _, place in mine.others if m.startswith(INIT_FENCE)]
+        x.sites = [_init_fence(i, *init) for i, init in enumerate(inits)] + x.sites
+        told = Counter(
+            (m, why, place.line if place else 0)
+            for m, why, place in mine.others
+            if not m.startswith(INIT_FENCE)
+        )
         x.others = [(m, why, n, line) for (m, why, line), n in told.items()]
         x.count = mine.count
+
+
+def _init_fence(number: int, mnemonic: str, place: Location | None) -> Site:
+    """The fence behind the initialisation of the kernel's barriers, which the lowering makes; of no role."""
+    from tkc.analysis.explanation import Site, Witness
+
+    return Site(
+        id=f"init.fence.{number}" if number else "init.fence",
+        role="",
+        op=f"ptx.{INIT_FENCE}",
+        kind="init-fence",
+        location=place,
+        origin="compiler",
+        verdict="kept",
+        before=mnemonic,
+        after=mnemonic,
+        witness=Witness(
+            "the initialisation of a barrier",
+            "its use by the copy engine or by another CTA",
+            None,
+            "",
+            "a meeting of threads orders them for these threads alone",
+        ),
+        instructions=(mnemonic,),
+        profiles=dict.fromkeys(MODELS, "kept"),
+    )
 
 
 def _last(job: Job) -> str:
@@ -164,16 +199,18 @@ def _name_alike(kernel: KernelOp) -> None:
 
 
 def _print_json(job: Job, found: list[Explained]) -> None:
+    sites = {x.name: [s.to_json() for s in x.sites] for x in found}
     made = {
         "schema": "tkc-explain/1",
         "target": job.target,
         "fences": job.fences,
         "model": job.model,
+        "sites": [{"kernel": name, **site} for name, of in sites.items() for site in of],
         "kernels": [
             {
                 "kernel": x.name,
                 "instructions": x.count,
-                "sites": [s.to_json() for s in x.sites],
+                "sites": sites[x.name],
                 "others": [
                     {"instruction": m, "why": why, "count": n, "line": line}
                     for m, why, n, line in x.others

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import click
 
-from tkc.commands.options import shown_path
+from tkc.commands.options import STDIN, read
 from tkc.commands.report import Reporter
 from tkc.diagnostics import TkcError
-
-STDIN = "-"
 
 
 @click.command("fmt")
@@ -55,11 +53,9 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
 def _one(path: str, check: bool, diff: bool) -> bool:
     """Formats one file, or says what would change; whether anything would."""
     from tkc.backend.package import write_files
-    from tkc.driver import read_source
     from tkc.frontend.format import format_source
 
-    name = "<stdin>" if path == STDIN else shown_path(path)
-    text = _standard_input() if path == STDIN else read_source(Path(path))
+    name, text = read(path)
     made = format_source(text, name)
     changed = made != text
     if diff and changed:
@@ -74,14 +70,6 @@ def _one(path: str, check: bool, diff: bool) -> bool:
         write_files({Path(path): made})
         click.echo(f"{name} changed", err=True)
     return changed
-
-
-def _standard_input() -> str:
-    data = sys.stdin.buffer.read()
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise TkcError.at("TK112", "standard input is not UTF-8") from None
 
 
 def _difference(before: str, after: str, name: str) -> str:

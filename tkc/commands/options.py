@@ -101,6 +101,19 @@ def _integer(text: str) -> int:
         raise click.UsageError(f"-D: {text[:40]} is no integer") from None
 
 
+STDIN = "-"
+"""The source that is read from standard input."""
+
+
+def read(source: str) -> tuple[str, str]:
+    """What messages call a source, and its text; TkcError where there is none."""
+    from tkc.driver import source_text
+
+    if source != STDIN:
+        return shown_path(source), read_source(Path(source))
+    return "<stdin>", source_text(sys.stdin.buffer.read(), "<stdin>")
+
+
 def shown_path(path: str) -> str:
     """A file's name as diagnostics and `.loc` lines write it: bytes that are no UTF-8 are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
@@ -312,8 +325,7 @@ def session(
     """Reads the source and makes the session; raises TkcError for a source or a target that is not there."""
     chosen = parse_params(params)
     _check_target(target or DEFAULT_TARGET)
-    file = shown_path(source)
-    text = read_source(Path(source))
+    file, text = read(source)
     reporter.sources[file] = text
     job = Job(
         text,

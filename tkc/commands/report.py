@@ -133,6 +133,7 @@ def to_sarif(diagnostics: Sequence[Diagnostic]) -> str:
         "runs": [
             {
                 "tool": {"driver": driver},
+                "columnKind": "unicodeCodePoints",
                 "results": [_sarif_result(d, codes.index(d.code)) for d in diagnostics],
             }
         ],
@@ -162,12 +163,19 @@ def _sarif_places(diagnostic: Diagnostic) -> list[dict[str, Any]]:
     return [place] if place else []
 
 
+def _uri(file: str) -> str:
+    """A file's name as a URI reference: a relative one has no scheme, an absolute one is `file:`."""
+    from urllib.parse import quote
+
+    return f"file://{quote(file)}" if file.startswith("/") else quote(file)
+
+
 def _sarif_place(at: Any) -> dict[str, Any] | None:
     """The physical location of a diagnostic or note, None where it has none."""
     location = at.location
     if location is None:
         return None
-    physical: dict[str, Any] = {"artifactLocation": {"uri": location.file}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(location.file)}}
     if location.line:
         physical["region"] = {"startLine": location.line}
         if location.column:

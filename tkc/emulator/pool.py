@@ -1,9 +1,10 @@
 """Registers of a CTA that its warps give back and take (setmaxnreg, PTX 9.7.19.5).
 
-What a CTA has is what it began with: threads times the registers that each has at entry. That number is the assembler's
-choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the number of threads, which
-makes the assembler use its whole share of the file.
-Without one of them the assembler drops the instruction, and nothing waits.
+What a CTA has is what it began with: threads times the registers that each has at entry. Threads that end give theirs
+back, which the manual does not say and no GPU has been asked yet (`tests/gpu/check_pool.py` does). What each has at
+entry is the assembler's choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the
+number of threads, which makes the assembler use its whole share of the file. Without one of them the assembler drops
+the instruction, and nothing waits.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def _pool(cta: Cta) -> Pool | None:
         entry = at_entry(cta.machine.program.function.directives, cta.machine.target)
         if entry is not None:
             cta.pool = Pool(len(cta.warps), entry)
+            for warp in cta.warps:  # those of its threads that have ended before the first request
+                cta.pool.ended(warp, (1 << warp.threads) - 1 & ~warp.alive)
     return cta.pool
 
 

@@ -253,6 +253,7 @@ class Commands:
         self._same(place.tile, source, s)
         if place.tile.scale != source.scale:
             scaling.same(self.scope, place.tile, source, s.subject.span)
+        scaling.loaded(self.scope, place.tile, source, s.subject.value.span)  # type: ignore[union-attr]
         found = self._options(s, s.options[1:], (*HINTS, "bulk"), ("multicast", "at"))
         mask, rank = (
             self._mask(found.named.get("multicast")),
@@ -347,7 +348,7 @@ class Commands:
                 s, "`copy b[j] <- a[i], full[j], at = rank`, with the barrier there that it signals"
             )
         self._same(into.tile, source.tile, s)
-        if into.tile.scale != source.tile.scale:
+        if (into.tile.scale, into.tile.scale_rows) != (source.tile.scale, source.tile.scale_rows):
             scaling.same(self.scope, into.tile, source.tile, s.subject.span)
         entry = self._entry(s.options[0].value)
         rank = self._rank(self._options(s, s.options[1:], named=("at",)).named.get("at"))
@@ -406,6 +407,7 @@ class Commands:
             )
         pair = self._paired(s, options, "product")
         self._fits(s, d.tile, a, b, 2 if pair else 1)
+        scaling.multiply_pair(self.scope, (a.tile, b.tile), pair, value.span)
         scales = None if of_a is None or of_b is None else (of_a, of_b)
         return X.Product(d, a, b, keep, pair, s.span, scales)
 

@@ -182,11 +182,11 @@ class Declarations:
         listed = lists.parts(self, type_)
         count, type_ = ((), type_) if listed is None else ((listed[0],), listed[1])
         dtype, axes, scale = self._shaped(type_, "global", "`A: global[bf16, M, K]`, f32 or i32")
-        if count and (scale is not None or not axes):
-            self._later("a list of numbers, or of tensors with block scales", type_.span)
-        axes = [*count, *axes]
+        if count and not axes:
+            self._later("a list of numbers", type_.span)
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
+        axes = [*count, *axes]
         if not axes and dtype != "f32":
             self._later(f"a tensor of {dtype} without axes: one of f32 is a number", type_.span)
         if len(axes) > MAX_RANK:
@@ -358,13 +358,16 @@ class Declarations:
                 type_.span,
             )
         shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
+        scale_rows = scaling.rows_of_scales(self.values, type_, scale, shape[0])
         if scale is not None:
             if accumulator or vector:
                 self._fail("TK106", "block scales belong to shared tiles", type_.span)
-            scaling.check_tile(self.scope, scale, shape, type_.span)
+            scaling.check_tile(self.scope, scale, (scale_rows or shape[0], shape[1]), type_.span)
         for reference in s.names:
             name = reference.name
-            tile = Tile(name.text, accumulator, dtype, shape, depth, name.span, scale)
+            tile = Tile(
+                name.text, accumulator, dtype, shape, depth, name.span, scale, scale_rows=scale_rows
+            )
             if s.within is not None:
                 from tkc.frontend.sharing import in_place_of
 

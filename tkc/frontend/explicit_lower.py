@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, f32, i1, i32
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr, f32, i1, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
+from tkc.ir.interned import integer
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.debugging import AssertOp, PrintOp
 from tkc.ir.stage.elements import (
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
 
 UNITS = {"rank": "rank", "unit": "index", "units": "count"}
 """What a CTA is, as `stage.unit` calls it."""
-
-
-def integer(value: int) -> IntegerAttr:
-    return IntegerAttr(value, i32)
 
 
 def barrier(k: Kernel, d: X.Barrier) -> SSAValue:
@@ -453,8 +450,8 @@ def turn(k: Kernel, x: P.Transfer, names: Sequence[str], make: Any) -> Operation
     assert x.turn is not None
     index, count = x.turn
     which: dict[str, Attribute] = {
-        "index": IntegerAttr(index, i32),
-        "count": IntegerAttr(count, i32),
+        "index": integer(index),
+        "count": integer(count),
     }
     mine = k.value(t.TurnOp, x.span, pipes, i1, which, name="turn")
 

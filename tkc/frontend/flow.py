@@ -131,7 +131,7 @@ def _reads(value: P.Value) -> Iterator[str]:
     match value:
         case P.Variable():
             yield value.name
-        case P.Cast() | P.Reduce() | P.Reshape() | P.Transpose():
+        case P.Cast() | P.Reduce() | P.Total() | P.Reshape() | P.Transpose():
             yield from _reads(value.operand)
         case P.Fill():
             yield from _reads(value.scalar)

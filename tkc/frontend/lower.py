@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FloatAttr,
     IntAttr,
-    IntegerAttr,
-    IntegerType,
     ModuleOp,
     StringAttr,
     UnitAttr,
@@ -36,6 +34,7 @@ from tkc.frontend.sizes import Size, label
 from tkc.frontend.syntax import Elsewhere, Span
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import as_hint
+from tkc.ir.interned import integer
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
@@ -72,10 +71,6 @@ def lower_file(file: str, kernels: Sequence[P.Kernel]) -> ModuleOp:
     module = ModuleOp([_Kernel(filename).lower(kernel) for kernel in kernels])
     module.location = FileLineColLoc(filename, IntAttr(1), IntAttr(1))
     return module
-
-
-def _integer(value: int, type: IntegerType = i32) -> IntegerAttr[IntegerType]:
-    return IntegerAttr(value, type)
 
 
 Named = tuple[str, Attribute, Span]
@@ -175,7 +170,7 @@ class _Kernel:
             rows = [{"test": r.test, "message": r.message} for r in kernel.requires]
             asserted["requires"] = to_attribute(rows)
         majors = {
-            a.name: _integer(a.major)
+            a.name: integer(a.major)
             for a in kernel.arguments
             if isinstance(a, P.Tensor) and a.major is not None
         }
@@ -189,7 +184,7 @@ class _Kernel:
                 "sym_name": StringAttr(kernel.name),
                 "arg_names": ArrayAttr([StringAttr(name) for name, _, _ in arguments]),
                 "params": DictionaryAttr(
-                    {name: _integer(n, i64) for name, n in kernel.params.items()}
+                    {name: integer(n, i64) for name, n in kernel.params.items()}
                 ),
                 "launch": DictionaryAttr(_launch(kernel)),
             },
@@ -214,7 +209,7 @@ class _Kernel:
             outer, self.block = self.block, self.top
             if isinstance(size, int):
                 found = self.value(
-                    ConstOp, span, (), i32, {"constant": _integer(size)}, name=f"c{size}"
+                    ConstOp, span, (), i32, {"constant": integer(size)}, name=f"c{size}"
                 )
             elif isinstance(size, str):
                 found = self.value(SizeOp, span, (), i32, {"symbol": StringAttr(size)}, name=size)
@@ -227,7 +222,7 @@ class _Kernel:
 
     def declare(self, d: P.Schedule | P.Tile | P.Pipe | P.Maps | X.Barrier) -> None:
         if isinstance(d, P.Maps):
-            depth: dict[str, Attribute] = {"depth": _integer(d.depth)}
+            depth: dict[str, Attribute] = {"depth": integer(d.depth)}
             self.emit(T.EditedMapsOp, d.span, [self.values[d.tensor.name]], properties=depth)
             return
         name = StringAttr(d.name)
@@ -235,13 +230,13 @@ class _Kernel:
             case P.Schedule():
                 properties: dict[str, Attribute] = {
                     "sym_name": name,
-                    "sizes": ArrayAttr([_integer(axis.size) for axis in d.axes]),
-                    "group": _integer(d.group),
+                    "sizes": ArrayAttr([integer(axis.size) for axis in d.axes]),
+                    "group": integer(d.group),
                 }
                 if d.across is not None:
-                    properties["across"] = _integer(d.across)
+                    properties["across"] = integer(d.across)
                 if d.order is not None:
-                    properties["outermost"] = _integer(d.order.axis)
+                    properties["outermost"] = integer(d.order.axis)
                     if d.order.descending:
                         properties["descending"] = UnitAttr()
                 if d.serpentine:
@@ -259,7 +254,8 @@ class _Kernel:
                 kind, type_ = (T.AccumOp, AccumType) if d.accumulator else (T.SharedOp, SharedType)
                 type_ = type_.of(d.dtype, d.shape, d.depth)
                 if d.scale is not None and not d.accumulator:
-                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=ScaleAttr.of(*d.scale))
+                    scale = ScaleAttr.of(*d.scale, d.scale_rows)
+                    type_ = SharedType.of(d.dtype, d.shape, d.depth, scale=scale)
                 where = {} if d.within is None else {"within": StringAttr(d.within)}
                 made = self.value(kind, d.span, (), type_, {"sym_name": name, **where}, name=d.name)
             case X.Barrier():
@@ -296,9 +292,9 @@ class _Kernel:
         self.role_name = role.name
         properties: dict[str, Attribute] = {"sym_name": StringAttr(role.name)}
         if role.warps is not None:
-            properties["warps"] = _integer(role.warps)
+            properties["warps"] = integer(role.warps)
         if role.registers is not None:
-            properties["registers"] = _integer(role.registers)
+            properties["registers"] = integer(role.registers)
         outer = dict(self.values)
 
         self.entry, self.held = [], {}
@@ -345,7 +341,7 @@ class _Kernel:
                     self.loop(T.ForTilesOp, s, [work], s.variables, s.schedule.axes, {})
                 case P.Blocks():
                     extent = self.size(s.axis.extent, s.span)
-                    size: dict[str, Attribute] = {"size": _integer(s.axis.size)}
+                    size: dict[str, Attribute] = {"size": integer(s.axis.size)}
                     kind = T.ForBlocksOp if s.within is None else L.ForPartsOp
                     over = [extent] if s.within is None else [self.values[s.within], extent]
                     if s.bounds is not None:
@@ -362,8 +358,8 @@ class _Kernel:
         if s.fresh:
             self.emit(T.ZeroOp, s.span, [d])
         properties: dict[str, Attribute] = {
-            "trans_a": _integer(int(s.transpose_a)),
-            "trans_b": _integer(int(s.transpose_b)),
+            "trans_a": integer(int(s.transpose_a)),
+            "trans_b": integer(int(s.transpose_b)),
         }
         if s.scales is not None:
             names = (s.a, s.scales[0], s.b, s.scales[1])
@@ -443,7 +439,7 @@ class _Kernel:
         whole = self.values[i.block]
         assert isinstance(whole.type, BlockType)
         size, extent = whole.type.size.data // i.count, whole.type.extent.data
-        part = {"index": _integer(i.index)}
+        part = {"index": integer(i.index)}
         return self.value(L.PartOp, span, [whole], BlockType.of(size, extent), part)
 
     def place(self, x: P.Slice | str | P.Value) -> SSAValue:
@@ -498,6 +494,9 @@ class _Kernel:
                 )
             case P.Reduce():
                 return self.reduce(x)
+            case P.Total():
+                properties = {"kind": StringAttr(x.kind)}
+                return self.value(V.TotalOp, x.span, [self.expression(x.operand)], f32, properties)
             case P.Where():
                 return self.where(x)
             case _:
@@ -538,8 +537,8 @@ class _Kernel:
         blocks = [[] if b is None else [self.index(b, x.span)] for b in x.blocks]
         operands = [operand, *blocks[0], *blocks[1], self.expression(x.limit), *rest]
         properties = {
-            "rows": _integer(x.factors[0]),
-            "columns": _integer(x.factors[1]),
+            "rows": integer(x.factors[0]),
+            "columns": integer(x.factors[1]),
             "fill": FloatAttr(x.fill, f32),
             **segments(1, len(blocks[0]), len(blocks[1]), 1, len(rest)),
             **({"positions": UnitAttr()} if x.positions else {}),
@@ -571,8 +570,8 @@ def _counts(size: Size) -> str | None:
 def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
     """The clauses; a cluster of one CTA is none."""
     clauses: dict[str, Attribute] = {c: UnitAttr() for c in kernel.launch if c != "cluster"}
-    clauses |= {name: _integer(ctas) for name, ctas in kernel.sizes.items()}
-    return clauses if kernel.ctas == 1 else {**clauses, "cluster": _integer(kernel.ctas)}
+    clauses |= {name: integer(ctas) for name, ctas in kernel.sizes.items()}
+    return clauses if kernel.ctas == 1 else {**clauses, "cluster": integer(kernel.ctas)}
 
 
 def _argument(argument: P.Tensor | P.Given) -> Attribute:

@@ -169,7 +169,8 @@ def slot_bytes(values: Values, e: S.Call) -> Int:
         total += math.prod(tile.shape) * DTYPES[tile.dtype].bits // 8
         if tile.scale is not None:
             dtype, block = tile.scale
-            total += math.prod(tile.shape) // block * DTYPES[dtype].bits // 8
+            rows = tile.scale_rows or tile.shape[0]
+            total += rows * tile.shape[1] // block * DTYPES[dtype].bits // 8
     return Int(total, e.span)
 
 

@@ -58,6 +58,7 @@ def product(values: Values, left: Any, right: Any, span: Span) -> Product:
             scope.note(f"{a.name} is {a.dtype} {list(a.shape)}", a.span),
             scope.note(f"{b.name} is {b.dtype} {list(b.shape)}", b.span),
         )
+    scaling.multiply_pair(scope, (a, b), False, span)
     if len(scales) == 1:
         values.fail("TK106", "`@` of scaled tiles has both of them `.scaled(...)`, or none", span)
     pair = (scales[0], scales[1]) if scales else None

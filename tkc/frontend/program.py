@@ -10,7 +10,7 @@ from tkc.frontend.syntax import Span
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    Reshaped: TypeAlias = "Reduce | Fill | Reshape | Transpose | Keep | Where"
+    Reshaped: TypeAlias = "Reduce | Total | Fill | Reshape | Transpose | Keep | Where"
     Value: TypeAlias = "Constant | Given | Held | Variable | Read | Load | Cast | Apply | Reshaped"
     Statement: TypeAlias = "Set | Clear | Multiply | Move | Each | Blocks | Transfer"
     Body: TypeAlias = "tuple[Statement, ...]"
@@ -119,7 +119,7 @@ class Schedule(NamedTuple):
 
 class Tile(NamedTuple):
     """A ring of shared tiles, or of accumulators; one of accumulators that has a `scale` holds block scales. `within`:
-    the tile in whose place it is."""
+    the tile in whose place it is. `scale_rows`: how many rows' scales it has, where these are more than its own."""
 
     name: str
     accumulator: bool
@@ -129,6 +129,7 @@ class Tile(NamedTuple):
     span: Span
     scale: tuple[str, int] | None = None
     within: str | None = None
+    scale_rows: int = 0
 
 
 class Pipe(NamedTuple):
@@ -207,6 +208,15 @@ class Reduce(NamedTuple):
     span: Span
     block: str | Part | None = None
     extent: Size | None = None
+
+
+class Total(NamedTuple):
+    """`tile_sum(x)`: a number of one value a row, by a kind of `tile.total`."""
+
+    kind: str
+    operand: Value
+    span: Span
+    type: Scalar = Scalar("f32")
 
 
 class Test(NamedTuple):

@@ -397,6 +397,12 @@ class _Role:
                 if axes and axes[0] is not None:
                     tests = (*tests, *_beyond(axes[0], x.span))
                 return x._replace(operand=self.masks.neutral(operand, x.kind, self._named, tests))
+            case P.Total():
+                operand = self._value(x.operand)
+                axes, tests = self._axes(operand), self.masks.tests(operand)
+                if axes and axes[0] is not None:
+                    tests = (*tests, *_beyond(axes[0], x.span))
+                return x._replace(operand=self.masks.neutral(operand, x.kind, self._named, tests))
             case P.Reduce():
                 operand = self._value(x.operand)
                 axes, tests = self._axes(operand), self.masks.tests(operand)
@@ -460,7 +466,7 @@ def _needs(body: P.Body) -> bool:
 def _counts(x: object) -> bool:
     """Whether it matters which blocks the axes of a value are."""
     match x:
-        case P.Reduce() | P.Keep():
+        case P.Reduce() | P.Total() | P.Keep():
             return True
         case P.Cast() | P.Reshape() | P.Transpose():
             return _counts(x.operand)

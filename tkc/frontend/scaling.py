@@ -8,7 +8,7 @@ import tkc.frontend.program as P
 import tkc.frontend.syntax as S
 from tkc.diagnostics import nearest
 from tkc.frontend.describe import describe
-from tkc.frontend.explicit_program import Place
+from tkc.frontend.explicit_program import Part, Place
 from tkc.frontend.places import alone
 from tkc.frontend.program import Slice, Tile
 from tkc.frontend.scope import Failed, Scope, listed
@@ -31,18 +31,20 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
     """The scale that a type says, of elements of `dtype`; reports TK102, TK105 or TK106 where it is none."""
     scope = values.scope
     found = [a for a in type_.arguments if a.name is not None]
-    if found and not (isinstance(type_.base, S.Name) and type_.base.text == "global"):
+    of_tensor = isinstance(type_.base, S.Name) and type_.base.text == "global"
+    if found and not of_tensor:
         for a in found:
             if a.name is not None and a.name.text == "major":
                 told = "`major` is of tensors: a tile lies as the tensor does that it is copied from or to"
                 _fail(scope, "TK106", told, a.value.span)
-    found = [a for a in found if a.name is not None and a.name.text != "major"]
+    others = ("major",) if of_tensor else ("major", "scale_rows")
+    found = [a for a in found if a.name is not None and a.name.text not in others]
     if not found:
         return None
     for argument in found:
         assert argument.name is not None
         if argument.name.text != "scale" or argument is not found[0]:
-            near = nearest(argument.name.text, ["scale", "major"]) if argument is found[0] else None
+            near = nearest(argument.name.text, ["scale", *others]) if argument is found[0] else None
             hint = f"; did you mean `{near}`" if near else ""
             told = f"a type has no `{argument.name.text} = ...`"
             if argument.name.text == "scale":
@@ -80,6 +82,58 @@ def _scale(values: Values, value: S.Expression) -> Scale:
         hint = f"did you mean `{near}`" if near else f"scales are {listed(SCALES)}"
         _fail(scope, "TK105", f"no scales of {name}; {hint}", value.left.span)
     return name, values.number(value.right, "the block of a scale")
+
+
+def rows_of_scales(values: Values, type_: S.Index, scale: Scale | None, rows: int) -> int:
+    """`scale_rows = BN` of a type: a CTA of a pair has half of b's rows, and all scales. 0 where it says none."""
+    found = [a for a in type_.arguments if a.name is not None and a.name.text == "scale_rows"]
+    if not found:
+        return 0
+    value, given = (
+        found[0].value,
+        values.number(found[0].value, "the rows that a tile has scales of"),
+    )
+    if scale is None or len(found) > 1:
+        told = "a type says `scale_rows` once, beside `scale`: the rows that the tile has scales of"
+        _fail(values.scope, "TK106", told, value.span)
+    if given != 2 * rows:
+        told = f"a tile of {rows} rows has the scales of {given}; one of a pair's CTAs has {rows} or {2 * rows}"
+        _fail(values.scope, "TK104", told, value.span)
+    return given
+
+
+def loaded(scope: Scope, tile: Tile, source: Slice, span: Span) -> None:
+    """TK104 where a slice does not say where scales of more rows than it has begin."""
+    if not tile.scale_rows:
+        return
+    rows = next(i for i in source.indices if isinstance(i, str | P.Part | Part))
+    count = 1 if isinstance(rows, str) else rows.count
+    if tile.shape[0] * count != tile.scale_rows:
+        told = (
+            f"{tile.name} has {tile.shape[0]} rows and the scales of {tile.scale_rows}: expected a part of a block of "
+            f"{tile.scale_rows}, as in `B[n.part(rank, 2), k]`"
+        )
+        _fail(scope, "TK104", told, span)
+
+
+def multiply_pair(scope: Scope, tiles: tuple[Tile, Tile], pair: bool, span: Span) -> None:
+    """A CTA of a pair has the scales of its own rows of a, and of all columns of the product (PTX 9.7.18.10.7)."""
+    for tile, more in zip(tiles, (False, pair), strict=True):
+        rows = tile.shape[0]
+        if tile.scale is None or bool(tile.scale_rows) is more:
+            continue
+        scale = shown(tile.scale)
+        if more:
+            told = (
+                f"each CTA of a pair multiplies by the scales of all {2 * rows} columns, and {tile.name} has those of "
+                f"{rows} rows: `tile[{tile.dtype}, {rows}, {tile.shape[1]}, scale = {scale}, scale_rows = {2 * rows}]`"
+            )
+        else:
+            told = (
+                f"{tile.name} has {rows} rows and the scales of {tile.scale_rows}, which is for what each CTA has half "
+                "of, the second operand of a pair's product"
+            )
+        _fail(scope, "TK104", told, span, scope.note(f"{tile.name} is declared here", tile.span))
 
 
 def check_tile(scope: Scope, scale: Scale, shape: tuple[int, ...], span: Span) -> None:
@@ -228,7 +282,7 @@ def check_homes(scope: Scope) -> None:
 def fits(scope: Scope, tile: Tile, scales: Tile, span: Span) -> None:
     """The scales are of the tile's kind and shape."""
     assert tile.scale is not None
-    rows, columns = tile.shape
+    rows, columns = tile.scale_rows or tile.shape[0], tile.shape[1]
     if tile.scale == scales.scale and scales.shape == (rows, columns // tile.scale[1]):
         return
     wanted = f"scales[{shown(tile.scale)}, {rows}, {columns}]"

@@ -17,6 +17,7 @@ FUNCTIONS: dict[str, int] = {
     "finite": 1, "guard_div": 2, "relu": 1, "sigmoid": 1, "silu": 1, "gelu": 1, "sin": 1, "cos": 1, "erf": 1,
     "cdiv": 2, "read": 1,
     "row_max": 1, "row_min": 1, "row_sum": 1, "col_max": 1, "col_min": 1, "col_sum": 1,
+    "tile_max": 1, "tile_min": 1, "tile_sum": 1,
     "row": 1, "column": 1, "full": 1,
 }  # fmt: skip
 """Functions and how many arguments each takes; dtypes are functions of one, too."""

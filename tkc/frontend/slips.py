@@ -120,6 +120,8 @@ INSIDE: dict[str, str] = {
     "x += ": "a value is missing after `+=`",
     "x = y = 2": "`=` stands once in a line",
     "x = where(a, b, c)": "a choice is written `x if x > 0 else y`",
+    "return": "`return` stands in a function of values, with its value: a role runs to its end, where "
+    "the kernel's last barriers wait for it",
     "x++": "the language has no `++`: it is `i = i + 1`",
     "barrier:": _BARRIER,
     "barrier full = 1": _BARRIER,

@@ -1,13 +1,15 @@
 """`schedule keys(m): j in blocks(N, BN) where causal.any(m, j)`: blocks from a first to a last, by other blocks.
 
 A condition says which blocks there are: those of which some element meets it, with some element of the other blocks.
-Comparisons that all hold leave elements in a row, so the blocks lie in a row, too.
+Comparisons that all hold leave elements in a row, so the blocks lie in a row, too; and so do those of which one has to
+hold where all begin with the first block, or all end with the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import gcd
+from itertools import product
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tkc.frontend.explicit_program as X
@@ -23,6 +25,10 @@ from tkc.frontend.syntax import Span, Word
 if TYPE_CHECKING:
     from tkc.frontend.declare import Declarations
     from tkc.frontend.values import Values
+
+
+MOST = 8
+"""Ways in which a condition may hold that are looked at."""
 
 
 class Keys(NamedTuple):
@@ -102,9 +108,40 @@ class _Bounds:
 
     def made(self, span: Span) -> P.Bounds | None:
         self.span = span
-        size, extent = self.keys.axis.size, self.keys.axis.extent
         if not self._allowed():
             return None
+        if not any(test.others for test in self.tests):
+            return self._in_a_row()
+        each = [
+            _Bounds(self.scope, self.keys, tests)
+            for tests in product(*((t._replace(others=()), *t.others) for t in self.tests))
+        ]
+        return self._either(each, [one._in_a_row(span) for one in each])
+
+    def _either(self, each: list[_Bounds], rows: list[P.Bounds]) -> P.Bounds | None:
+        """The blocks of any of several rows, which all begin with the first block, or all end with the last."""
+        nothing = self._number(0)
+        if all(row.first == nothing for row in rows):
+            last, far = rows[0].last, rows[0].far
+            for row in rows[1:]:
+                last, far = self._of("max", last, row.last), self._of("max", far, row.far)
+            return P.Bounds(nothing, last, any(row.some for row in rows), far)
+        if all(self._mine(test) < 0 for one in each for test in one.tests):
+            first, end = rows[0].first, rows[0].far
+            for row in rows[1:]:
+                first = self._of("min", first, row.first)
+            return P.Bounds(first, end, any(row.some for row in rows), end)
+        told = (
+            "an `or` (or `!=`) in a `where` of which one side ends a row of blocks and the other begins one: what is "
+            "left does not lie in a row; an `if` round the items in all roles can leave blocks out, as in "
+            "`if j.index < 1 or j.index >= m.index:`"
+        )
+        self.scope.later(told, next(t.span for t in self.tests if t.others))
+        return None
+
+    def _in_a_row(self, span: Span | None = None) -> P.Bounds:
+        self.span = self.span if span is None else span
+        size, extent = self.keys.axis.size, self.keys.axis.extent
         first: P.Value = self._number(0)
         last: P.Value = self._number(self._combined("cdiv", extent, size))
         low, high = first, self._number(extent)  # elements: the first, and the one past the last
@@ -139,19 +176,16 @@ class _Bounds:
         """Tests whose blocks lie in a row, one of them at least of the schedule's variable."""
         name = self.keys.variable.text
         fine = True
-        for test in self.tests:
-            if test.others:
-                told = (
-                    "an `or` (or `!=`) in a `where`: the blocks that it leaves do not lie in a row; an `if` round the "
-                    "items in all roles can leave blocks out, as in `if j.index < 1 or j.index >= m.index:`"
-                )
-                self.scope.later(told, test.span)
-                fine = False
-            elif abs(self._mine(test)) > 1:
+        for test in (one for t in self.tests for one in (t, *t.others)):
+            if abs(self._mine(test)) > 1:
                 told = f"not supported yet: {abs(self._mine(test))} times `{name}` in a `where`"
                 self.scope.error("TK110", told, test.span)
                 fine = False
-        if fine and not any(map(self._mine, self.tests)):
+        if prod(1 + len(test.others) for test in self.tests) > MOST:
+            told = f"more than {MOST} ways in which a condition in a `where` may hold"
+            self.scope.later(told, self.tests[0].span)
+            fine = False
+        if fine and not any(self._mine(one) for t in self.tests for one in (t, *t.others)):
             told = f"`where` in schedule {self.keys.name} says nothing of its variable `{name}`"
             assert self.keys.where is not None
             self.scope.error("TK106", told, self.keys.where.span)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SAID: dict[str, str] = {
-    "sum": "`row_sum(x)` is one value a row, `col_sum(x)` one a column",
+    "sum": "`row_sum(x)` is one value a row, `col_sum(x)` one a column, `tile_sum(x)` one number",
     "mean": "it is `row_sum(x) / N` of rows of N elements, `col_sum(x) / M` of columns of M",
     "softmax": "it is `exp(x - row_max(x))` divided by its `row_sum`",
     "pow": "a square is `x * x`",
@@ -27,8 +27,8 @@ SAID: dict[str, str] = {
     "load": "`put p: a <- A[m, k]` copies, and `read(a)` in a get gives the values",
     "store": "`C[m, n] <- x` stores",
     "arange": "of a block n, `f32(n)` beside a tile is each element's position; `x if n <= m else 0` compares it",
-    "max": "`row_max(x)` is one value a row, `col_max(x)` one a column",
-    "min": "`row_min(x)` is one value a row, `col_min(x)` one a column",
+    "max": "`row_max(x)` is one value a row, `col_max(x)` one a column, `tile_max(x)` one number",
+    "min": "`row_min(x)` is one value a row, `col_min(x)` one a column, `tile_min(x)` one number",
     "exp": "functions stand before: `exp(x)`",
     "transpose": "it is `x.T`, which a copy turns",
 }

@@ -6,15 +6,19 @@ serves the Lark version that made it, and another version builds its own once an
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
+from importlib.util import source_hash
 from pathlib import Path
 from typing import Any
 
 import lark
 from lark import Lark
+from lark.grammar import NonTerminal, Rule, RuleOptions, Terminal
+from lark.lexer import PatternRE, PatternStr, TerminalDef
+from lark.parsers.lalr_analysis import IntParseTable, Reduce, Shift
+from lark.parsers.lalr_parser import LALR_Parser, _Parser  # pyright: ignore[reportPrivateUsage]
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 SHIPPED = Path(__file__).with_name("tables.json")
@@ -22,7 +26,12 @@ SHIPPED = Path(__file__).with_name("tables.json")
 
 def key(grammar: str) -> str:
     """What a table file must have been made from: the grammar's text and Lark's version (the form is Lark's own)."""
-    return hashlib.sha256(f"{lark.__version__}\n{grammar}".encode()).hexdigest()
+    return _digest(f"{lark.__version__}\n{grammar}")
+
+
+def _digest(text: str) -> str:
+    """Python's own of source texts: it tells damage and change, and is there without a library of digests."""
+    return source_hash(text.encode()).hex()
 
 
 def build(grammar: str) -> Lark:
@@ -35,9 +44,6 @@ def encode(parser: Any, key: str) -> str:
 
     Lark numbers states and tokens in an order that differs from run to run; here they follow the names of the tokens.
     """
-    from lark.grammar import Rule
-    from lark.lexer import TerminalDef
-
     data, memo = parser.memo_serialize([TerminalDef, Rule])
     table = data["parser"]["parser"]
     names, states = table["tokens"], table["states"]
@@ -69,30 +75,72 @@ def encode(parser: Any, key: str) -> str:
         for part in (data, list(memo.values()), *rows)
     ]
     body = "[" + ",\n".join(parts) + "]\n"
-    return f"{key} {hashlib.sha256(body.encode()).hexdigest()}\n{body}"
+    return f"{key} {_digest(body)}\n{body}"
 
 
 def decode(text: str, key: str, transformer: Any) -> Lark | None:
     """The parser that the text holds; None where the text is of another key, cut short or damaged."""
     head, _, body = text.partition("\n")
-    if head != f"{key} {hashlib.sha256(body.encode()).hexdigest()}":
+    if head != f"{key} {_digest(body)}":
         return None
     parts: list[Any] = json.loads(body)
     data: dict[str, Any] = parts[0]
-    memo: list[Any] = parts[1]
+    memo = _objects(parts[1])
     rows: list[list[int]] = parts[2:]
     table: dict[str, Any] = data["parser"]["parser"]
     tokens: list[str] = table["tokens"]
-    table["tokens"] = dict(enumerate(tokens))
     table["states"] = {
         i: {
-            row[j]: (row[j + 1], {"@": row[j + 2]} if row[j + 1] else row[j + 2])
-            for j in range(0, len(row), 3)
+            tokens[token]: (Reduce, memo[to]) if reduces else (Shift, to)
+            for token, reduces, to in zip(row[::3], row[1::3], row[2::3], strict=True)
         }
         for i, row in enumerate(rows)
     }
     lark_class: Any = Lark
-    return lark_class._load_from_dict(data, dict(enumerate(memo)), transformer=transformer)
+    return lark_class._load_from_dict(
+        data, memo, transformer=transformer, _plugins={"LALR_Parser": _ReadyParser}
+    )
+
+
+class _ReadyParser(LALR_Parser):
+    """A parser of a table that is made already; Lark would make one of the table's text."""
+
+    @classmethod
+    def deserialize(cls, data: Any, memo: Any, callbacks: Any, debug: bool = False) -> _ReadyParser:
+        made = cls.__new__(cls)
+        made._parse_table = IntParseTable(data["states"], data["start_states"], data["end_states"])
+        made.parser = _Parser(made._parse_table, callbacks, debug)
+        return made
+
+
+def _objects(texts: list[Any]) -> dict[int, Any]:
+    """The rules and terminals, as Lark's `deserialize` makes them of the same, but each symbol once."""
+    symbols: dict[tuple[Any, ...], Any] = {}
+
+    def symbol(text: dict[str, Any]) -> Any:
+        key = (text["name"], text.get("filter_out"))
+        if key not in symbols:
+            terminal = text["__type__"] == "Terminal"
+            symbols[key] = Terminal(*key) if terminal else NonTerminal(text["name"])
+        return symbols[key]
+
+    def rule(text: dict[str, Any]) -> Rule:
+        options = RuleOptions(**{k: v for k, v in text["options"].items() if k != "__type__"})
+        expansion = [symbol(s) for s in text["expansion"]]
+        return Rule(symbol(text["origin"]), expansion, text["order"], text["alias"], options)
+
+    def terminal(text: dict[str, Any]) -> TerminalDef:
+        pattern = text["pattern"]
+        kind = PatternStr if pattern["__type__"] == "PatternStr" else PatternRE
+        made = kind(pattern["value"], pattern["flags"], pattern["raw"])
+        if "_width" in pattern:
+            vars(made)["_width"] = pattern["_width"]
+        return TerminalDef(text["name"], made, text["priority"])
+
+    return {
+        i: rule(text) if text["__type__"] == "Rule" else terminal(text)
+        for i, text in enumerate(texts)
+    }
 
 
 def cache_file(key: str) -> Path | None:

@@ -55,7 +55,7 @@ from tkc.ir.tile.types import DTYPES
 F32 = Scalar("f32")
 _RUNTIME = (
     P.Constant | P.Given | P.Held | P.Variable | P.Read | P.Load | P.Cast | P.Apply
-    | P.Reduce | P.Fill | P.Reshape | P.Transpose | P.Keep | P.Positions | P.Beside
+    | P.Reduce | P.Total | P.Fill | P.Reshape | P.Transpose | P.Keep | P.Positions | P.Beside
     | X.Number | X.Identity | X.BlockNumber | X.ReadPlace | X.Element | X.Atomic | X.Attempt | X.Choose
 )  # fmt: skip
 

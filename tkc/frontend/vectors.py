@@ -18,8 +18,10 @@ REDUCTIONS = {
     f"{axis}_{name}": (kind, axis) for axis in ("row", "col") for name, kind in _KINDS.items()
 }
 """Functions to their kind of `tile.reduce` and to what is left: one value a row, or one a column."""
+TOTALS = {f"tile_{name}": kind for name, kind in _KINDS.items()}
+"""Functions of which a number is left."""
 
-VECTOR_FUNCTIONS = ("row", "column", "full", *REDUCTIONS)
+VECTOR_FUNCTIONS = ("row", "column", "full", *REDUCTIONS, *TOTALS)
 
 
 def vector(values: Values, name: str, x: P.Value, span: Span) -> P.Value:
@@ -37,6 +39,17 @@ def vector(values: Values, name: str, x: P.Value, span: Span) -> P.Value:
         if shape:
             raise takes("a number")
         return x
+    if values.scope.alone and (name in TOTALS or REDUCTIONS.get(name, "")[1:] == ("col",)):
+        told = f"`{name}` stands in an election: it takes all threads of the role"
+        values.scope.error("TK121", told, span)
+        raise Failed
+    if name in TOTALS:
+        if len(shape) != 2 or shape[0] == 1:
+            raise takes("a tile, or one value a row")
+        values.float(x)
+        if shape[1] != 1:
+            x = P.Reduce(TOTALS[name], x, Regs("f32", (shape[0], 1)), span)
+        return P.Total(TOTALS[name], x, span)
     if name in REDUCTIONS:
         if len(shape) != 2 or 1 in shape:
             raise takes("a tile of two axes")

@@ -290,6 +290,8 @@ class Writes:
     def _set(self, name: str, value: Any, at: Span, span: Span, word: Span) -> P.Statement | None:
         self.scope.unset.pop(name, None)
         known = self.scope.names.get(name)
+        if known is not None and isinstance(known.meaning, Unknown):
+            return None  # what is wrong with it has been said
         held = known is not None and known.meaning == I32
         if isinstance(value, Int) and not held:
             self.scope.names[name] = Entry(REGISTER, Int(value.size, word), word)
@@ -472,6 +474,9 @@ class Writes:
         if entry is not None and isinstance(entry.meaning, Tile):
             return self._accumulate(s, entry.meaning)
         self._assignable(name, entry, span)
+        if entry is not None and isinstance(entry.meaning, Unknown):
+            self.values.evaluate(s.value)
+            return None
         left = self.values.evaluate(s.target)
         right = self.values.evaluate(s.value)
         value = self.values.operate(s.operator[0], left, span, right, s.value.span, s.span)

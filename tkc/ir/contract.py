@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i64,
+)
 from xdsl.dialects.builtin import IntAttr as _IntAttr
 from xdsl.ir import Attribute
+
+from tkc.ir.interned import integer, string
 
 
 def to_attribute(value: Any) -> Attribute:
@@ -17,9 +27,9 @@ def to_attribute(value: Any) -> Attribute:
         case bool():
             return IntegerAttr.from_bool(value)
         case int():
-            return IntegerAttr(value, i64)
+            return integer(value, i64)
         case str():
-            return StringAttr(value)
+            return string(value)
         case dict():
             pairs = cast("dict[str, Any]", value)
             return DictionaryAttr({k: to_attribute(v) for k, v in pairs.items()})
@@ -35,8 +45,8 @@ def from_attribute(attribute: Attribute) -> Any:
         case UnitAttr():
             return None
         case IntegerAttr():
-            integer = attribute.value.data
-            return bool(integer) if attribute.type == IntegerAttr.from_bool(True).type else integer
+            number = attribute.value.data
+            return bool(number) if attribute.type == i1 else number
         case _IntAttr():
             return attribute.data
         case StringAttr():

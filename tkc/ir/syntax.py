@@ -6,11 +6,13 @@ fifth of what an assembly format costs at start-up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABCMeta
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
 from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import IRDLOperation
 
 if TYPE_CHECKING:
@@ -21,9 +23,16 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=IRDLOperation)
 
 SEGMENTS = "operandSegmentSizes"
+_NOTHING: Mapping[str, Attribute] = {}
 
 
-class Operation(IRDLOperation):
+class _Kind(ABCMeta):
+    """Classes of operations are what they inherit from: none is registered elsewhere, so none is looked for."""
+
+    __instancecheck__ = type.__instancecheck__
+
+
+class Operation(IRDLOperation, metaclass=_Kind):
     """Base of every tkc operation: prints and parses in the shared form.
 
     Properties stand in the braces beside attributes. An operation that has operands in general, but none here, prints
@@ -91,9 +100,51 @@ class Operation(IRDLOperation):
         )
 
     @classmethod
+    def create(
+        cls,
+        *,
+        operands: Sequence[SSAValue] = (),
+        result_types: Sequence[Attribute] = (),
+        properties: Mapping[str, Attribute] = _NOTHING,
+        attributes: Mapping[str, Attribute] = _NOTHING,
+        location: LocationAttr | None = None,
+        successors: Sequence[Block] = (),
+        regions: Sequence[Region] = (),
+    ) -> Self:
+        """What xDSL's does, defaults of properties too."""
+        where = UNKNOWN_LOC if location is None else location
+        op = construct(cls, operands, result_types, dict(properties), where, regions)
+        op.attributes.update(attributes)
+        if successors:
+            op.successors = successors
+        op.__post_init__()
+        return op
+
+    def walk(self, *, reverse: bool = False, region_first: bool = False) -> Iterator[IrOperation]:
+        """What xDSL's does, in a generator for each nest of regions instead of three."""
+        if reverse or region_first:
+            yield from super().walk(reverse=reverse, region_first=region_first)
+            return
+        yield self
+        yield from _inside(self)
+
+    @classmethod
     def takes_operands(cls) -> bool:
         """Whether an operation of this class may have operands."""
         return bool(cls.get_irdl_definition().operands)
+
+
+def _inside(op: IrOperation) -> Iterator[IrOperation]:
+    """Every operation in an operation's regions. What is yielded may be taken away; what follows it must stay."""
+    for region in op.regions:
+        for block in region.blocks:
+            at = block.first_op
+            while at is not None:
+                following = at.next_op
+                yield at
+                if at.regions:
+                    yield from _inside(at)
+                at = following
 
 
 def _parse_region(parser: Parser) -> Region:

@@ -33,6 +33,7 @@ _ORDER = (
     "lower-pipes",
     "assign-shared",
     "insert-fences",
+    "refuse-hangs",
     "prove-ownership",
     "eliminate-fences",
     "elect-single-thread",

@@ -74,7 +74,11 @@ def check_moved(role: s.RoleOp) -> None:
 
 
 def check_pool(sharing: Sharing) -> None:
-    """TK206 where a program that moves registers itself, once a role and on every way, asks for more than there are."""
+    """TK206 where a program that moves registers itself, once a role and on every way, asks for more than there are.
+
+    A role that has ended counts as one that keeps what it had: that its registers would go back to the others is
+    written nowhere.
+    """
     asked: dict[s.RoleOp, RegistersOp] = {}
     for role in sharing.roles:
         moves = [op for op in role.walk() if isinstance(op, RegistersOp)]
@@ -84,11 +88,9 @@ def check_pool(sharing: Sharing) -> None:
             asked[role] = moves[0]
     if not asked:
         return
-    total = 0
-    for group in range(-(-sharing.threads // WARPGROUP_THREADS)):
-        inside = [r for r in sharing.roles if _in_group(r, group)]
-        each = [asked[r].count.value.data if r in asked else sharing.entry for r in inside]
-        total += max(each, default=sharing.entry) * WARPGROUP_THREADS
+    moved = {r: 32 * r.warps.value.data for r in asked}
+    total = sum(op.count.value.data * moved[r] for r, op in asked.items())
+    total += sharing.entry * (sharing.threads - sum(moved.values()))
     most = max(asked.values(), key=lambda op: op.count.value.data)
     if total > sharing.pool and most.count.value.data > sharing.entry:
         raise TkcError.at(
@@ -158,8 +160,7 @@ class Sharing:
     @property
     def entry(self) -> int:
         """Registers that a thread begins with: an even share of the file."""
-        whole = -(-self.threads // WARPGROUP_THREADS) * WARPGROUP_THREADS
-        return self.target.registers_at_entry(whole)
+        return self.target.registers_at_entry(self.threads)
 
     @property
     def even(self) -> int:

@@ -202,7 +202,8 @@ def plan(kernel: s.KernelOp, pipe: s.PipeOp, target: Target) -> Move:
         raise Stays(f"role {name} has items of it in several places")
     if not run_alike(filled.block, taken.block):
         raise Stays(
-            f"the loops round the items of role {giver.sym_name.data} and those of role {taker.sym_name.data} differ"
+            f"the loops or conditions round the items of role {giver.sym_name.data} and those of role "
+            f"{taker.sym_name.data} differ"
         )
     copies, products = _uses(pipe, filled, taken)
     _check_groups(copies, products)

@@ -37,7 +37,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import GridLaunchOp, GridWaitOp, TmaLoadToOp
 from tkc.ir.stage.ops import Across
-from tkc.ir.stage.types import MapsType, RingType
+from tkc.ir.stage.types import BufferType, MapsType, RingType
 from tkc.ir.syntax import SEGMENTS, segments
 from tkc.ir.tile.types import TensorType, counts_of
 
@@ -100,18 +100,19 @@ class Lists:
 
     def _launched(self, role: s.RoleOp) -> None:
         """Copies through maps that the launch has made: an array is acquired once a group, or else at each copy."""
-        made: dict[tuple[SSAValue, SSAValue], SSAValue] = {}
+        made: dict[tuple[SSAValue, SSAValue, bool], SSAValue] = {}
         for copy in [o for o in role.walk() if isinstance(o, COPIES) and is_list(o.tensor)]:
             tensor, index = copy.tensor, copy.coordinates[0]
-            known = made.get((tensor, index))
+            key = (tensor, index, _of_scales(copy))
+            known = made.get(key)
             if known is None:
                 emit = Emitter(Block(), copy.location)
                 array = m.ArrayOp.create(operands=[tensor, index], result_types=[_element(tensor)])
-                known = emit.value(array, tensor.name_hint)
+                known = emit.value(array, f"{tensor.name_hint}{'_scales' * key[2]}")
                 _fence(emit, m.MapAcquireOp, role, [known], Scope.SYS)
                 loop = index.owner.parent_op() if isinstance(index.owner, Block) else None
                 if isinstance(loop, s.ForOp) and loop.chained is not None:
-                    made[tensor, index] = known
+                    made[key] = known
                     _put_first(_items_of(index), emit)
                 else:
                     _put_before(copy, emit)
@@ -123,7 +124,7 @@ class Lists:
         """The edits of the maps through which one role copies one way."""
         copies: dict[SSAValue, list[Copy]] = {}
         for op in role.walk():
-            if isinstance(op, kind) and op.tensor in self.declared:
+            if isinstance(op, kind) and op.tensor in self.declared and not _of_scales(op):
                 copies.setdefault(op.tensor, []).append(op)
         if not copies:
             return
@@ -213,7 +214,10 @@ class Lists:
         across = {
             _reach(copy, pipe)
             for copy in role.walk()
-            if isinstance(copy, s.TmaLoadOp) and copy.tensor in self.declared and consumers
+            if isinstance(copy, s.TmaLoadOp)
+            and copy.tensor in self.declared
+            and consumers
+            and not _of_scales(copy)
             for pipe in self._pipes(copy)
         }
         properties: dict[str, Attribute] = {
@@ -259,6 +263,13 @@ def _reach(copy: s.TmaLoadOp, pipe: s.PipeOp) -> Across | None:
             location_of(copy),
         )
     return Across.EVERY
+
+
+def _of_scales(copy: Copy) -> bool:
+    """Whether it copies block scales. Their maps are those of the launch, which end where each group's array does:
+    scales of rows behind the group's make only rows that are not stored."""
+    buffer = copy.buffer.type
+    return isinstance(buffer, BufferType) and buffer.holds_scales
 
 
 def check_uses(argument: SSAValue) -> None:

@@ -402,6 +402,7 @@ _SAID = {
     "stage.load_shared": "`read`", "stage.read_accumulator": "`read`", "stage.mbarrier_expect": "`expect`",
     "stage.mbarrier_arrive": "`arrive`", "stage.cluster_barrier": "a barrier of the cluster",
     "stage.tma_prefetch": "`prefetch`", "stage.cluster_copy": "`copy`", "stage.fold_rows": "a reduction over rows",
+    "stage.fold_warp": "a reduction to a number",
 }  # fmt: skip
 """Operations as the language says them."""
 

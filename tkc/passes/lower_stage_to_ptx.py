@@ -21,9 +21,10 @@ from xdsl.passes import ModulePass
 
 from tkc.diagnostics import Note, TkcError
 from tkc.ir.contract import from_attribute, to_attribute
+from tkc.ir.interned import string
 from tkc.ir.isa.targets import NAMED_BARRIERS, Target
 from tkc.ir.locations import location_of
-from tkc.ir.ptx.emit import At, kernel, string
+from tkc.ir.ptx.emit import At, kernel
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import ClusterBarrierOp, NamedBarrierOp

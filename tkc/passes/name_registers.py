@@ -26,10 +26,10 @@ from xdsl.passes import ModulePass
 from tkc.analysis.parallel_copy import Copy, in_order
 from tkc.analysis.ptx_liveness import Liveness, Segment, Structured, loop_parts, terminator_values
 from tkc.diagnostics import Bug
+from tkc.ir.interned import string
 from tkc.ir.isa.memory import Done, Effect, Space, Touch
 from tkc.ir.locations import location_of
 from tkc.ir.ptx.control import ForOp, IfOp, WhileOp
-from tkc.ir.ptx.emit import string
 from tkc.ir.ptx.instruction import Instruction, instruction
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.ptx.registers import PREFIXES, RegisterType, reg, retype, type_of

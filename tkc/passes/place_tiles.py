@@ -23,8 +23,9 @@ from tkc.analysis.product_shapes import check_shapes
 from tkc.analysis.roles import WARPGROUP, slots_of
 from tkc.analysis.shared_memory import check_slots, shared_buffers
 from tkc.analysis.sharing import joined, pipes_of, shares_place
-from tkc.diagnostics import TargetError, TkcError
+from tkc.diagnostics import Note, TargetError, TkcError
 from tkc.ir.contract import to_attribute
+from tkc.ir.interned import integer
 from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -34,9 +35,10 @@ from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BufferType, Home, MapsType, RingType
 from tkc.ir.target import target_of
 from tkc.ir.tile import ops as t
+from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, SharedType
 from tkc.passes.placement import scales
-from tkc.passes.placement.state import Placement, Role, integer
+from tkc.passes.placement.state import Placement, Role
 from tkc.passes.placement.statements import statements
 
 
@@ -85,9 +87,25 @@ def place(p: Placement) -> s.KernelOp:
     for clause in clauses:
         if clause in kernel.launch.data:
             properties[clause] = kernel.launch.data[clause]
-    if any(isinstance(op, t.MmaOp) and op.pair is not None for op in kernel.walk()):
+    if _paired(kernel):
         properties["pair"] = UnitAttr()
     return s.KernelOp.create(properties=properties, regions=[Region(p.top)])
+
+
+def _paired(kernel: t.KernelOp) -> bool:
+    """Whether the tensor cores work for a pair of CTAs; TK106 where only some of what they do says so, which they
+    cannot (PTX: all tcgen05 instructions of a kernel name one `.cta_group`)."""
+    kinds = t.MmaOp | ScaledMmaOp | CopyScalesOp
+    groups = {op.pair is not None: op for op in kernel.walk() if isinstance(op, kinds)}
+    if len(groups) > 1:
+        raise TkcError.at(
+            "TK106",
+            "a kernel's tensor cores work for one CTA or for a pair of CTAs, and this is of one: `, pair` ends what is "
+            "of the pair",
+            location_of(groups[False]),
+            Note("this is of a pair", location_of(groups[True])),
+        )
+    return True in groups
 
 
 def _beside_clc(kernel: t.KernelOp) -> tuple[str, ...]:

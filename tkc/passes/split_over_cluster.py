@@ -41,7 +41,7 @@ from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp, TmaStoreOp
 from tkc.ir.tile.loops import ForPartsOp, ForSpanOp, ShareOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType, ScaleAttr, SharedType, SliceType
-from tkc.ir.tile.vectors import LoadOp, MaskOp, ReduceOp, ReshapeOp, TransposeOp
+from tkc.ir.tile.vectors import LoadOp, MaskOp, ReduceOp, ReshapeOp, TotalOp, TransposeOp
 
 PAIR_ROWS = 256
 """Rows of a pair's product of which each CTA holds one in each lane of its tensor memory (PTX 9.7.18.10.5.1)."""
@@ -246,6 +246,10 @@ def split_pair(kernel: t.KernelOp, target: Target, of: str | None = None) -> Non
     split.spread()
     split.check()
     split.apply()
+    if split.joint:
+        from tkc.passes.splitting.leaders import part_leaders
+
+        part_leaders(kernel)
     launch = dict(kernel.launch.data)
     launch.setdefault("cluster", IntegerAttr(PAIR, i32))
     if not split.joint:
@@ -376,6 +380,12 @@ class Split:
                         location_of(op),
                     )
                 self.mark(op.value if value is op.source else op.source, axis, op)
+            case TotalOp():
+                raise TkcError.at(
+                    "TK110",
+                    "a number of a tile whose rows a cluster splits is not supported yet: each CTA has its own rows",
+                    location_of(op),
+                )
             case _:
                 pass
 

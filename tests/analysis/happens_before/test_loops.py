@@ -34,7 +34,7 @@ from tests.analysis.happens_before.build import (
 )  # fmt: skip
 from tkc.analysis.happens_before.events import Barrier, Choice, Item, Loop
 from tkc.analysis.happens_before.findings import findings
-from tkc.analysis.happens_before.rules import PRACTICE
+from tkc.analysis.happens_before.rules import PRACTICE, STRICT
 from tkc.analysis.happens_before.verdicts import Judge, places
 
 BULK, WGMMA = Done.BULK_GROUP, Done.WGMMA_GROUP
@@ -167,6 +167,42 @@ def test_a_tile_ring_orders_nothing_between_the_items_of_one_tile() -> None:
 
     assert verdict(made(0, inf)) == "ordered"  # all of a tile's writes come before all of its reads
     assert verdict(made(3, 3)) == "ordered"
+
+
+# A read between two writes ------------------------------------------------------------------------------------------
+
+
+def copied(read: tuple[int, ...]) -> Program:
+    """Copies into slot 0 of a ring of one barrier, whose items a product reads in these slots."""
+    k, j = counted("k"), counted("k")
+    k.body = [wait("r.empty", Index(k, -1), ONE), tma("r.full", Index(k, 0))]
+    j.body = [
+        wait("r.full", Index(j, 0), ONE),
+        mma(slot=Slot(j, read)),
+        commit("r.empty", Index(j, 0)),
+    ]
+    return program(role("a", k, warps=1), role("b", j, warps=1), barriers=ring("r", 1))
+
+
+@pytest.mark.parametrize(
+    ("read", "ordered"), [((0,), True), ((0, 1), False), ((1, 0), False), ((1,), False)]
+)
+def test_a_read_orders_writes_only_where_it_meets_each(
+    read: tuple[int, ...], ordered: bool
+) -> None:
+    """Strict has no rule for two copies but that of the read between them, which is in every other turn elsewhere."""
+    wanted = "ordered" if ordered else "unordered"
+    assert {profile: _of_copies(copied(read), profile) for profile in (STRICT, PRACTICE)} == {
+        STRICT: wanted,
+        PRACTICE: "ordered",
+    }
+
+
+def _of_copies(made: Program, assumed: frozenset[str]) -> str:
+    judge = Judge(build(made), assumed)
+    (here,) = places(judge.graph).values()
+    (copy,) = [place for place in here if place.access.write]
+    return judge.hazard(copy, copy, here).verdict.value
 
 
 # Late releases -------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -78,3 +79,36 @@ def test_special_registers(version: Version, tmp_path: Path):
     assert len(rows) in said
     for index, row in enumerate(rows):
         assert (index not in said) == (row.ptx <= version), (row.name, said.get(index))
+
+
+MOVES = """
+.version 8.6
+.target {target}
+.address_size 64
+.visible .entry k()
+.reqntid {threads}
+.minnctapersm {ctas}
+{{
+    .reg .pred %p; .reg .b32 %r;
+    mov.u32 %r, %tid.x; setp.lt.u32 %p, %r, 128; @%p bra A;
+    setmaxnreg.dec.sync.aligned.u32 24; bra B;
+A:  setmaxnreg.inc.sync.aligned.u32 256;
+B:  ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(
+    ("threads", "ctas"), [(256, 1), (288, 1), (384, 1), (544, 1), (160, 2), (160, 3), (32, 9)]
+)
+def test_registers_at_entry(target: str, threads: int, ctas: int, tmp_path: Path):
+    """As many as ptxas compiles for, whose share is that of whole warpgroups."""
+    source = tmp_path / "k.ptx"
+    source.write_text(MOVES.format(target=target, threads=threads, ctas=ctas))
+    command = [str(PTXAS), "-v", f"-arch={target}", str(source), "-o", str(tmp_path / "k.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    used = re.search(r"Used (\d+) registers", done.stdout + done.stderr)
+    assert used is not None, done.stderr
+    row = TARGETS[target]
+    assert int(used[1]) == min(row.max_regs_per_thread, row.registers_at_entry(threads * ctas))

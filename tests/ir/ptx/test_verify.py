@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from tkc.driver import run
 from tkc.ir import context
+from tkc.ir.ptx.instruction import (
+    Instruction,
+    _plainly_right,  # pyright: ignore[reportPrivateUsage]
+    _verify,  # pyright: ignore[reportPrivateUsage]
+)
+from tkc.ir.ptx.registers import WIDTHS, reg, retype, type_of
+from tkc.ir.ptx.values import UndefOp
+from tkc.job import Job
 
 CONTEXT = context()
 
@@ -184,3 +194,38 @@ def test_kernels_refused(properties: str, message: str) -> None:
     module = Parser(CONTEXT, f"ptx.kernel {{{properties}}} do {{\n}}").parse_module()
     with pytest.raises(VerifyException, match=message):
         module.verify()
+
+
+def test_a_kernel_uses_nothing_from_outside() -> None:
+    inner = '%r = ptx.add %b32, %b32 {type = ".u32"} : (!ptx.reg<b32>, !ptx.reg<b32>) -> (!ptx.reg<b32>)'
+    text = f'ptx.kernel {{sym_name = "k", params = [], reqntid = 32}} do {{{VALUES}{inner}\n}}'
+    module = Parser(CONTEXT, text).parse_module()
+    module.verify()
+    add = next(op for op in module.walk() if op.name == "ptx.add")
+    outside = UndefOp.create(result_types=[reg("b32")])
+    module.body.block.insert_op_before(outside, module.body.block.first_op)  # type: ignore[arg-type]
+    add.operands[1] = outside.results[0]
+    with pytest.raises(VerifyException, match="value defined out of its IsolatedFromAbove parent"):
+        module.verify()
+
+
+def test_what_is_right_at_a_glance_is_right() -> None:
+    """Every instruction of a kernel, as it is and with each of its values in each class of registers."""
+    source = Path(__file__).parents[3] / "examples" / "gemm_bf16.tk"
+    module = run(Job(source.read_text(), str(source), "sm_100a")).module
+    assert module is not None
+    glances = 0
+    for op in module.walk():
+        if not isinstance(op, Instruction):
+            continue
+        spelling = op.spelling
+        for value in (*op.results, *op.operands):
+            own = type_of(value)
+            for type in (own, *(reg(kind) for kind in WIDTHS), reg("b32", 4)):
+                retype(value, type)
+                if _plainly_right(op, spelling):
+                    glances += 1
+                    op.sizes()
+                    _verify(op, spelling)
+            retype(value, own)
+    assert glances > 500

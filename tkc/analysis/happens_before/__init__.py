@@ -14,23 +14,37 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
+BROKEN = ("TK305", "TK306", "TK314")
+"""What says that roles may wait for ever, so that no run has to."""
+
+
 def check(module: ModuleOp, profile: str = "practice") -> list[Finding]:
     """What nothing orders, in every kernel of a module at the stage level.
 
     `profile`: `practice` also assumes what shipped kernels rely on (`rules.ASSUMPTIONS`), `strict` only what a document
-    or NVIDIA's formal model supports.
+    or NVIDIA's formal model supports, `across` that and what shipped kernels rely on between CTAs.
     """
     from tkc.analysis.bounds import check_bounds, check_cleared, check_written
+    from tkc.analysis.hangs import finding, hang_of
     from tkc.analysis.happens_before.extract import program
     from tkc.analysis.happens_before.findings import findings
     from tkc.analysis.products import check_products
+    from tkc.diagnostics import Severity
     from tkc.ir.stage.ops import KernelOp
 
     found: list[Finding] = []
     for op in module.body.block.ops:
         if isinstance(op, KernelOp):
             made = program(op)
-            found += findings(made, profile)
+            of_order = findings(made, profile)
+            found += of_order
+            if not any(f.code in BROKEN and f.severity is Severity.ERROR for f in of_order):
+                hang = hang_of(op)
+                warned = any(
+                    f.code == "TK314" for f in of_order
+                )  # that roles turn as often is left to the launch
+                if hang is not None and not (hang.alone and warned):
+                    found.append(finding(hang))
             found += [*check_bounds(made), *check_written(made), *check_cleared(made)]
             found += check_products(op)
             if op.clc is not None:  # few kernels take over items

@@ -105,6 +105,16 @@ def coarsen(position: Position, clock: Clock) -> Position | None:
     return position
 
 
+def outward(position: Position, path: tuple[Clock, ...], later: int) -> Position | None:
+    """The end of a turn as a count of a loop of `path`, beside whose inner loops something stands, `later` turns on."""
+    while position[-1][0] not in path:
+        outer = leave(position, position[-1][0])
+        if outer is None or outer == position:
+            return None
+        position = outer
+    return shift(position, later)
+
+
 def bound(position: Position, clock: Clock, counted: bool, path: tuple[Clock, ...] = ()) -> float:
     """The least d such that the position holds at every count of `clock` from x(clock) + d on; inf where there is none.
 

@@ -178,12 +178,13 @@ CONSTANT = "store of a constant"
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until the item `index` of a barrier is complete (mbarrier.try_wait)."""
+    """Until the item `index` of a barrier is complete (mbarrier.try_wait). `implied`: another wait says that it is."""
 
     barrier: Hashable
     index: Index | None
     sem: Sem = Sem.ACQUIRE
     scope: Scope = Scope.CTA
+    implied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,10 +364,19 @@ class Barrier:
 @dataclass(eq=False, slots=True)
 class Program:
     """One kernel: its roles and barriers. `dependent`: it may start before the grid ahead of it has ended; `alone`: the
-    launch has one work unit."""
+    launch has one work unit. `held`: what roles do to accumulators in registers of their own, which needs no order."""
 
     name: str
     roles: list[Role]
     barriers: dict[Hashable, Barrier] = field(default_factory=dict)
     dependent: bool = False
     alone: bool = False
+    held: list[tuple[Event, str]] = field(default_factory=list[tuple[Event, str]])
+
+    def accesses(self) -> Iterator[tuple[Event, Access, str]]:
+        """All accesses, with their event and the name of its role."""
+        for role in self.roles:
+            for event in role.events():
+                yield from ((event, access, role.name) for access in event.accesses)
+        for event, name in self.held:
+            yield from ((event, access, name) for access in event.accesses)

@@ -26,6 +26,8 @@ DEEPEST = 150
 
 TURNED: Mapping[Hashable, str] = {"gt": "lt", "ge": "le"}
 """Comparisons that are others with their sides changed."""
+CONTRARY: Mapping[Hashable, str] = {"ge": "lt", "le": "gt", "ne": "eq"}
+"""Comparisons that hold where others do not."""
 EITHER_WAY = frozenset({"add", "mul", "eq", "ne", "and", "or", "xor", "min", "max"})
 
 
@@ -68,6 +70,19 @@ class Evolutions:
             return self._number(value, [], 0)
         except _TooLarge:
             return self._of(("opaque", id(value)), ())
+
+    def asked(self, condition: SSAValue) -> tuple[int, bool]:
+        """The number of a condition, or of its contrary, and whether it is the condition's own: equal for both."""
+        op = condition.owner
+        contrary = CONTRARY.get(op.kind.data) if isinstance(op, ArithOp) else None
+        if contrary is None:
+            return self(condition), True
+        assert isinstance(op, ArithOp)
+        self.left = MOST
+        try:
+            return self._list(contrary, op.inputs, [], 0), False
+        except _TooLarge:
+            return self._of(("opaque", id(condition)), ()), True
 
     def turns(self, loop: WhileOp) -> int:
         """What decides how often a loop on a condition turns."""

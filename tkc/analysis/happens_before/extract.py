@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
 from math import lcm, prod
+from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import narrowed, who_acts
 from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
@@ -36,6 +39,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
+from tkc.analysis.happens_before.ring_parts import split_rings
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -66,7 +70,9 @@ def program(kernel: s.KernelOp) -> Program:
         for each in copies:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
+    chain_alike(made)
     number_meetings(made)
+    split_rings(made)
     return made
 
 
@@ -121,6 +127,8 @@ def _role(
     operations = copies.operations(group, rank, cluster, made, write)
     body = Body(operations).block(op.body.block, Threads.ALL)
     declared = op.sym_name.data
+    if group == 0 and rank == 0:
+        made.held += [(event, declared) for event in operations.held]
     name = declared + (f"[{group}]" if groups > 1 else "")
     if cluster > 1:
         name += f" of CTA {rank}"
@@ -137,7 +145,9 @@ class Body:
         """The events of a block that threads `who` run."""
         found: list[Item] = []
         chains = {
-            orbit.chain[0]: orbit.chain for orbit in self.ops.values.orbits if len(orbit.chain) > 1
+            orbit.chain[0]: orbit.chain
+            for orbit in self.ops.values.orbits
+            if len(orbit.chain) > 1 and len(orbit.states) > 1
         }
         done: set[Operation] = set()
         for op in self._doing(block):
@@ -147,6 +157,7 @@ class Body:
                 op in chains
                 and _alone(chains[op])
                 and all(_turns_once(o, self.ops.values) for o in chains[op])
+                and not self.ops.values.has_items_beside(chains[op])
             ):
                 chain = chains[op]
                 between = _between(chain)
@@ -166,11 +177,12 @@ class Body:
         return known[block]
 
     def _one(self, op: Operation, who: Who) -> list[Item]:
-        if isinstance(op, s.ForOp) and self._few(op):
+        kind = type(op)
+        if kind is s.ForOp and self._few(op):
             return self._turn_by_turn(op, who)
-        if isinstance(op, s.ForOp) or op.name == "stage.while":
+        if kind is s.ForOp or kind is WhileOp:
             return self._loop(op, who)
-        if isinstance(op, s.IfOp):
+        if kind is s.IfOp:
             return self._if(op, who)
         return [*self.ops.events(op, who)]
 
@@ -217,7 +229,8 @@ class Body:
         """An empty loop with what is known of its turns."""
         loop = Loop(_name(op), [], op=op)
         if isinstance(op, s.IfOp):
-            loop.key, loop.high = ("if", True, self._bound(op.condition, op)), 1
+            condition, holds = self._asked(op)
+            loop.key, loop.high = ("if", holds, condition), 1
         if isinstance(op, WhileOp):
             loop.key = ("while", self._numbered(self.ops.evolve.turns(op)))
             self.ops.write.loops[op.body.block] = (depth_of(op), loop.key)
@@ -238,6 +251,14 @@ class Body:
             return self._numbered(self.ops.evolve(value))
         loops = tuple(self._name_of(o) for o in table.loop or ())
         return ("table", loops, table.before, table.period)
+
+    def _asked(self, op: s.IfOp) -> tuple[Hashable, bool]:
+        """A condition, equal for equal ones and for those that say the contrary, and whether it has to hold."""
+        condition, holds = self.ops.places.plain(op.condition)
+        if self.ops.values.table(condition, op) is not None:
+            return self._bound(condition, op), holds
+        formula, straight = self.ops.evolve.asked(condition)
+        return self._numbered(formula), holds is straight
 
     def _numbered(self, formula: int) -> Hashable:
         """A formula's number, with the CTA and the warpgroup where it asks for these."""
@@ -357,7 +378,8 @@ class Body:
         return Sometimes(body, turns)
 
     def _branch(self, op: s.IfOp, block: Block, taken: bool, who: Who) -> Loop:
-        branch = Loop("if", [], ("if", taken, self._bound(op.condition, op)), 0, 1, op=op)
+        condition, holds = self._asked(op)
+        branch = Loop("if", [], ("if", taken is holds, condition), 0, 1, op=op)
         if taken:
             guard = self.ops.places.guard(op.condition, op)
             if guard is not None and (guard[1],) in self.ops.loops:
@@ -445,43 +467,83 @@ def _name(op: Operation) -> str:
 # Meetings ------------------------------------------------------------------------------------------------------------
 
 
+Coming = tuple[Event, tuple[Any, ...]]
+"""An event with the loops, the branches, or whatever else that it stands in."""
+
+
 def number_meetings(made: Program) -> None:
     """Numbers how often each role has come to each barrier of threads; one of a single role is that role's."""
-    sites: dict[Hashable, dict[Role, list[tuple[Event, Loop | None]]]] = {}
+    sites: dict[Hashable, dict[Role, list[Coming]]] = {}
     for role in made.roles:
-        for event, loop in _placed(role.body, None):
+        for event, round_it in _placed(role.body, ()):
             if isinstance(event.act, Meet) and event.act.barrier is not None:
-                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loop))
+                mine = sites.setdefault(event.act.barrier, {}).setdefault(role, [])
+                mine.append((event, round_it))
     for roles in sites.values():
-        for role, mine in roles.items():
-            _number(role, mine, len(roles) == 1)
+        for part in _parts(roles):
+            for role, mine in part.items():
+                _number(role, [(e, at[-1] if at else None) for e, at in mine], len(roles) == 1)
+
+
+def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
+    """Where all roles come to a barrier in several loops, one after another, that are the same for all, the meetings of
+    each loop are those of a barrier of its own."""
+    runs = {
+        role: [list(run) for _, run in groupby(mine, key=lambda one: one[1][-1:])]
+        for role, mine in roles.items()
+    }
+    shapes = [[_shape(run) for run in of_role] for of_role in runs.values()]
+    alike = all(shape == shapes[0] for shape in shapes)
+    if not alike or len(shapes[0]) == 1 or None in shapes[0]:
+        return [roles]
+    for of_role in runs.values():
+        for number, run in enumerate(of_role):
+            for event, _ in run:
+                assert isinstance(event.act, Meet)
+                event.act = replace(event.act, barrier=(event.act.barrier, number))
+    return [{r: of_role[n] for r, of_role in runs.items()} for n in range(len(shapes[0]))]
+
+
+def _shape(run: list[Coming]) -> Hashable:
+    """How often a loop comes to a barrier in each turn, with what says how often it turns; None where that is not
+    known, or where those who arrive there wait elsewhere."""
+    does = [event.act.does for event, _ in run]  # pyright: ignore
+    keys = tuple(getattr(at, "key", None) for at in run[0][1])
+    if None in keys or does.count("arrive") != does.count("wait"):
+        return None
+    return keys, len(does) - does.count("wait")
 
 
 def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
+    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
     for side in ("arrive", "wait"):
         coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
-        loops = {loop for _, loop in coming}
+        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
+        loops = {loop for _, loop in coming[once:]}
         for number, (event, loop) in enumerate(coming):
             act = event.act
             assert isinstance(act, Meet)
             if alone and act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif len(loops) == 1 and act.index is None:
-                rate = 1 if loop is None else len(coming)
+            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
+                continue
+            else:
+                rate = 1 if loop is None else len(coming) - once
                 event.act = replace(act, index=Index(loop, number, rate))
 
 
-def _placed(body: list[Item], loop: Loop | None) -> Iterator[tuple[Event, Loop | None]]:
-    """Events with the loop or branch that they stand in."""
+def _placed(body: list[Item], round_it: tuple[Any, ...]) -> Iterator[Coming]:
+    """Events with the loops, the branches, or whatever else that they stand in."""
     for item in body:
         if isinstance(item, Event):
-            yield item, loop
+            yield item, round_it
         elif isinstance(item, Loop):
-            yield from _placed(item.body, item)
+            yield from _placed(item.body, (*round_it, item))
         elif isinstance(item, Choice):
             for branch in item.branches:
-                yield from _placed(branch.body, branch)
+                yield from _placed(branch.body, (*round_it, branch))
         elif isinstance(item, Sometimes):
-            yield from _placed(item.body, None if loop is None else Loop("some", []))
+            yield from _placed(item.body, (*round_it, item))
         else:
-            yield from _placed([*item.one, *item.other], loop)
+            yield from _placed(item.one, (*round_it, item))
+            yield from _placed(item.other, (*round_it, item))

@@ -31,6 +31,7 @@ from tkc.analysis.happens_before.events import (
     Loop,
     Meet,
     Program,
+    ProxyFence,
     Role,
     Sometimes,
     Threads,
@@ -76,8 +77,8 @@ class Node:
 class Site:
     """A node that arrives at a barrier, waits for it, or whose copy completes bytes of it.
 
-    Its item is `rate` · count of `clock` + `offset`. `after`: the node follows the loop of `clock`, whose iterations
-    are all counted.
+    Its item is `rate` · count of `clock` + `offset`. `after`: the node is beside the loop of `clock`, whose iterations
+    so far are all counted; `ahead`: that loop comes behind it.
     """
 
     node: Node
@@ -85,6 +86,7 @@ class Site:
     rate: int
     offset: int
     after: bool = False
+    ahead: bool = False
 
     @property
     def every(self) -> bool:
@@ -144,7 +146,11 @@ class Graph:
     assumed: frozenset[str] = PRACTICE
     ways: dict[Hashable, Any] = field(default_factory=dict)
     """Where program order leads from a node to what matters, by what does (`ways`)."""
+    alike: dict[Hashable, Any] = field(default_factory=dict)
+    """What accesses that become known by the same steps have in common (`paths.Alike`)."""
     symmetry: Symmetry = field(init=False)
+    one_way: bool = field(init=False)
+    """Whether there are one-way proxy fences, which ask whose access it is."""
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     tells: dict[Role, set[Role]] = field(default_factory=dict)
     """The roles that one of another's waits may have been told by."""
@@ -156,6 +162,8 @@ class Graph:
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)
     """Clocks of loops that have parts which run in some turns: a loop, and after how many turns they run again."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+    places: Any = None
+    """Accesses by space and buffer (`verdicts.places`)."""
     visited: int = 0
     """Labels that have been followed."""
     bounded: bool = False
@@ -171,6 +179,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
+        events = (e for role in self.program.roles for e in role.events())
+        self.one_way = any(isinstance(e.act, ProxyFence) and e.act.half for e in events)
 
     def toward(self, role: Role) -> dict[Role, int]:
         """From each role, by how many arrivals or meetings at least one comes to this role."""
@@ -232,8 +242,10 @@ def build(program: Program) -> Graph:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
         graph.periods[clock] = (turns.loop, lcm(known, turns.period))
+    passed: set[Loop] = set()
     for node in graph.nodes:
-        _sites(graph, node)
+        passed.update(node.loops)
+        _sites(graph, node, passed)
     graph.back = _back(graph)
     depth = max((b.depth for b in program.barriers.values()), default=1)
     graph.limit = 4 * depth + 12
@@ -255,7 +267,7 @@ def _back(graph: Graph) -> int:
 # Clocks --------------------------------------------------------------------------------------------------------------
 
 
-def _loops(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
+def loops_of(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
     """Each loop with the one round it and its key in the role: its own, that of the loop round it, and which it is of
     those that are alike."""
 
@@ -292,7 +304,7 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
 
     Two loops linked by a barrier have equal counts, but where the loops round them differ nothing is known of these.
     """
-    found = [(loop, outer, key) for role in program.roles for loop, outer, key in _loops(role)]
+    found = [(loop, outer, key) for role in program.roles for loop, outer, key in loops_of(role)]
     group: dict[Loop, Loop] = {loop: loop for loop, _, _ in found}
 
     def top(loop: Loop) -> Loop:
@@ -305,10 +317,11 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
     for loop, _, key in found:
         group[top(loop)] = top(first.setdefault(key, loop))
     linked: dict[tuple[Hashable, int], Loop] = {}
+    uncounted = _uncounted(program)
     for role in program.roles:
         for event in role.events():
             for barrier, index in _indices(event):
-                if index is not None and index.loop is not None:
+                if index is not None and index.loop is not None and barrier not in uncounted:
                     known = linked.setdefault((barrier, index.rate), index.loop)
                     group[top(index.loop)] = top(known)
     made: dict[Loop, Clock] = {}
@@ -337,6 +350,17 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
         else:
             clock.low, clock.high = 0, inf
     return clocks
+
+
+def _uncounted(program: Program) -> set[Hashable]:
+    """The barriers of which some items are not numbered, so that the numbers of others say nothing."""
+    return {
+        barrier
+        for role in program.roles
+        for event in role.events()
+        for barrier, index in _indices(event)
+        if index is None and barrier in program.barriers
+    }
 
 
 def _totals(found: list[tuple[Loop, Loop | None, Hashable]]) -> dict[Loop, int | None]:
@@ -454,20 +478,6 @@ def _choice(
     return [(after, PLAIN, None)]
 
 
-def exclusive(one: Node, other: Node, clock: Clock) -> bool:
-    """Whether two nodes of a role stand in different branches of a choice, so that no turn of `clock` has both."""
-    if one.role is not other.role or clock not in one.path or clock not in other.path:
-        return False
-    depth = one.path.index(clock)
-    if depth >= len(one.loops) or depth >= len(other.loops):
-        return False
-    a, b = one.loops[depth], other.loops[depth]
-    whole = one.loops[depth - 1].body if depth else one.role.body
-    return a is not b and any(
-        isinstance(i, Choice) and a in i.branches and b in i.branches for i in whole
-    )
-
-
 def follow(position: Position, kind: str, clock: Clock | None) -> Position | None:
     """A position carried over an edge of program order."""
     if kind == PLAIN:
@@ -479,7 +489,8 @@ def follow(position: Position, kind: str, clock: Clock | None) -> Position | Non
 # Barriers ------------------------------------------------------------------------------------------------------------
 
 
-def _sites(graph: Graph, node: Node) -> None:
+def _sites(graph: Graph, node: Node, passed: set[Loop]) -> None:
+    """What a node is to the rings; `passed`: the loops that stand before it, or round it."""
     event = node.event
     if event is None or event.act is None:
         return
@@ -489,7 +500,9 @@ def _sites(graph: Graph, node: Node) -> None:
                 graph.rings[key].unknown.append(node)
             continue
         clock = graph.kernel if index.loop is None else graph.clock_of[index.loop]
-        site = Site(node, clock, index.rate, index.offset, clock not in node.path)
+        after = clock not in node.path
+        ahead = after and index.loop not in passed
+        site = Site(node, clock, index.rate, index.offset, after, ahead)
         graph.sites_of.setdefault(node, []).append((key, site))
         if isinstance(event.act, Meet):
             graph.meetings.setdefault(key, []).append(site)

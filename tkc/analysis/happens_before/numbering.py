@@ -13,6 +13,7 @@ from tkc.analysis.happens_before.events import Barrier, Index, Loop, Turns
 from tkc.analysis.happens_before.items import fit
 from tkc.analysis.happens_before.values import Chain, Table, Values
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.scalar import ConstOp
 
 
 class Numbering:
@@ -84,6 +85,12 @@ class Numbering:
         another beside the operation; else the one round it."""
         for use in barrier.uses:
             if within(use.operation, self.role) and (found := self._loop_of(use.operation)):
+                return found
+        entry = self._entry(op)
+        for use in () if entry is None or isinstance(entry.owner, ConstOp) else entry.uses:
+            if use.operation.parent_block() is op.parent_block() and (
+                found := self._loop_of(use.operation)
+            ):  # a wait for the slot, which another barrier of its ring tells
                 return found
         at: Operation | None = op
         while at is not None and not isinstance(at, s.RoleOp):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
+from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.events import (
     Act,
     Event,
@@ -61,7 +62,8 @@ class Unjudged(NamedTuple):
 class Proofs:
     """The hazards of a kernel under a profile. `broken`: its barriers do not keep their protocol; `waits`: whether
     waits of its own may go, so that what orders its accesses of tensors counts; `unsure`: pairs of those that nothing
-    orders if they meet. Raises `Unfollowed`."""
+    orders if they meet; `early`: accesses of tensors that may come before the grids ahead have ended, of which no pair
+    tells. Raises `Unfollowed`."""
 
     kernel: KernelOp
     profile: str = "practice"
@@ -91,6 +93,7 @@ class Proofs:
         self.wary: set[tuple[Place, Place]] = set()
         self.unsure: list[tuple[Place, Place]] = []
         self.hazards = [] if self.broken else self._judged()
+        self.early = self._early(self.absent)
         self.graph.bounded = False
         self.events = {}
         for role in self.graph.program.roles:
@@ -156,14 +159,17 @@ class Proofs:
             self.models[pair], self.others[pair] = model, here
         return hazard
 
+    def _early(self, absent: Set[Event]) -> frozenset[object]:
+        return frozenset(f.first for f in check_dependent(self.graph, absent))
+
     @property
     def unproved(self) -> list[Hazard]:
         return [h for h in self.hazards if h.verdict is not Verdict.ORDERED]
 
     def rest_on_no_more(self, before: Proofs) -> bool:
-        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own, and
-        no more pairs of a tensor's accesses are unsure."""
-        if len(self.unsure) > len(before.unsure):
+        """Whether each pair is proved by the model that it was proved by before a change, or by the profile's own, no
+        more pairs of a tensor's accesses are unsure, and none of these comes too early for the grids ahead."""
+        if len(self.unsure) > len(before.unsure) or not self.early <= before.early:
             return False
         now, then = ([p.model_of(h) for h in p.hazards] for p in (self, before))
         return len(now) == len(then) and all(
@@ -226,6 +232,8 @@ class Proofs:
             for event in role.events():
                 if event.op in away:
                     event.act = restated(event)
+        for alike in self.graph.alike.values():
+            alike.steps.clear()
 
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
@@ -248,6 +256,8 @@ class Proofs:
         found.absent = absent
         found.judge_of, found.with_all, found._guarded = dict(self.judge_of), found.judges(()), {}
         away = changed | {e.op for e in absent - self.absent}
+        if any(isinstance(e.act, ThreadFence) for e in absent ^ self.absent) or changed:
+            found.early = self._early(absent)
         found.hazards = [
             h
             if self._stands(h, away, frozenset() if changed else absent)
@@ -304,6 +314,8 @@ class Proofs:
             if asked and self.graph.visited > until:
                 self.untried.append(fence)
                 continue
+            if self._lets_start(gone, fence):
+                continue
             judges = self.judges([*gone, fence])
             new: dict[int, tuple[Hazard, Judge]] = {}
             for hazard in asked:
@@ -316,6 +328,13 @@ class Proofs:
                 now |= new
                 rest |= {n: self._rests_on(*of) for n, of in new.items()}
         return gone, self._with(now).without(gone)
+
+    def _lets_start(self, gone: Sequence[Operation], fence: Operation) -> bool:
+        """Whether without a fence more accesses may come before the grids ahead have ended."""
+        if not (self.graph.program.dependent and isinstance(self.act(fence), ThreadFence)):
+            return False
+        away = self.absent.union(e for f in (*gone, fence) for e in self.events[f])
+        return not self._early(away) <= self.early
 
     def _with(self, now: Mapping[int, tuple[Hazard, Judge]]) -> Proofs:
         """The same with other proofs of some hazards."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tkc.ir.isa.assumptions import granted
+from tkc.ir.isa.assumptions import ACROSS, granted
 
 STRICT = granted("strict")
 PRACTICE = granted("practice")
-PROFILES: Mapping[str, frozenset[str]] = {"strict": STRICT, "practice": PRACTICE}
+PROFILES: Mapping[str, frozenset[str]] = {
+    "strict": STRICT,
+    ACROSS: granted(ACROSS),
+    "practice": PRACTICE,
+}
 
 
 @dataclass(frozen=True, slots=True)

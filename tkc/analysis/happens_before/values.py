@@ -6,7 +6,7 @@ not known; nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from copy import copy
 from dataclasses import dataclass, field
 from math import prod
@@ -19,7 +19,6 @@ from tkc.analysis.happens_before.evaluate import Carried, Evaluator, Unknown
 from tkc.analysis.happens_before.straight import Straight
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp
-from tkc.ir.stage.types import BarriersType
 
 LONGEST = 1024
 """Iterations that are looked at; counters of longer periods are not known."""
@@ -114,12 +113,29 @@ class Values(Evaluator):
         told = next(o for o in self.orbits if o.chain == table.loop)
         counted = {v for where, v in orbit.names if where is not None}
         known = {v for _, v in told.names}
-        return counted <= known and not any(_numbers_items(v) for v in counted)
+        return counted <= known and not any(any(_barriers(v)) for v in counted)
+
+    def has_items_beside(self, chain: Chain) -> bool:
+        """Whether a loop of a chain that counts items of rings of one slot has items of other barriers, too, so that
+        each loop is better looked at by itself (`ring_parts`)."""
+        own = [o for o in self.orbits if o.chain == chain]
+        depths = {
+            barriers.depth.value.data
+            for orbit in own
+            for _, v in orbit.names
+            for barriers in _barriers(v)
+        }
+        return depths == {1} and any(
+            where in chain and any(_barriers(v))
+            for orbit in self.orbits
+            if orbit not in own
+            for where, v in orbit.names
+        )
 
     def of_copy(self, group: int, rank: int, differ: set[SSAValue]) -> Values:
         """The same of another copy of the role, whose loops carry the same; `differ`: what does not."""
         found = copy(self)
-        found.group, found.rank, found.turn = group, rank, {}
+        found.group, found.rank, found.turn, found.turned = group, rank, {}, {}
         found.constants = {
             turns: {v: n for v, n in known.items() if v not in differ}
             for turns, known in self.constants.items()
@@ -201,7 +217,7 @@ class Values(Evaluator):
         """Counters that only grow are looked at modulo this: twice the product of what they are divided by."""
         divisors: set[int] = set()
         for op in self.ops:
-            if isinstance(op, ArithOp) and op.kind.data in DIVIDES:
+            if type(op) is ArithOp and op.kind.data in DIVIDES:
                 try:
                     d = self.value(op.inputs[1], {})
                 except Unknown:
@@ -366,8 +382,8 @@ class Values(Evaluator):
         return None
 
 
-def _numbers_items(value: SSAValue) -> bool:
-    """Whether a counter, or what is computed of it, is a barrier's slot or parity."""
+def _barriers(value: SSAValue) -> Iterator[s.BarriersOp]:
+    """The barriers of which a counter, or what is computed of it, is the slot or the parity."""
     seen: set[SSAValue] = set()
     stack = [value]
     while stack:
@@ -379,8 +395,8 @@ def _numbers_items(value: SSAValue) -> bool:
             op = use.operation
             if isinstance(op, ArithOp):
                 stack += op.results
-            elif any(isinstance(v.type, BarriersType) for v in op.operands):
-                return True
+            else:
+                yield from (v.owner for v in op.operands if isinstance(v.owner, s.BarriersOp))
     return False
 
 

@@ -20,7 +20,8 @@ from tkc.analysis.happens_before.events import (
     Turns,
     first_operand,
 )
-from tkc.analysis.happens_before.graph import Graph, Node, exclusive
+from tkc.analysis.happens_before.exclusion import contrary, exclusive
+from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
 from tkc.analysis.happens_before.paths import Reach
@@ -95,6 +96,8 @@ class Judge:
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     reach_of: dict[Place, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
+    hasty: bool = False
+    """Whether any proof will do (`quick`)."""
     rows: dict[Hashable, Meetings] = field(default_factory=dict)
     """When two slots meet, by their repetitions."""
 
@@ -109,7 +112,8 @@ class Judge:
                 home = home_of(place.access, cta, self.assumed)
                 source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
                 found = self.reached[key] = Reach(
-                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns,
+                    hasty=self.hasty,
                 )  # fmt: skip
             self.reach_of[place] = found
         return found
@@ -161,7 +165,7 @@ class Judge:
             return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
-        for clock in _common(first.node, second.node):
+        for clock in common(first.node, second.node):
             meet = self.meetings(first, second, clock)
             meetings.append(meet.all)
         x, y = first.access, second.access
@@ -178,7 +182,9 @@ class Judge:
         )  # fmt: skip
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
-        pairs = [_Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
+        pairs = [Pair(self, first, second, clock) for clock in common(first.node, second.node)]
+        if pairs[0].never:
+            return pairs[0].ordered()
         there, here = self.reach(first), self.reach(second)
         news, ways = -1, [(there, second.node.role), (here, first.node.role)]
         while True:  # what is known only grows, so that a proof found on the way is one
@@ -192,9 +198,16 @@ class Judge:
                 [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
             ):
                 break
+        return self._settled(pairs, others)
+
+    def _settled(self, pairs: list[Pair], others: list[Place]) -> Hazard:
+        """The verdict on a pair all of whose labels have been followed, and none proves it."""
+        first, second = pairs[0].first, pairs[0].second
         if first.access.write and second.access.write:
+            from tkc.analysis.happens_before.between import read_between
+
             for pair in pairs:
-                found = self._between(pair, others)
+                found = read_between(self, pair, others)
                 if found is not None:
                     return found
         worst = pairs[0].unordered()
@@ -203,25 +216,7 @@ class Judge:
             return replace(worst, verdict=Verdict.WRONG_PROXY)
         return worst
 
-    def _between(self, pair: _Pair, others: list[Place]) -> Hazard | None:
-        """Two writes with a read between them that sees the first and comes before the second."""
-        first, second, clock = pair.first, pair.second, pair.clock
-        for read in others:
-            access = read.access
-            if access.write or access.region is not None or read.node.path[-1] is not clock:
-                continue
-            if not access.buffer == first.access.buffer == second.access.buffer:
-                continue
-            there = self._through(first, read, second, clock)
-            here = there if first is second else self._through(second, read, first, clock)
-            if pair.gap(there[0], here[0]) is None:
-                steps = there[1] if there[0] < inf else ()
-                steps += here[1] if first is not second and here[0] < inf else ()
-                used = frozenset(a for s in steps for a in s.assumptions)
-                return replace(pair.ordered(), chain=steps, assumptions=used)
-        return None
-
-    def _plainly(self, pair: _Pair) -> bool:
+    def _plainly(self, pair: Pair) -> bool:
         """Whether the two would be ordered if there were one proxy."""
         first, second, clock = pair.first, pair.second, pair.clock
         forward = distance(self.reach(first), first, second, clock, plain=True)[0]
@@ -254,27 +249,6 @@ class Judge:
             for x in known_at(reach, first, second)
         )
 
-    def _through(
-        self, first: Place, read: Place, second: Place, clock: Clock
-    ) -> tuple[float, tuple[Step, ...]]:
-        """From a write to a later one by a read of the first's value that comes before the second."""
-        there, a, rule_a = self.distance(first, read, clock)
-        back, b, rule_b = self.distance(read, second, clock)
-        if there == inf or back == inf or read.turns is not None:
-            return inf, ()
-        meetings = self.meetings(first, read, clock)
-        at = int(there)
-        while not meetings.meets(at):
-            at += 1
-            if at > there + meetings.period:
-                return inf, ()
-        between = Step(str(read), str(read), "read-between", RULES["read-between"].section, ())
-        return at + back, (
-            *_steps(a, rule_a, first, read),
-            between,
-            *_steps(b, rule_b, read, second),
-        )
-
     def meetings(self, here: Place, there: Place, clock: Clock) -> Meetings:
         """Which differences of counts of a clock a pair's slots may be equal at."""
         first, second = here.access, there.access
@@ -283,7 +257,7 @@ class Judge:
         ):  # nothing says which slots of the one lie in which of the other
             first, second = replace(first, slot=None), replace(second, slot=None)
         turns = self._turns(here, clock), self._turns(there, clock)
-        one, two = self._row(first.slot, clock), self._row(second.slot, clock)
+        one, two = self.row(first.slot, clock), self.row(second.slot, clock)
         if turns != (None, None):
             return self._rows_meet(one, two, turns)
         once = clock is self.graph.kernel
@@ -323,7 +297,7 @@ class Judge:
         turns = place.turns
         return turns if turns is not None and self.graph.clock_of[turns.loop] is clock else None
 
-    def _row(self, slot: Slot | None, clock: Clock) -> Slot | None:
+    def row(self, slot: Slot | None, clock: Clock) -> Slot | None:
         if slot is None:
             return None
         if slot.loop is not None and self.graph.clock_of[slot.loop] is not clock:
@@ -332,7 +306,7 @@ class Judge:
 
 
 @dataclass(eq=False, slots=True)
-class _Pair:
+class Pair:
     """Two accesses over one clock."""
 
     judge: Judge
@@ -350,7 +324,11 @@ class _Pair:
         path = first.node.path
         inner = path[path.index(self.clock) + 1 :]
         same = first is second and all(c.high <= 1 for c in inner)
-        self.apart = same or exclusive(first.node, second.node, self.clock)
+        self.apart = (
+            same
+            or exclusive(first.node, second.node, self.clock)
+            or contrary(first.node, second.node, self.clock)
+        )
         self.never = not self.meetings.apart and (self.apart or not self.meetings.meets(0))
 
     def known(self) -> tuple[tuple[float, Label | None, str], tuple[float, Label | None, str]]:
@@ -383,9 +361,9 @@ class _Pair:
                 self.meetings.period,
             )
         there, here = self.known()
-        steps = _steps(*there[1:], self.first, self.second)
+        steps = steps_of(*there[1:], self.first, self.second)
         if self.first is not self.second:
-            steps += _steps(*here[1:], self.second, self.first)
+            steps += steps_of(*here[1:], self.second, self.first)
         used = frozenset(a for s in steps for a in s.assumptions)
         return Hazard(
             self.first, self.second, Verdict.ORDERED, self.clock, there[0], here[0], self.meetings.period,
@@ -400,7 +378,7 @@ class _Pair:
         )  # fmt: skip
 
 
-def _common(first: Node, second: Node) -> Iterator[Clock]:
+def common(first: Node, second: Node) -> Iterator[Clock]:
     """The clocks of loops that both stand in, innermost first."""
     for clock in reversed(first.path):
         if clock in second.path:
@@ -424,7 +402,7 @@ def _gap(
     return None
 
 
-def _steps(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:
+def steps_of(label: Label | None, rule: str, begin: Place, end: Place) -> tuple[Step, ...]:
     """A label's chain without its plain steps."""
     if label is None:
         return ()
@@ -447,6 +425,12 @@ def _step(start: Node, end: Node, rule: str) -> Step:
 
 def places(graph: Graph) -> dict[Hashable, list[Place]]:
     """Accesses by space and buffer, in order."""
+    if graph.places is None:
+        graph.places = _places(graph)
+    return graph.places
+
+
+def _places(graph: Graph) -> dict[Hashable, list[Place]]:
     found: dict[Hashable, list[Place]] = {}
     for node in graph.nodes:
         if node.event is not None:
@@ -510,8 +494,15 @@ def _in_one_turn(first: Place, second: Place) -> bool:
     """Whether two accesses under conditions come in the same turns: all that one asks, the other does."""
     if first is second or first.node.role is not second.node.role:
         return False
-    one, other = asked_of(first.event.op), asked_of(second.event.op)
+    one, other = _asked_of(first), _asked_of(second)
     return one <= other or other <= one
+
+
+def _asked_of(place: Place) -> frozenset[Hashable]:
+    """The conditions round an access that ask more than who a thread is, with whether each has to hold; equal for ifs
+    that ask the same."""
+    keys = {x.op: x.key for x in place.node.loops if x.high <= 1 and x.key is not None}
+    return frozenset(keys.get(op, (op, holds)) for op, holds in asked_of(place.event.op))
 
 
 def _apart(a: Access, b: Access) -> bool:

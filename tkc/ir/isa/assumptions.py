@@ -10,6 +10,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 STRICT, PRACTICE = "strict", "practice"
+ACROSS = "across"
+"""Strict, but for what is assumed of other CTAs of a cluster."""
 MODELS = (STRICT, PRACTICE)
 
 
@@ -26,15 +28,16 @@ class Assumption(NamedTuple):
     warns: bool = False
 
 
-_BOTH = (STRICT, PRACTICE)
+_BOTH = (STRICT, ACROSS, PRACTICE)
+_ACROSS = (ACROSS, PRACTICE)
 
 ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption("A1", "an async access of shared memory is performed by the CTA that owns the memory",
-               "multicast and pair kernels never fence async after async across CTAs"),
+               "multicast and pair kernels never fence async after async across CTAs", _ACROSS),
     Assumption("A2", "a wait of .cta scope observes completions of another CTA on its own mbarrier, and another CTA's "
                "arrival of .cta scope tells it of tensor memory, and of completions of copies and products that its "
                "threads know, not of their groups of stores",
-               "the default scopes of try_wait and arrive in shipped cluster kernels"),
+               "the default scopes of try_wait and arrive in shipped cluster kernels", _ACROSS),
     Assumption("A3", "an acquire orders later tcgen05 operations", "9.7.18.6.3", _BOTH),
     Assumption("A4", "the arrival of tcgen05.commit releases what the tracked operations did",
                "9.7.18.12.1", _BOTH),

@@ -12,6 +12,9 @@ Version = tuple[int, int]
 NAMED_BARRIERS = 16
 """Barriers of a CTA that `barrier.cta` names, of every target (PTX 9.7.15.1)."""
 
+WARPGROUP = 128
+"""Threads."""
+
 
 class Feature(StrEnum):
     """Something that one target has and another lacks; instruction rows name what they need."""
@@ -103,8 +106,9 @@ class Target(NamedTuple):
 
     def registers_at_entry(self, threads: int) -> int:
         """Registers with which each of `threads` threads that share an SM begins, where they begin with all: in steps
-        of 8 (65,536 / 640 threads are 102, hence 96)."""
-        return min(-(-self.max_regs_per_thread // 8) * 8, self.registers_per_sm // threads // 8 * 8)
+        of 8 (65,536 / 640 threads are 102, hence 96). ptxas counts whole warpgroups: 288 threads are 384, hence 168."""
+        whole = -(-threads // WARPGROUP) * WARPGROUP
+        return min(-(-self.max_regs_per_thread // 8) * 8, self.registers_per_sm // whole // 8 * 8)
 
     def has(self, needs: Iterable[Feature]) -> bool:
         """Whether every feature of `needs` is here."""

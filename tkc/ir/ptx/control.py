@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     opt_region_def,
@@ -24,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.ptx.families import LengthRule
 from tkc.ir.ptx.registers import RegisterType, type_of
 from tkc.ir.syntax import Operation

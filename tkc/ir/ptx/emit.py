@@ -14,14 +14,15 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
+    IntegerType,
     LocationAttr,
-    StringAttr,
     UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.diagnostics import Bug
+from tkc.ir.interned import integer, string
 from tkc.ir.ptx.control import (
     COUNTERS,
     ForOp,
@@ -74,24 +75,10 @@ class _Plan:
 
 
 _plans: dict[tuple[Any, ...], _Plan] = {}
-_strings: dict[str, StringAttr] = {}
-_integers: dict[int, IntegerAttr] = {}
 
 
-def string(text: str) -> StringAttr:
-    """The attribute of a text, one object for each."""
-    found = _strings.get(text)
-    if found is None:
-        found = _strings[text] = StringAttr(text)
-    return found
-
-
-def integer(value: int) -> IntegerAttr:
-    """The i64 attribute of a number, one object for each."""
-    found = _integers.get(value)
-    if found is None:
-        found = _integers[value] = IntegerAttr(value, i64)
-    return found
+def _long(value: int) -> IntegerAttr[IntegerType]:
+    return integer(value, i64)
 
 
 def _plan(name: str, texts: tuple[str, ...], slots: Mapping[str, str]) -> _Plan:
@@ -200,7 +187,7 @@ class Emit:
             if argument.offset:
                 if name not in plan.shape.addresses:
                     raise Bug("ptx emission", f"{name} of {plan.shape.row.name} takes no offset")
-                properties[plan.shape.offset_of(name)] = integer(argument.offset)
+                properties[plan.shape.offset_of(name)] = _long(argument.offset)
             return argument.base
         kind = plan.spelling.kinds[name] or "b32"
         if isinstance(argument, float):
@@ -224,7 +211,7 @@ class Emit:
         given = dict(zip(shape.arguments, arguments, strict=False))
         for argument, value in named.items():
             if argument in shape.offsets and isinstance(value, int):
-                properties[argument] = integer(value)
+                properties[argument] = _long(value)
                 continue
             if argument not in shape.arguments or argument in given:
                 raise Bug("ptx emission", f"{name} takes no further {argument}")
@@ -235,7 +222,7 @@ class Emit:
             value = given.get(argument)
             if argument in shape.immediates:
                 if isinstance(value, int):
-                    properties[argument] = integer(int(value))
+                    properties[argument] = _long(int(value))
                 elif isinstance(value, str):
                     properties[argument] = string(value)
                 elif value is not None or argument not in shape.optional:
@@ -288,7 +275,7 @@ class Emit:
         """A constant; of class f32 or f64, the bits of one."""
         found = self._constants.get((value, kind))
         if found is None:
-            op = construct(ImmOp, (), (reg(kind),), {"value": integer(value)})
+            op = construct(ImmOp, (), (reg(kind),), {"value": _long(value)})
             if self._last_constant is not None:
                 self._top.insert_op_after(op, self._last_constant)
             elif self._top.first_op is not None:
@@ -318,7 +305,7 @@ class Emit:
             SliceOp,
             (whole,),
             (type_of(whole).part(start, count, step),),
-            {"start": integer(start), "count": integer(count), "step": integer(step)},
+            {"start": _long(start), "count": _long(count), "step": _long(step)},
             self.location,
         )
         return self.insert(op).results[0]
@@ -487,16 +474,16 @@ def kernel(
         "params": ArrayAttr(
             [DictionaryAttr({"name": string(n), "kind": string(k)}) for n, k in params]
         ),
-        "reqntid": integer(reqntid),
+        "reqntid": _long(reqntid),
     }
     if min_ctas != 1:
-        properties["min_ctas"] = integer(min_ctas)
+        properties["min_ctas"] = _long(min_ctas)
     if most_ctas is not None:
-        properties["most_ctas"] = integer(most_ctas)
+        properties["most_ctas"] = _long(most_ctas)
     elif cluster is not None:
-        properties["cluster"] = integer(cluster)
+        properties["cluster"] = _long(cluster)
     if shared_bytes:
-        properties["shared_bytes"] = integer(shared_bytes)
+        properties["shared_bytes"] = _long(shared_bytes)
     if contract is not None:
         properties["contract"] = contract
     op = construct(KernelOp, (), (), properties, location, [Region(block)])

@@ -197,10 +197,11 @@ class Instruction(Operation):
     def verify_(self) -> None:
         try:
             spelling = self.spelling
-            self.sizes()
+            if not _plainly_right(self, spelling):
+                self.sizes()
+                _verify(self, spelling)
         except ValueError as error:
             raise VerifyException(str(error)) from None
-        _verify(self, spelling)
         for trait in self.traits:
             trait.verify(self)
 
@@ -245,6 +246,21 @@ def _fits(actual: RegisterType, expected: str, type: str, wider: bool) -> bool:
     if (type.startswith(".b") and type[2:].isdigit()) or expected in ("f32", "f64"):
         return same or (wider and WIDTHS[kind] > WIDTHS[expected])
     return kind.startswith("b") and (same or (wider and WIDTHS[kind] > WIDTHS[expected]))
+
+
+def _plainly_right(op: Instruction, spelling: Spelling) -> bool:
+    """Whether `_verify` would find nothing, told at a glance: most take single registers, each of its type."""
+    shape, results = op.SHAPE, op.results
+    if shape.plain is None or len(results) != len(shape.results) or shape.tied:
+        return False
+    values, kinds = (*results, *op._operands), spelling.plain_kinds
+    if len(values) != len(kinds) or not op.properties.keys() <= shape.properties:
+        return False
+    for value, kind in zip(values, kinds, strict=True):
+        type: Any = value.type
+        if type.__class__ is not RegisterType or type.count or (kind and type.kind != kind):
+            return False
+    return True
 
 
 def _verify(op: Instruction, spelling: Spelling) -> None:

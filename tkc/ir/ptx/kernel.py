@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, result_def, traits_def
+from xdsl.ir import Operation as IrOperation
+from xdsl.irdl import opt_prop_def, prop_def, region_def, result_def, traits_def
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.ptx.registers import RegisterType, reg, type_of
 from tkc.ir.syntax import Operation
 
@@ -69,6 +71,23 @@ SPECIAL_REGISTERS: Mapping[str, str] = {
 """Special registers that can be read, with the class that holds them (PTX 10)."""
 
 
+class _Isolated(IsolatedFromAbove):
+    """xDSL's, which climbs from each operand to the kernel: here what is used is compared with what is inside."""
+
+    def verify(self, op: IrOperation) -> None:
+        inside: set[int] = set()
+        used: set[int] = set()
+        for inner in op.walk():
+            if inner is not op:
+                inside.update(map(id, inner.results))
+                used.update(map(id, inner.operands))
+            for region in inner.regions:
+                for block in region.blocks:
+                    inside.update(map(id, block.args))
+        if not used <= inside:
+            super().verify(op)
+
+
 @irdl_op_definition
 class KernelOp(Operation):
     """`ptx.kernel {sym_name = "k", params = [{name = "n", kind = "u32"}], reqntid = 128} do { … }`.
@@ -88,7 +107,7 @@ class KernelOp(Operation):
     shared_bytes = opt_prop_def(IntegerAttr)
     contract = opt_prop_def(DictionaryAttr)
     body = region_def("single_block")
-    traits = traits_def(NoTerminator(), IsolatedFromAbove(), SymbolOpInterface())
+    traits = traits_def(NoTerminator(), _Isolated(), SymbolOpInterface())
 
     def param_kinds(self) -> dict[str, str]:
         """Kinds of the parameters by name, in order."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.irdl import irdl_op_definition, prop_def, var_operand_def
+from xdsl.irdl import prop_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.isa.system import MOST_ARGUMENTS
 from tkc.ir.ptx.registers import RegisterType, type_of
 from tkc.ir.syntax import Operation

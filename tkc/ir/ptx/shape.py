@@ -43,6 +43,8 @@ class Spelling:
     kinds: Mapping[str, str]
     types: Mapping[str, str]
     counts: Mapping[str, int]
+    plain_kinds: tuple[str, ...]
+    """The kinds of the results and then of the operands, in order."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,8 @@ class Shape:
                     kind = "b32" if "shared" in chosen.get("space", "") else "b64"
                 kinds[name] = kind if kind in PREFIXES else ""
             counts = lengths(row, chosen)
-            found = Spelling(mnemonic, version, needs, kinds, types, counts)
+            order = tuple([kinds[name] for name in (*self.results, *self.operands)])
+            found = Spelling(mnemonic, version, needs, kinds, types, counts, order)
             self._spellings[texts] = found
         return found
 

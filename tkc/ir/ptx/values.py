@@ -5,7 +5,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -15,6 +14,7 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.ptx.registers import WIDTHS, RegisterType, type_of
 from tkc.ir.syntax import Operation
 
@@ -71,10 +71,6 @@ class SliceOp(Operation):
         return whole.part(self.start.value.data, self.count.value.data, self.step.value.data)
 
     def verify_(self) -> None:
-        self.check()
-
-    def check(self) -> None:
-        """What the definition does not say."""
         whole, part = type_of(self._operands[0]), type_of(self.results[0])
         start, count, step = (self.properties[n].value.data for n in _PART)  # pyright: ignore
         last = start + step * (max(count, 1) - 1)
@@ -87,22 +83,6 @@ class SliceOp(Operation):
 
 
 _PART = ("start", "count", "step")
-_by_definition = SliceOp.verify_
-
-
-def _verify_slice(op: SliceOp) -> None:
-    """Asks the definition only where something is unlike it: a kernel has hundreds of these, and it takes its time."""
-    operands, results, properties = op._operands, op.results, op.properties
-    alike = len(operands) == len(results) == 1 and not (op.regions or op._successors)
-    alike = alike and type(operands[0].type) is type(results[0].type) is RegisterType
-    alike = alike and properties.keys() == {*_PART}
-    if alike and all([type(p) is IntegerAttr for p in properties.values()]):
-        op.check()
-    else:
-        _by_definition(op)
-
-
-SliceOp.verify_ = _verify_slice
 
 
 @irdl_op_definition

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, f32, i1, i32
 from xdsl.ir import Attribute
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, traits_def, var_operand_def
+from xdsl.irdl import operand_def, prop_def, traits_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.system import MOST_ARGUMENTS as MOST_ARGUMENTS
 from tkc.ir.isa.system import escaped as escaped

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAtt
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     EqAttrConstraint,
-    irdl_op_definition,
     prop_def,
     result_def,
     traits_def,
@@ -21,6 +20,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
+from tkc.ir.interned import integer, string
 from tkc.ir.syntax import Operation
 
 
@@ -149,12 +150,10 @@ class ArithOp(Operation):
 
 def const(value: int, type: IntegerType = i32) -> ConstOp:
     """An integer constant."""
-    return ConstOp.create(properties={"constant": IntegerAttr(value, type)}, result_types=(type,))
+    return ConstOp.create(properties={"constant": integer(value, type)}, result_types=(type,))
 
 
 def arith(kind: str, *inputs: SSAValue) -> ArithOp:
     """Arithmetic with the result type that the table gives."""
     type = i1 if SCALARS[kind].predicate else f32 if kind == TO_F32 else inputs[-1].type
-    return ArithOp.create(
-        operands=inputs, properties={"kind": StringAttr(kind)}, result_types=(type,)
-    )
+    return ArithOp.create(operands=inputs, properties={"kind": string(kind)}, result_types=(type,))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import UnitAttr, i32
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
@@ -25,6 +26,7 @@ class CopyScalesOp(StageOp):
     """
 
     name = "stage.copy_scales"
+    FOR_COPIES: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ONE
     source = operand_def(BufferType)
     source_slot = operand_def(i32)

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -15,6 +14,7 @@ from xdsl.irdl import (
     traits_def,
 )
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Done, Kind, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp

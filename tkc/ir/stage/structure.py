@@ -20,7 +20,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     EqAttrConstraint,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     opt_region_def,
@@ -34,6 +33,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.types import BarriersType, BufferType, RingType
@@ -103,13 +103,15 @@ class StageOp(Operation):
 
     `BY` is who executes one unless its property `by` says otherwise; None is neutral. `EACH`: a thread may execute it
     for itself, since it meets no other there. `ALONE`: each thread does that comes to it where no election can be.
-    `STATE_OF`: the accumulator, as an operand, whose next state the result is.
+    `STATE_OF`: the accumulator, as an operand, whose next state the result is. `FOR_COPIES`: a role that copies scales
+    and does no more consists of such, and of numbers.
     """
 
     BY: ClassVar[By | None] = None
     EACH: ClassVar[bool] = False
     ALONE: ClassVar[bool] = False
     STATE_OF: ClassVar[str | None] = None
+    FOR_COPIES: ClassVar[bool] = False
 
     @property
     def executed_by(self) -> By | None:
@@ -202,6 +204,7 @@ class YieldOp(StageOp):
     """Ends a region with the values that it hands on."""
 
     name = "stage.yield"
+    FOR_COPIES: ClassVar[bool] = True
     values = var_operand_def()
     traits = traits_def(IsTerminator(), Pure())
 
@@ -216,6 +219,7 @@ class ForOp(StageOp):
     """
 
     name = "stage.for"
+    FOR_COPIES: ClassVar[bool] = True
     lower = operand_def(i32)
     upper = operand_def(i32)
     step = operand_def(i32)
@@ -236,6 +240,7 @@ class WorkLoopOp(StageOp):
     """
 
     name = "stage.work_loop"
+    FOR_COPIES: ClassVar[bool] = True
     extents = var_operand_def(EqAttrConstraint(i32) | BaseAttr(TensorType))
     sizes = opt_prop_def(ArrayAttr[IntegerAttr])
     inits = var_operand_def()
@@ -254,6 +259,7 @@ class IfOp(StageOp):
     """Runs the first region where the condition holds, else the second (which may be empty)."""
 
     name = "stage.if"
+    FOR_COPIES: ClassVar[bool] = True
     condition = operand_def(i1)
     then = region_def("single_block")
     otherwise = opt_region_def()

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -17,6 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Meet, Order, Proxy, Signal, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
@@ -98,6 +98,7 @@ class MbarrierWaitOp(StageOp):
     """Waits until the phase of this parity has completed; acquires at CTA scope, or as `sem` and `scope` say."""
 
     name = "stage.mbarrier_wait"
+    FOR_COPIES: ClassVar[bool] = True
     EACH: ClassVar[bool] = True
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
@@ -150,6 +151,7 @@ class Tcgen05CommitOp(StageOp):
     which tells nothing else."""
 
     name = "stage.tcgen05_commit"
+    FOR_COPIES: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ONE
     barriers = operand_def(BarriersType)
     slot = operand_def(i32)
@@ -184,6 +186,7 @@ class Tcgen05FenceOp(StageOp):
     """`tcgen05.fence::before_thread_sync` or `::after_thread_sync`, as `side` says."""
 
     name = "stage.tcgen05_fence"
+    FOR_COPIES: ClassVar[bool] = True
     EACH: ClassVar[bool] = True
     BY: ClassVar[By | None] = By.ALL
     side = prop_def(StringAttr)

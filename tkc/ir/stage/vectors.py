@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -19,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.stage.structure import By, StageOp
@@ -131,6 +131,24 @@ class FoldRowsOp(StageOp):
 
 
 @irdl_op_definition
+class FoldWarpOp(StageOp):
+    """One value a row of the rows that a warp holds as one number, which each of its lanes gets."""
+
+    name = "stage.fold_warp"
+    BY: ClassVar[By | None] = By.ALL
+    source = operand_def(FragmentType)
+    kind = prop_def(StringAttr)
+    number = result_def(f32)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source = self.source.type
+        assert isinstance(source, FragmentType)
+        if source.dtype.data != "f32" or source.shape[1] != 1 or source.shape[0] == 1:
+            raise VerifyException(f"{source} is no fragment of one f32 value a row")
+
+
+@irdl_op_definition
 class LoadGlobalOp(StageOp):
     """Elements of one axis of a tensor, from `coordinates` on, as one value a row or a column.
 
@@ -165,5 +183,5 @@ class StoreGlobalOp(StageOp):
 
 
 VECTORS = [
-    FillOp, MaskOp, PartOp, ReduceOp, CombineLanesOp, FoldRowsOp, LoadGlobalOp, StoreGlobalOp,
+    FillOp, MaskOp, PartOp, ReduceOp, CombineLanesOp, FoldRowsOp, FoldWarpOp, LoadGlobalOp, StoreGlobalOp,
 ]  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, traits_def
+from xdsl.irdl import operand_def, opt_prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
@@ -86,6 +87,10 @@ class ScaledMmaOp(Operation):
             if not scales_fit(tile, scales):
                 raise VerifyException(f"{scales} are not the scales of {tile}")
         columns = right.shape[0] if self.pair is None else 2 * right.shape[0]
+        if right.scale.rows.data not in (0, columns) or (self.pair and not right.scale.rows.data):  # type: ignore[union-attr]
+            raise VerifyException(
+                f"a product of {columns} columns takes as many rows of scales of {right}"
+            )
         if left.shape[1] != right.shape[1] or (left.shape[0], columns) != made.shape:
             raise VerifyException(f"{left} @ {right} does not make {list(made.shape)}")
 

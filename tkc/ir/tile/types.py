@@ -189,7 +189,7 @@ class TensorType(_Scaled):
     """A tensor in global memory, last axis contiguous: `!tile.tensor<bf16, [M, K]>`.
 
     With block scales it stands for two arrays: `!tile.tensor<e2m1, [M, K], ue4m3 / 16>`. A list is G arrays, whose axes
-    follow: `!tile.tensor<bf16, [G, ?rows, K], list>`.
+    follow: `!tile.tensor<bf16, [G, ?rows, K], list>`, `!tile.tensor<e2m1, [G, ?rows, K], ue4m3 / 16, list>`.
     """
 
     name = "tile.tensor"
@@ -217,7 +217,11 @@ class TensorType(_Scaled):
             word = parser.parse_identifier()
             if word == "list":
                 return (dtype, dims, NoneAttr(), UnitAttr())
-            return (dtype, dims, ScaleAttr.parse_after(parser, word), NoneAttr())
+            scale, listed = ScaleAttr.parse_after(parser, word), NoneAttr()
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_characters("list")
+                listed = UnitAttr()
+            return (dtype, dims, scale, listed)
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -234,7 +238,7 @@ class TensorType(_Scaled):
     @property
     def element(self) -> TensorType:
         """One of the arrays of a list."""
-        return TensorType.of(self.dtype.data, self.shape[1:])
+        return TensorType.of(self.dtype.data, self.shape[1:], self.scale)
 
 
 @irdl_attr_definition

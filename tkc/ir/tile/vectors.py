@@ -8,7 +8,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f32, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -19,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.memory import Kind, Space, Touch
 from tkc.ir.syntax import Operation
@@ -80,6 +80,27 @@ class ReduceOp(Operation):
             raise VerifyException("a reduction over rows has no mask of columns")
         if (self.block is None) != (self.extent is None):
             raise VerifyException("a masked reduction has a block and an extent")
+
+
+@irdl_op_definition
+class TotalOp(Operation):
+    """`tile_sum(x)`: one number of one value a row, `[rows, 1]`, which all threads of the role get."""
+
+    name = "tile.total"
+    source = operand_def(RegsType)
+    kind = prop_def(StringAttr)
+    number = result_def(f32)
+    traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source = self.source.type
+        assert isinstance(source, RegsType)
+        if self.kind.data not in ReduceOp.KINDS:
+            raise VerifyException(
+                f"no reduction {self.kind.data!r}; one of {', '.join(ReduceOp.KINDS)}"
+            )
+        if source.dtype.data != "f32" or len(source.shape) != 2 or source.shape[1] != 1:
+            raise VerifyException(f"a number is made of one value a row of f32, not of {source}")
 
 
 @irdl_op_definition
@@ -184,4 +205,4 @@ class LoadOp(Operation):
             raise VerifyException(f"a load of {slice} does not give {value}: it is of one axis")
 
 
-VECTORS = [ReduceOp, MaskOp, FillOp, ReshapeOp, TransposeOp, LoadOp]
+VECTORS = [ReduceOp, TotalOp, MaskOp, FillOp, ReshapeOp, TransposeOp, LoadOp]

@@ -16,6 +16,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import TmaLoadToOp
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.copies import boxes_of, map_of_boxes
+from tkc.passes.lowering.scales import map_of_scales
 from tkc.passes.lowering.state import Kernel, lowers
 
 SPACE = "map_space"
@@ -47,7 +48,10 @@ def _launched(k: Kernel, tensor: SSAValue, arrays: list[SSAValue]) -> SSAValue:
                 location_of(other),
                 Note("the other form", location_of(first)),
             )
-    spec = map_of_boxes(k, tensor, box, layout, not isinstance(first, s.TmaStoreOp))
+    if k.buffer(first.buffer)[1].holds_scales:
+        spec = map_of_scales(k, tensor, box)
+    else:
+        spec = map_of_boxes(k, tensor, box, layout, not isinstance(first, s.TmaStoreOp))
     return k.map_table((spec["argument"], tuple(box), layout), spec)
 
 

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from tkc.analysis.product_shapes import no_columns
 from tkc.analysis.tensor_memory import LANES, SHARED_COLUMNS, columns_of
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import Note, TkcError
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_SCALES, Major, SharedTile
 from tkc.ir.isa.mma import MMAS, Instruction, Mma, encode_instruction, select
@@ -138,11 +138,22 @@ def product(k: Kernel, op: s.MmaOp | s.ScaledMmaOp, m: int, scaling: Scaling = U
                 f"operand {name} of {dtype} is not contiguous along the contracted axis; "
                 f"{k.target.name} takes {' or '.join(row.mn_major) or 'no operand of this product'} so",
                 place,
+                Note(_turned(dtype)),
             )
     return Product(
         row, m, n, depth,
         operand(k, op.a, op.a_slot, a_major), operand(k, op.b, op.b_slot, b_major), a, b,
     )  # fmt: skip
+
+
+def _turned(dtype: str) -> str:
+    """What helps where an operand lies the wrong way round."""
+    if DTYPES[dtype].bits < 16:
+        return "an array whose contracted axis is contiguous is taken: turn it before the launch"
+    return (
+        "a role between can turn it into a tile of its own: `get raw, put ready: turned <- tile.T`, and the product "
+        "takes `turned`"
+    )
 
 
 def _widest(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.tensor_memory import LANES, columns_of
 from tkc.ir.isa.dtypes import DTYPES
@@ -25,7 +25,7 @@ from tkc.ir.isa.mma import Instruction, encode_instruction
 from tkc.ir.isa.targets import Feature
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.types import AccumulatorType, BufferType
-from tkc.ir.tile.types import ScaleAttr, TensorType
+from tkc.ir.tile.types import ScaleAttr, TensorType, counts_of
 from tkc.passes.lowering.collector import Steps, write_products
 from tkc.passes.lowering.products import Scaling, moved, product
 from tkc.passes.lowering.state import Accumulator, Kernel, Number, lowers
@@ -35,29 +35,35 @@ WORDS = SCALE_ATOM_BYTES // 4
 
 
 def scales_map(k: Kernel, tensor: SSAValue, box: list[int]) -> SSAValue:
-    """The address of the map of a tensor's scales for boxes of atoms, declared as a parameter on first use."""
+    """The address of the map of a tensor's scales for boxes of atoms, declared as a parameter on first use; of an array
+    of a list, where its map lies in global memory."""
+    if isinstance(tensor.owner, Operation):
+        return k.values[tensor]
+    spec = map_of_scales(k, tensor, box)
+    return k.tensor_map((spec["argument"], tuple(box)), {"kind": "tensormap", **spec})
+
+
+def map_of_scales(k: Kernel, tensor: SSAValue, box: list[int]) -> dict[str, Any]:
+    """What the launch contract says of the map of a tensor's scales, or of those of each array of a list."""
     type = tensor.type
     assert isinstance(type, TensorType)
     assert isinstance(type.scale, ScaleAttr)
     argument = f"{k.argument(tensor)}.scales"
     *batch, rows, columns = type.shape
+    first = int(type.is_list)
     across = _blocks(columns, SCALE_ATOM_SCALES * type.scale.block.data)
-    sizes = [WORDS, across, _blocks(rows, SCALE_ATOM_ROWS), *map(_extent, reversed(batch))]
+    high = None if counts_of(rows) is not None else _blocks(rows, SCALE_ATOM_ROWS)
     strides: list[Any] = [SCALE_ATOM_BYTES, {"op": "mul", "of": [across, SCALE_ATOM_BYTES]}]
-    strides += [{"stride": [argument, axis]} for axis in reversed(range(len(batch)))]
-    return k.tensor_map(
-        (argument, tuple(box)),
-        {
-            "kind": "tensormap",
-            "argument": argument,
-            "dtype": "u32",
-            "sizes": sizes,
-            "strides": strides,
-            "box": box,
-            "swizzle": "none",
-            "l2_promotion": "256B",
-        },
-    )
+    strides += [{"stride": [argument, axis]} for axis in reversed(range(first, len(batch)))]
+    return {
+        "argument": argument,
+        "dtype": "u32",
+        "sizes": [WORDS, across, high, *map(_extent, reversed(batch[first:]))],
+        "strides": strides,
+        "box": box,
+        "swizzle": "none",
+        "l2_promotion": "256B",
+    }
 
 
 def _extent(size: int | str) -> Any:

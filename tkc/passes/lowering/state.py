@@ -302,7 +302,7 @@ class Kernel:
         """Where the maps of a list's arrays begin, made by the launch in global memory; declared on first use."""
         if key not in self.tables:
             again = sum(other[0] == key[0] for other in self.tables)
-            name = self._free(f"{key[0]}_maps{again or ''}")
+            name = self._free(f"{key[0].replace('.', '_')}_maps{again or ''}")
             self.args.append({"kind": "tensormaps", **spec, "name": name})
             self.params.append((name, "pointer"))
             with self.emit.into(self.top):

@@ -54,6 +54,9 @@ def fill(k: Kernel, op: v.FillOp) -> None:
 def mask(k: Kernel, op: v.MaskOp) -> None:
     """Selects element by element behind a branch, which fragments that keep all of themselves skip."""
     type = fragment_type(op.source)
+    if type.a_row:
+        _mask_rows(k, op)
+        return
     two = type.layout.data == FragmentLayout.WGMMA
 
     def apart(value: SSAValue) -> Fragment:
@@ -89,6 +92,20 @@ def mask(k: Kernel, op: v.MaskOp) -> None:
     values = list(k.emit.if_(whole, lambda: registers, kept))
     pairs = tuple(zip(values[::2], values[1::2], strict=True))
     k.values[op.value] = Fragment("f32", pairs, source.halves)
+
+
+def _mask_rows(k: Kernel, op: v.MaskOp) -> None:
+    """Of one value a row, which has no columns."""
+    limit = k.register(op.limit)
+    (values,), fill = k.values[op.source].parts, op.fill.value.data
+    others = [fill] * len(values) if op.otherwise is None else k.values[op.otherwise].parts[0]
+    found: list[SSAValue] = []
+    for x, other, row in zip(
+        values, others, rows_of_thread(k, fragment_type(op.source)), strict=True
+    ):
+        inside = k.emit("setp", ".gt", ".s32", _less(k, limit, op.rows.value.data, row), 0)
+        found.append(k.emit("selp", ".f32", x, other, inside))
+    k.values[op.value] = Fragment("f32", (tuple(found),))
 
 
 def _positions(k: Kernel, op: v.MaskOp, like: Fragment) -> Fragment:
@@ -252,6 +269,24 @@ def fold_rows(k: Kernel, op: v.FoldRowsOp) -> None:
         for bit in bits:
             some = _exchange(k, kind, bit, some)
         (k.values[number],) = some
+
+
+@lowers(v.FoldWarpOp)
+def fold_warp(k: Kernel, op: v.FoldWarpOp) -> None:
+    """A thread's rows as one, then lane by lane, between lanes that hold other rows."""
+    layout = FragmentLayout(fragment_type(op.source).layout.data)
+    source: Fragment = k.values[op.source]
+    kind = op.kind.data
+    first, *more = [x for part in source.parts for x in part]
+    number = _tree(k, kind, more, first)
+    if layout is FragmentLayout.HALF_ROWS:
+        holds = k.emit("setp", ".lt", ".u32", k.lane, 16)
+        number = k.emit("selp", ".f32", number, NEUTRAL[kind], holds)
+    for bit in LANE_BITS[layout]:
+        bits = k.emit("mov.f32_to_b32", number)
+        sent = k.emit("shfl.sync", ".bfly", bits, bit, 31, ALL_LANES)
+        number = k.emit(*BINARY[kind], number, sent)
+    k.values[op.number] = number
 
 
 LANE_BITS = {

@@ -14,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.roles import Rows
 from tkc.diagnostics import TkcError
+from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage import vectors as v
@@ -32,7 +33,7 @@ from tkc.passes.placement.fragments import (
     slices,
 )
 from tkc.passes.placement.places import coordinates, extent_of, first_row, limit_of
-from tkc.passes.placement.state import Placement, Slot, integer
+from tkc.passes.placement.state import Placement, Slot
 
 SLICE = 64
 """Columns of a tile that are folded at once."""
@@ -49,7 +50,7 @@ def reduce(p: Placement, op: tv.ReduceOp) -> None:
     padded = -(-width // LANES) * LANES
     partial = _scratch(p, "partial", (p.role.plan.warps, padded))
     columns = math.gcd(SLICE, width)
-    warp = _identity(p, "warp")
+    warp = identity(p, "warp")
 
     def one(column: SSAValue) -> None:
         parts = [
@@ -64,6 +65,33 @@ def reduce(p: Placement, op: tv.ReduceOp) -> None:
     _reduce_partials(p, op.kind.data, partial, padded, result)
     _meet(p, "columns")
     p.role.columns[op.value] = result
+
+
+def total(p: Placement, op: tv.TotalOp, blocks: list[SSAValue]) -> None:
+    """`tile_sum(x)`, here and now: each warp folds the rows that it holds, the role's threads meet, and each of them
+    reduces the numbers of all warps. They met before, too, so that all have read those of the time before."""
+    folded = v.FoldWarpOp.create(
+        operands=[_joined(p, op.kind, blocks)], properties={"kind": op.kind}, result_types=[f32]
+    )
+    number = p.emit.value(folded)
+    warps = p.role.plan.warps
+    if warps > 1:
+        zero = p.emit.const(0)
+        partial = _scratch(p, "total", (warps,))
+        _meet(p, "total.free")
+        store = StoreElementOp.create(operands=[number, partial, zero, identity(p, "warp")])
+        _where(p, p.emit.arith("eq", identity(p, "lane"), zero), store)
+        _meet(p, "total")
+        found: SSAValue | None = None
+        for warp in range(warps):
+            each = LoadElementOp.create(
+                operands=[partial, zero, p.emit.const(warp)], result_types=[f32]
+            )
+            number = p.emit.value(each)
+            found = number if found is None else p.emit.arith(op.kind.data, found, number)
+        assert found is not None
+        number = found
+    p.values[op.number] = number
 
 
 def _joined(p: Placement, kind: StringAttr, parts: list[SSAValue]) -> SSAValue:
@@ -85,7 +113,7 @@ def _reduce_partials(
     assert isinstance(result.type, BufferType)
     width = result.type.elements
     for first in range(0, width, threads):
-        column = p.emit.arith("add", _identity(p, "thread"), p.emit.const(first))
+        column = p.emit.arith("add", identity(p, "thread"), p.emit.const(first))
         inside = column
         if first + threads > padded:
             inside = p.emit.arith("min", column, p.emit.const(padded - 1))
@@ -150,7 +178,7 @@ def _lane_column(p: Placement, layout: FragmentLayout) -> SSAValue:
 
     In the wgmma layout lane 4 q + r has columns 8 i + 2 r and the next (D fragment), of which it keeps number q.
     """
-    lane = _identity(p, "lane")
+    lane = identity(p, "lane")
     if layout is not FragmentLayout.WGMMA:
         return lane
 
@@ -163,7 +191,7 @@ def _lane_column(p: Placement, layout: FragmentLayout) -> SSAValue:
     return p.emit.arith("add", p.emit.arith("add", eight, pair), bits(2, 1))
 
 
-def _identity(p: Placement, which: str) -> SSAValue:
+def identity(p: Placement, which: str) -> SSAValue:
     made = IdentityOp.create(properties={"which": StringAttr(which)}, result_types=[i32])
     return p.emit.value(made, which)
 
@@ -273,7 +301,7 @@ def spill(p: Placement, value: SSAValue, whole: SSAValue) -> None:
     buffer = _scratch(p, "handed", (type.shape[1],), own=True)
     numbers = _fold(p, whole, None)
     _meet(p, "free")
-    first = p.emit.arith("eq", _identity(p, "warp"), p.emit.const(0))
+    first = p.emit.arith("eq", identity(p, "warp"), p.emit.const(0))
     body = Block()
     with p.emit.inside(body):
         layout = FragmentLayout(type.layout.data)

@@ -14,6 +14,7 @@ from tkc.analysis.roles import Rows, slot_owner
 from tkc.analysis.sharing import shares_place
 from tkc.analysis.swizzle import Use, choose
 from tkc.diagnostics import TkcError
+from tkc.ir.interned import integer
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_ROWS, SCALE_ATOM_SCALES, SWIZZLES, swizzle_of
 from tkc.ir.isa.tensormap import MAX_BOX
@@ -23,7 +24,8 @@ from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, FragmentLayout, Home, RingType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import ops as t
-from tkc.ir.tile.loops import ShareOp
+from tkc.ir.tile.explicit import PartAtOp
+from tkc.ir.tile.loops import PartOp, ShareOp
 from tkc.ir.tile.types import (
     AccumType,
     BlockType,
@@ -46,7 +48,7 @@ from tkc.passes.placement.fragments import (
     slices,
 )
 from tkc.passes.placement.places import first_row
-from tkc.passes.placement.state import Placement, Slot, Staging, integer, names
+from tkc.passes.placement.state import Placement, Slot, Staging, names
 from tkc.passes.placement.vectors import held, store
 
 STORE_SLOTS = 2
@@ -210,8 +212,8 @@ def box_of(
     axes: list[int] = []
     extents, units = list(shape), list(unit)
     for axis, index in enumerate(op.indices):
-        if whole and not axes and isinstance(index.owner, ShareOp):
-            index = index.owner.whole
+        if whole and not axes and isinstance(index.owner, ShareOp | PartOp | PartAtOp):
+            index = index.owner.operands[0]
         value = p.values[index]
         if isinstance(index.type, BlockType):
             size = index.type.size.data // (units.pop(0) if units else 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import StringAttr, UnitAttr, i1
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.guards import guard_of
 from tkc.diagnostics import TkcError
 from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
@@ -16,6 +18,7 @@ from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
 from tkc.ir.tile.types import AccumType, SharedType, SliceType
 from tkc.passes.placement import vectors
+from tkc.passes.placement.columns import identity
 from tkc.passes.placement.copies import Box, box_of, box_of_scales, check_box, check_once
 from tkc.passes.placement.regions import Flow
 from tkc.passes.placement.state import Placement, Slot
@@ -96,6 +99,8 @@ def explicit(p: Placement, op: Operation) -> bool:
             pass  # the region that it ends reads it
         case LoadElementOp() | StoreElementOp() | AtomicOp() | CopyElementsOp():
             _element(p, op)
+        case s.ElectedOp() if op.scope.data == s.By.ONE and _warpgroups_come(p, op):
+            p.values[op.value] = _one(p)
         case s.StageOp() if not op.regions:
             _copy(p, op)
         case _:
@@ -135,10 +140,38 @@ def _copy(p: Placement, op: Operation) -> None:
     """The same operation on what its operands have become."""
     mapped = {v: p.values[v] for v in op.operands}
     copy = op.clone(mapped)
+    if isinstance(copy, s.RoleBarrierOp) and p.role.plan.groups > 1:
+        copy.whole = UnitAttr()  # what a program calls the role is all of its warpgroups
+    if copy.executed_by is s.By.ONE and _warpgroups_come(p, op):  # type: ignore[attr-defined]
+        body = Block()
+        with p.emit.inside(body):
+            p.emit.add(copy)
+            p.emit.add(s.YieldOp.create(operands=[]))
+        p.emit.add(s.IfOp.create(operands=[_one(p)], regions=[Region(body)], result_types=[]))
+        return
     p.emit.add(copy)
     for old, new in zip(op.results, copy.results, strict=True):
         p.values[old] = new
         new.name_hint = old.name_hint
+
+
+def _warpgroups_come(p: Placement, op: Operation) -> bool:
+    """Whether several warpgroups, whose rows one role splits, come to a statement."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, t.RoleOp):
+        guard = guard_of(around.condition) if isinstance(around, s.IfOp) else None
+        if guard is not None and (guard.warp is not None or guard.elected == s.By.ONE):
+            return False
+        around = around.parent_op()
+    return p.role.plan.groups > 1
+
+
+def _one(p: Placement) -> SSAValue:
+    """Whether a thread is the one that acts for all warpgroups of its role: one of the first warp."""
+    scope = {"scope": StringAttr(s.By.LANE)}
+    lane = p.emit.value(s.ElectedOp.create(properties=scope, result_types=[i1]))
+    first = p.emit.arith("eq", identity(p, "warp"), p.emit.const(0))
+    return p.emit.arith("and", lane, first)
 
 
 def _element(p: Placement, op: LoadElementOp | StoreElementOp | AtomicOp | CopyElementsOp) -> None:

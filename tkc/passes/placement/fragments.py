@@ -12,6 +12,7 @@ from tkc.analysis.guards import varies
 from tkc.analysis.roles import Rows, rows_of, slot_owner
 from tkc.analysis.sharing import block_of, shares_place
 from tkc.diagnostics import Bug, TkcError
+from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage import vectors as v
@@ -25,7 +26,7 @@ from tkc.ir.tile.loops import ForSpanOp
 from tkc.ir.tile.scales import ScaledMmaOp
 from tkc.ir.tile.types import AccumType, BlockType, RegsType
 from tkc.passes.placement.places import first_row, limit_of, load
-from tkc.passes.placement.state import Placement, integer
+from tkc.passes.placement.state import Placement
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from xdsl.ir import Attribute, SSAValue
 
 from tkc.analysis.roles import Rows
+from tkc.ir.interned import integer
 from tkc.ir.stage import ops as s
 from tkc.ir.stage import vectors as v
 from tkc.ir.stage.types import FragmentType
 from tkc.ir.tile import ops as t
 from tkc.ir.tile import vectors as tv
 from tkc.ir.tile.types import BlockType, TensorType
-from tkc.passes.placement.state import Placement, integer
+from tkc.passes.placement.state import Placement
 
 
 def coordinates(p: Placement, slice: t.SliceOp) -> list[SSAValue]:

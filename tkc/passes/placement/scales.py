@@ -9,9 +9,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
-from tkc.diagnostics import TargetError
 from tkc.ir.isa.layouts import SCALE_ATOMS
-from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.types import BufferType, Home
@@ -65,13 +63,7 @@ def _group(pair: UnitAttr | None) -> dict[str, Attribute]:
 
 
 def product(p: Placement, op: t.MmaOp | ScaledMmaOp) -> None:
-    """A product of two block-scaled tiles."""
-    if p.home is not Home.TENSOR:
-        raise TargetError.at(
-            "TK202",
-            f"products of block-scaled tiles need tcgen05; {p.target.name} has none",
-            location_of(op),
-        )
+    """A product of two block-scaled tiles, in tensor memory (`analysis/accumulators.py` refuses registers)."""
     a, b = p.role.slots[op.a], p.role.slots[op.b]
     key = p.role.key(op.d)
     slots = [a, b, p.role.slots[key]]

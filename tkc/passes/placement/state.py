@@ -21,10 +21,6 @@ from tkc.ir.tile.loops import ShareOp
 from tkc.ir.tile.types import BlockType
 
 
-def integer(value: int) -> IntegerAttr:
-    return IntegerAttr(value, i32)
-
-
 def names(values: Sequence[str]) -> ArrayAttr[StringAttr]:
     return ArrayAttr([StringAttr(v) for v in values])
 

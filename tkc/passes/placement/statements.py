@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tkc.analysis.sharing import block_of
 from tkc.diagnostics import TkcError
+from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import How
@@ -30,7 +31,7 @@ from tkc.passes.placement.keeping import (
     taken_round,
 )
 from tkc.passes.placement.regions import Flow
-from tkc.passes.placement.state import Placement, Slot, integer, names
+from tkc.passes.placement.state import Placement, Slot, names
 
 Loop = s.ForOp | s.WorkLoopOp
 ORDER = ("serpentine", "outermost", "descending")
@@ -105,6 +106,7 @@ def _statement(p: Placement, op: Operation) -> None:
             copy(p, op)
         case (
             tv.ReduceOp()
+            | tv.TotalOp()
             | tv.MaskOp()
             | tv.FillOp()
             | tv.ReshapeOp()

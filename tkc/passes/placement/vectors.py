@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import FloatAttr, f32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tkc.analysis.roles import Rows
+from tkc.ir.interned import integer
 from tkc.ir.stage import ops as s
 from tkc.ir.stage import vectors as v
 from tkc.ir.stage.scalar import ConstOp
@@ -29,7 +30,7 @@ from tkc.passes.placement.fragments import (
     rows_over_threads,
 )
 from tkc.passes.placement.places import coordinates, extent_of, first_row
-from tkc.passes.placement.state import Placement, integer
+from tkc.passes.placement.state import Placement
 
 NEUTRAL = {"add": 0.0, "max": -math.inf, "min": math.inf}
 SLICE = 64
@@ -61,7 +62,9 @@ def _origin(value: SSAValue, op: Operation) -> Operation:
 def statement(p: Placement, op: Operation) -> None:
     """Values of one element a row are made where they stand; tiles are made where they are used."""
     result = op.results[0]
-    if isinstance(op, tv.ReduceOp) and op.axis == 0:
+    if isinstance(op, tv.TotalOp):
+        columns.total(p, op, held(p, op.source, op))
+    elif isinstance(op, tv.ReduceOp) and op.axis == 0:
         columns.reduce(p, op)
     elif is_column(result.type):
         hold(p, result, op)

@@ -1,0 +1,130 @@
+"""Numbered barriers of threads: which arrivals complete a phase together, where roles come to them unlike."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.bug_cases import changed
+from tests.analysis.test_bug_cases import said
+
+HEAD = """\
+kernel k(X: global[f32, M, N], Y: global[f32, M, N], f: i32):
+    launch persistent
+    schedule work: m, n in tiles(M, blocks(N, 64))
+"""
+
+TURNS = (
+    HEAD
+    + """\
+    shared v: vector[f32, 64]
+    role one, warps 2:
+        for m, n in work:
+            sync 4, 128
+            v[0][thread] <- read(X[m, n.index * 64 + thread])
+            arrive 3, 128
+    role two, warps 2:
+        arrive 4, 128
+        for m, n in work:
+            sync 3, 128
+            Y[m, n.index * 64 + thread] <- read(v[0][63 - thread])
+            arrive 4, 128
+"""
+)
+"""The reader lets the writer start: what it arrives at in a turn is what the writer comes to in the next."""
+
+BOTH_AHEAD = changed(
+    TURNS,
+    ("        for m, n in work:\n            sync 4, 128\n", "        sync 4, 128\n        for m, n in work:\n"),
+    ("            arrive 3, 128\n", "            arrive 3, 128\n            sync 4, 128\n"),
+)  # fmt: skip
+ONE_NUMBER = changed(BOTH_AHEAD, ("3, 128", "4, 128"))
+
+
+@pytest.mark.parametrize("text", [TURNS, BOTH_AHEAD, ONE_NUMBER])
+def test_arrivals_ahead_of_a_loop_count(text: str) -> None:
+    assert said(text, "sm_90a") == ()
+
+
+@pytest.mark.parametrize("text", [TURNS, BOTH_AHEAD])
+def test_one_arrival_more_lets_the_writer_be_early(text: str) -> None:
+    early = text.replace(
+        "        arrive 4, 128\n", "        arrive 4, 128\n        arrive 4, 128\n", 1
+    )
+    assert [d.code for d in said(early, "sm_90a")] == ["TK309"]
+
+
+RING = (
+    HEAD
+    + """\
+    shared v: vector[f32, 64] * 2
+    role one, warps 2:
+        i = 0
+        for m, n in work:
+            v[i][thread] <- read(X[m, n.index * 64 + thread])
+            sync 4, 128
+            i = 1 - i
+    role two, warps 2:
+        i = 0
+        for m, n in work:
+            sync 4, 128
+            Y[m, n.index * 64 + thread] <- read(v[i][63 - thread])
+            i = 1 - i
+"""
+)
+SYNC = "            sync 4, 128\n            Y"
+UNLIKE = {
+    "under a condition": (SYNC, f"            if f > 0: arrive 4, 128\n{SYNC}"),
+    "in the first turns": (SYNC, f"            if n.first: arrive 4, 128\n{SYNC}"),
+    "in either branch": (
+        SYNC,
+        f"            if f > 0: arrive 4, 128\n            else: arrive 4, 128\n{SYNC}",
+    ),
+    "in a loop inside": (SYNC, f"            for j in range(f): arrive 4, 128\n{SYNC}"),
+    "before the loop": (
+        f"        i = 0\n        for m, n in work:\n{SYNC}",
+        f"        i = 0\n        arrive 4, 128\n        for m, n in work:\n{SYNC}",
+    ),
+    "before the loop, perhaps": (
+        f"        i = 0\n        for m, n in work:\n{SYNC}",
+        f"        i = 0\n        if f > 2: arrive 4, 128\n        for m, n in work:\n{SYNC}",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", UNLIKE.values(), ids=UNLIKE)
+def test_what_arrives_and_what_waits_are_counted_as_one(change: tuple[str, str]) -> None:
+    """A `sync` leaves with the phase that it arrives at, which arrivals before it may have moved."""
+    assert said(RING, "sm_90a") == ()
+    assert {d.code for d in said(changed(RING, change), "sm_90a")} & {"TK301", "TK309"}
+
+
+CROSSED = (
+    HEAD
+    + """\
+    role one, warps 2:
+        for m, n in work:
+            sync 4, 128
+            Y[m, n.index * 64 + thread] <- read(X[m, n.index * 64 + thread])
+            sync 3, 128
+    role two, warps 2:
+        for m, n in work:
+            sync 4, 128
+            sync 3, 128
+"""
+)
+HUNG = {
+    "nobody lets the writer start": changed(
+        TURNS, ("        arrive 4, 128\n        for", "        for")
+    ),
+    "two numbers, crosswise": changed(
+        CROSSED, ("            sync 4, 128\n            sync 3, 128\n", "            sync 3, 128\n            sync 4, 128\n")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HUNG.values(), ids=HUNG)
+def test_roles_that_wait_for_one_another_are_told(text: str) -> None:
+    assert said(CROSSED, "sm_90a") == ()
+    told = [d for d in said(text, "sm_90a") if d.code == "TK314"]
+    assert told
+    assert any("barrier 4" in d.message for d in told)

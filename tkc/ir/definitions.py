@@ -1,0 +1,120 @@
+"""Definitions of operations: xDSL's, with parts that are read without a detour, and checked at a glance first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    BaseAttr,
+    IRDLOperation,
+    OpDef,
+    OptPropertyDef,
+    RangeOf,
+    VariadicDef,
+)
+from xdsl.irdl import (
+    irdl_op_definition as xdsl_definition,
+)
+from xdsl.irdl.constraints import EqIntConstraint, RangeLengthConstraint
+from xdsl.irdl.operations import BeforeVariadicSingleAccessor, OptionalDef, VarIRConstruct
+
+T = TypeVar("T", bound=IRDLOperation)
+
+
+def irdl_op_definition(kind: type[T]) -> type[T]:
+    """xDSL's decorator, and then operands and results at a fixed place as plain properties, and a quicker verifier."""
+    checks: Any = kind.verify_
+    made = xdsl_definition(kind)
+    for name, accessor in list(vars(made).items()):
+        if type(accessor) is BeforeVariadicSingleAccessor:
+            reader = _reader(accessor.construct, accessor.idx)
+            if reader is not None:
+                setattr(made, name, reader)
+
+    def verify(op: IRDLOperation) -> None:
+        definition = made.get_irdl_definition()
+        if _passes(op, _glance(made)):
+            for trait in definition.traits:
+                trait.verify(op)
+        else:
+            definition.verify(op)
+        checks(op)
+
+    made.verify_ = verify
+    return made
+
+
+@cache
+def _reader(construct: VarIRConstruct, index: int) -> property | None:
+    at: Any = tuple.__getitem__
+    match construct:
+        case VarIRConstruct.OPERAND:
+            return property(lambda op: at(op._operands, index))
+        case VarIRConstruct.RESULT:
+            return property(lambda op: at(op.results, index))
+        case _:
+            return None
+
+
+class _Values:
+    """How many operands or results a definition asks for, and of which one class their types are."""
+
+    def __init__(self, definitions: Sequence[tuple[str, Any]]) -> None:
+        variable = [d for _, d in definitions if isinstance(d, VariadicDef)]
+        kinds = {_base(d.constr) for _, d in definitions}
+        self.plain = len(variable) <= 1 and len(kinds) <= 1 and None not in kinds
+        self.plain = self.plain and not any(isinstance(d, OptionalDef) for d in variable)
+        self.least = len(definitions) - len(variable)
+        self.more = bool(variable)
+        self.kind = next(iter(kinds), None)
+
+    def passes(self, values: Sequence[SSAValue]) -> bool:
+        count, kind = len(values), self.kind
+        if count != self.least and not (self.more and count > self.least):
+            return False
+        for value in values:
+            if value.type.__class__ is not kind:
+                return False
+        return True
+
+
+class _Glance:
+    """What can be told of a definition without looking at an operation; `plain` where that is all that it asks."""
+
+    def __init__(self, definition: OpDef) -> None:
+        self.operands = _Values(definition.operands)
+        self.results = _Values(definition.results)
+        self.properties = {n: _base(d.constr) for n, d in definition.properties.items()}
+        optional = {n for n, d in definition.properties.items() if isinstance(d, OptPropertyDef)}
+        self.required = self.properties.keys() - optional
+        others = definition.options or definition.attributes or definition.successors
+        self.plain = not (others or definition.regions or None in self.properties.values())
+        self.plain = self.plain and self.operands.plain and self.results.plain
+
+
+@cache
+def _glance(kind: type[IRDLOperation]) -> _Glance:
+    return _Glance(kind.get_irdl_definition())
+
+
+def _base(constraint: Any) -> type[Attribute] | None:
+    """The class that a constraint asks for, where it asks no more."""
+    if isinstance(constraint, RangeLengthConstraint) and constraint.length == EqIntConstraint(1):
+        constraint = constraint.constraint  # one operand is counted anyway
+    if isinstance(constraint, RangeOf):
+        constraint = constraint.constr
+    return constraint.attr if isinstance(constraint, BaseAttr) else None
+
+
+def _passes(op: IRDLOperation, glance: _Glance) -> bool:
+    """Whether an operation is what its definition asks; where it is not, or cannot be told so, the definition says."""
+    properties, kinds = op.properties, glance.properties
+    if not glance.plain or op.regions or op._successors or not glance.required <= properties.keys():  # pyright: ignore
+        return False
+    for name, value in properties.items():
+        if value.__class__ is not kinds.get(name):
+            return False
+    return glance.operands.passes(op._operands) and glance.results.passes(op.results)  # pyright: ignore
