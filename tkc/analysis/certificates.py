@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkc.analysis.decisions import always_turned
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Code, Copy, Instruction
+from tkc.analysis.instances import Copy, Instruction
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
@@ -33,8 +33,10 @@ from tkc.analysis.known import (
     depth,
     kind,
 )
+from tkc.analysis.machine import Code
+from tkc.analysis.moves import Run
 from tkc.analysis.phases import runs
-from tkc.analysis.places import Front, Instances, Kinds, Run, Taken
+from tkc.analysis.places import Front, Instances, Kinds, Taken
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from tkc.analysis.instances import BOTH, SIDES, Code, Instruction
+from tkc.analysis.instances import Instruction
+from tkc.analysis.machine import BOTH, SIDES, Code
 from tkc.ir.certificates import label
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s

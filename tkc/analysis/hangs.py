@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from tkc.analysis.instances import Code, Copy, Machine, Unknown, Word
+from tkc.analysis.instances import Copy, Unknown, Word
 from tkc.analysis.items import role_of
+from tkc.analysis.machine import Code, Machine
 from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, tells
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import NamedBarrierOp

@@ -1,7 +1,7 @@
 """What is known of an access at a moment, in words: its state, which threads know of which threads' parts of it.
 
 All instances of an access that differ in nothing but where and when they are share what is known of them (`Known`);
-where each has come to is counted apart (`places.Run`).
+where each has come to is counted apart (`moves.Run`).
 """
 
 from __future__ import annotations

@@ -16,17 +16,14 @@ from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.decisions import undecided
 from tkc.analysis.instances import (
-    MOST,
-    STOLEN,
-    Code,
     Copy,
     Deed,
     Event,
     Instruction,
-    Machine,
     Unknown,
     Word,
 )
+from tkc.analysis.machine import MOST, STOLEN, Code, Machine
 from tkc.ir.isa.memory import Await, Meet, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp

@@ -1,7 +1,7 @@
 """What each rule of a chain adds to what is known of an access, at the event that it is about.
 
 A rule looks at what instances of an access have in common and at one event of those that are alike, and gives a `Move`:
-what is known afterwards, and what has to be asked of each instance. `places.Run` takes the moves.
+what is known afterwards, and what has to be asked of each instance. `moves.Run` takes the moves.
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ class Drawing:
 
 
 def _drawing(x: Explained) -> str:
-    from tkc.analysis.instances import Code, Unknown
+    from tkc.analysis.instances import Unknown
+    from tkc.analysis.machine import Code
     from tkc.analysis.phases import date, runs
 
     try:
