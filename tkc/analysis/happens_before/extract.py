@@ -40,6 +40,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
 from tkc.analysis.happens_before.ring_parts import split_rings
+from tkc.analysis.happens_before.staging import settle
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -73,6 +74,7 @@ def program(kernel: s.KernelOp) -> Program:
     chain_alike(made)
     number_meetings(made)
     split_rings(made)
+    settle(made)
     return made
 
 
