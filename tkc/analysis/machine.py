@@ -30,6 +30,7 @@ from tkc.analysis.instances import (
 )
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Await, Signal
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
@@ -75,6 +76,8 @@ class Code:
     """
 
     kernel: s.KernelOp
+    accesses: bool = True
+    """Whether what only touches, or fences, has events, too."""
     numbers: dict[int, int] = field(default_factory=dict[int, int])
     """The places of values, by their identity: the kernel stays as it is while this is used."""
     constants: dict[int, Any] = field(default_factory=dict[int, Any])
@@ -220,7 +223,8 @@ class Code:
             if held >= 0 and isinstance(v.type, AccumulatorType)
         ]
         effects = effects_of(op) or ()
-        staged = self.role and bool(effects) and isinstance(op, s.StageOp)
+        told = effects if self.accesses else [r for r in effects if isinstance(r, Await | Signal)]
+        staged = self.role and bool(told) and isinstance(op, s.StageOp)
         if not staged and not results:
             return None
         by = op.executed_by if isinstance(op, s.StageOp) else None

@@ -226,6 +226,8 @@ class RingProtocol:
                 )  # fmt: skip
                 return
         for item in items:
+            if not kernel and not any(self._matches(s, item, rate) for s in self._sites()):
+                continue  # an entry of the ring that the program does not use
             total, announced, names = 0, 0, list[str]()
             for role, sites in self.ring.arrivals.items():
                 given = self._of_role(role, sites, item, rate)

@@ -40,6 +40,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
 from tkc.analysis.happens_before.ring_parts import split_rings
+from tkc.analysis.happens_before.staging import settle
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -73,6 +74,7 @@ def program(kernel: s.KernelOp) -> Program:
     chain_alike(made)
     number_meetings(made)
     split_rings(made)
+    settle(made)
     return made
 
 
@@ -482,7 +484,7 @@ def number_meetings(made: Program) -> None:
     for roles in sites.values():
         for part in _parts(roles):
             for role, mine in part.items():
-                _number(role, [(e, at[-1] if at else None) for e, at in mine], len(roles) == 1)
+                _number(role, mine, len(roles) == 1)
 
 
 def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
@@ -507,29 +509,35 @@ def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
 def _shape(run: list[Coming]) -> Hashable:
     """How often a loop comes to a barrier in each turn, with what says how often it turns; None where that is not
     known, or where those who arrive there wait elsewhere."""
-    does = [event.act.does for event, _ in run]  # pyright: ignore
+    does = [event.act.does for event, _ in run if isinstance(event.act, Meet)]
     keys = tuple(getattr(at, "key", None) for at in run[0][1])
     if None in keys or does.count("arrive") != does.count("wait"):
         return None
     return keys, len(does) - does.count("wait")
 
 
-def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
-    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
-    for side in ("arrive", "wait"):
-        coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
-        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
-        loops = {loop for _, loop in coming[once:]}
-        for number, (event, loop) in enumerate(coming):
+def _number(role: Role, mine: list[Coming], alone: bool) -> None:
+    """Numbers what comes before the first loop, and in it; what comes after it has no number.
+
+    Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at.
+    """
+    if alone:
+        for event, _ in mine:
             act = event.act
             assert isinstance(act, Meet)
-            if alone and act.count == 32 * role.warps and act.does == "sync":
+            if act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
-                continue
-            else:
-                rate = 1 if loop is None else len(coming) - once
-                event.act = replace(act, index=Index(loop, number, rate))
+    for side in ("arrive", "wait"):
+        coming = [(e, path) for e, path in mine if e.act.barrier and e.act.does in ("sync", side)]  # pyright: ignore
+        before = len([*takewhile(lambda pair: not pair[1], coming)])
+        inside = [path for _, path in coming[before:] if path[:1] == coming[before][1][:1]]
+        followed = len(set(inside)) == 1 and all(isinstance(x, Loop) for x in inside[0])
+        for number, (event, path) in enumerate(coming[: before + len(inside)]):
+            act = event.act
+            assert isinstance(act, Meet)
+            if (act.does == "wait") == (side == "wait") and (not path or followed):
+                index = Index(path[-1], number, len(inside)) if path else Index(None, number)
+                event.act = replace(act, index=index)
 
 
 def _placed(body: list[Item], round_it: tuple[Any, ...]) -> Iterator[Coming]:
