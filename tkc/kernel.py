@@ -198,7 +198,8 @@ class Kernel:
         Outputs are then already as a launch leaves them. Raises as `emulate`.
         """
         from tkc.backend.arrays import view
-        from tkc.backend.bind import bind, gather, number
+        from tkc.backend.bind import bind, number
+        from tkc.backend.gather import gather
 
         values, sizes = gather(self.contract, arrays, symbols)
         arguments = self.contract["arguments"]

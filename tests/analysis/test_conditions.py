@@ -321,3 +321,45 @@ def test_turns_straight_in_a_schedule_without_one_of_their_synchronisations() ->
     assert silent == {f"proxy_fence add[{i}].fence.{n}" for i in (0, 1) for n in (0, 1, 2)} | {
         f"warp_sync add[{i}].ring.release.warp" for i in (0, 1)
     }
+
+
+IN_A_ROW = """\
+kernel rows(X: global[f32, M, N], Y: global[f32, M, C], O: global[f32, M, N], P: global[f32, M, C]):
+    launch persistent
+    schedule work: m in tiles(blocks(M, 64))
+    shared x: tile[f32, 64, 32] * 2
+    shared y: tile[f32, 64, 32] * 2
+    pipe p(x): load -> math
+    pipe q(y): load -> math
+    role load:
+        for m in work:
+            for n in blocks(N, 32):
+                put p: x <- X[m, n]
+            for c in blocks(C, 32):
+                put q: y <- Y[m, c]
+    role math, warps 2:
+        for m in work:
+            for n in blocks(N, 32):
+                get p: O[m, n] <- read(x) * 2
+            for c in blocks(C, 32):
+                get q: P[m, c] <- read(y) + 1
+"""
+"""Stores of both loops go through the same slots, which count on from one to the next; the loader's loops share nothing."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [IN_A_ROW, IN_A_ROW.replace("blocks(C, 32)", "blocks(32, 32)").replace("M, C]", "M, 32]")],
+)
+def test_loops_in_a_row_that_only_one_role_counts_as_one(text: str) -> None:
+    assert [d.message for d in diagnosed(text, "sm_90a")] == []
+
+
+def test_loops_in_a_row_without_one_of_their_synchronisations() -> None:
+    module = to_module(Job(IN_A_ROW, "rows.tk", "sm_90a"), after="insert-fences")
+    found = {name: {f.code for f in check(without)} for name, without in mutants(module)}
+    for pipe in "pq":
+        assert found[f"mbarrier_wait load.{pipe}.empty"] == {"TK301", "TK309"}
+        assert "TK301" in found[f"mbarrier_wait math.{pipe}.full"]
+        assert "TK305" in found[f"mbarrier_arrive math.{pipe}.release"]
+    assert all(codes for name, codes in found.items() if name.startswith("bulk_wait"))

@@ -151,3 +151,12 @@ def test_warps_wait_each_for_themselves() -> None:
 
 def test_barriers_that_hang_are_found() -> None:
     assert told(TOO_EARLY) == ["TK314"]
+
+
+@pytest.mark.parametrize("test", ["thread == 5", "lane == 7 and warp == 1"])
+def test_a_thread_that_is_not_its_warp_s_first_may_arrive(test: str) -> None:
+    """A warp is two threads in these runs, of which none is thread 5."""
+    text = RELAY.replace("            if warp == 0:\n                wait asked, phase\n                elect: arrive said",
+                         f"            wait asked, phase\n            if {test}: arrive said")  # fmt: skip
+    assert text != RELAY
+    assert hang(text) is None

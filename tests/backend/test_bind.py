@@ -21,11 +21,11 @@ from tkc.backend.bind import (
     TensorMapValue,
     bind,
     fill,
-    gather,
     number,
     pack,
 )
 from tkc.backend.contract import check_kernel
+from tkc.backend.gather import gather
 from tkc.backend.package import read_package
 from tkc.diagnostics import TkcError
 
@@ -411,3 +411,12 @@ def test_scalars() -> None:
     ):
         with pytest.raises(TkcError, match=said):
             number(dtype, value, "x")
+
+
+def test_a_device_that_holds_no_cluster_says_so(adding: dict[str, Any]) -> None:
+    """A grid of none is nothing that a caller could mend by other sizes."""
+    adding["cluster"] = {"size": [16, 1, 1]}
+    adding["grid"] = [{"op": "mul", "of": [{"sym": "max_clusters"}, 16]}, 1, 1]
+    x = array((1000,), dtype="f32")
+    with pytest.raises(TkcError, match=r"a cluster of 16 CTAs .* does not fit the device.*TK414"):
+        bind(adding, [x, x, x, 1.0], {}, {"sm_count": 4, "max_clusters": 0}.__getitem__)

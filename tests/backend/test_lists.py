@@ -13,8 +13,9 @@ from backend.fakes import DLPackArray, FakeDriver, InterfaceArray, bf16, words
 
 import tkc
 from tkc.backend import lists
-from tkc.backend.bind import Bound, ScratchValue, TensorMapsValue, bind, gather
+from tkc.backend.bind import Bound, ScratchValue, TensorMapsValue, bind
 from tkc.backend.contract import check_kernel
+from tkc.backend.gather import gather
 from tkc.backend.launch import PLAN_LIMIT, Launcher
 from tkc.diagnostics import TkcError
 

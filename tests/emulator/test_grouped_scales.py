@@ -113,3 +113,5 @@ def test_what_the_launch_says_of_scales() -> None:
         TkcError, match="products of block-scaled tiles need tcgen05; sm_90a has none"
     ):
         tkc.compile(TEXT, target="sm_90a")
+    with pytest.raises(TkcError, match=r"`read\(alpha\[...\]\)` is its value"):
+        tkc.compile(changed(TEXT, ("read(alpha[g])", "alpha[g]")))

@@ -3,7 +3,7 @@
 `python3 tests/gpu/check_pool.py FOLDER` where FOLDER holds pool1.json to pool3.json, made by
 `tkc compile tests/gpu/pool.tk --target sm_90a -D MODE=1 --trap-hangs=2 -o FOLDER/pool1.cubin`, and so for 2 and 3.
 Each launch runs in a process of its own, which is ended where it takes longer than a minute: a trap, or the end of the
-process, ends the kernel. MODE 2 has to end and MODE 3 to hang; what MODE 1 does is the answer.
+process, ends the kernel. MODE 2 has to end and MODE 3 to hang; what MODE 1 does is the answer (on an H200: it hangs).
 """
 
 from __future__ import annotations

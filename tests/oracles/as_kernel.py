@@ -22,8 +22,6 @@ PASSES = (
 
 
 def as_kernel(program: Program, target: str) -> Kernel:
-    if program.ctas() > 1:
-        raise NotInStage("a launch of several CTAs")
     module, _ = as_stage(program, target)
     try:
         return Kernel.of(run(Job("", "program", target, passes=PASSES), module=module))
@@ -36,9 +34,10 @@ def as_kernel(program: Program, target: str) -> Kernel:
 def emulate(kernel: Kernel, program: Program, trips: Mapping[str, int], **options: Any) -> Any:
     """The emulator's report of one launch with these trip counts."""
     rng = np.random.default_rng(0)
-    stores = sum(op.name == "store" for _, op in program.ops())
+    written = sum(op.name == "store" for _, op in program.ops())
+    written += sum(b.home == "global" for b in program.buffers.values())
     loaded = rng.uniform(-1, 1, (ROWS, COLUMNS)).astype(ml_dtypes.bfloat16)
-    arrays = [loaded, *(np.zeros_like(loaded) for _ in range(stores))]
+    arrays = [loaded, *(np.zeros_like(loaded) for _ in range(written))]
     if symbols := program.symbols():
         arrays.append(np.zeros([trips[s] for s in symbols], ml_dtypes.bfloat16))
     return kernel.emulate(*arrays, **options)

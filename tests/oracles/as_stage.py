@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from oracles.roles import Entry, For, If, Op, Program, Role, Statement, nested, walk
+from oracles.roles import EACH, Entry, For, If, Op, Program, Role, Statement
+from oracles.stage_parts import State, carried, changing, contract, depth_of
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
@@ -26,7 +27,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from tkc.ir.contract import to_attribute
 from tkc.ir.emit import Emitter
 from tkc.ir.stage import explicit as x
 from tkc.ir.stage import ops as s
@@ -57,7 +57,6 @@ WIDE = FragmentType.of("f32", (ROWS, COLUMNS), FragmentLayout.ROWS)
 ACCUMULATOR = AccumulatorType.of("f32", (ROWS, ROWS))
 BOX = ArrayAttr([IntegerAttr(ROWS, i32), IntegerAttr(COLUMNS, i32)])
 ZERO, ONE = IntegerAttr(0, i32), IntegerAttr(1, i32)
-State = dict[str, SSAValue]
 
 
 class NotInStage(Exception):
@@ -80,6 +79,7 @@ class _Said:
 
     def module(self) -> ModuleOp:
         self.ctas = self.program.ctas()
+        self.each = any(r.cta == EACH for r in self.program.roles)
         stores = [op.site for _, op in self.program.ops() if op.name == "store"]
         symbols = self.program.symbols()
         in_global = [b.name for b in self.program.buffers.values() if b.home == "global"]
@@ -118,34 +118,15 @@ class _Said:
         kernel = construct(
             s.KernelOp,
             properties={
-                **({"cluster": number(self.ctas), "pair": UnitAttr()} if self.ctas > 1 else {}),
+                **({"cluster": number(self.ctas)} if self.ctas > 1 else {}),
+                **({"pair": UnitAttr()} if self.ctas > 1 and not self.each else {}),
                 "sym_name": StringAttr("program"),
                 "arg_names": ArrayAttr([StringAttr(f"X{n}") for n in range(len(body.args))]),
-                "contract": self.contract(len(body.args)),
+                "contract": contract(self.program, len(body.args), self.ctas),
             },
             regions=[Region(body)],
         )
         return ModuleOp([kernel], {"tkc.target": StringAttr(self.target)})
-
-    def contract(self, tensors: int) -> Attribute:
-        """Enough for a launch of one CTA: tensors of M by N, and a last one whose dimensions are the trip counts."""
-        symbols = self.program.symbols()
-        names = [f"X{n}" for n in range(tensors)]
-        trips = names.pop() if symbols else ""
-        at = {"M": ("X0", 0), "N": ("X0", 1), **{s: (trips, n) for n, s in enumerate(symbols)}}
-        arguments = [
-            {"name": n, "dtype": "bf16", "dims": ["M", "N"], "access": "write" if k else "read"}
-            for k, n in enumerate(names)
-        ]
-        if symbols:
-            arguments.append({"name": trips, "dtype": "bf16", "dims": symbols, "access": "read"})
-        return to_attribute(
-            {
-                "params": {}, "arguments": arguments, "requires": [], "outputs": names[1:], "empty": [],
-                "symbols": {s: [{"argument": a, "dimension": d}] for s, (a, d) in at.items()},
-                "grid": [1, 1, 1],
-            }
-        )  # fmt: skip
 
     def buffer_type(self, name: str) -> BufferType:
         b = self.program.buffers[name]
@@ -182,7 +163,10 @@ class _Said:
         body = Block()
         with self.emit.inside(body), self.in_cta(role.cta):
             zero = self.emit.const(0)
-            self.body(role, role.body, dict.fromkeys(carried(self.program, role), zero))
+            state: State = dict.fromkeys(carried(self.program, role), zero)
+            if "rank.count" in state:
+                state["rank.count"] = self.rank()
+            self.body(role, role.body, state)
         self.emit.add(
             construct(
                 s.RoleOp,
@@ -197,16 +181,18 @@ class _Said:
     @contextmanager
     def in_cta(self, rank: int) -> Generator[None]:
         """In a cluster every CTA runs every role; what follows is for one of them."""
-        if self.ctas == 1:
+        if self.ctas == 1 or rank == EACH:
             yield
             return
-        mine = self.value(s.UnitOp, (), i32, which=StringAttr("rank"))
-        here = self.emit.arith("eq", mine, self.emit.const(rank))
+        here = self.emit.arith("eq", self.rank(), self.emit.const(rank))
         body = Block()
         with self.emit.inside(body):
             yield
             self.emit.add(construct(s.YieldOp))
         self.emit.add(construct(s.IfOp, (here,), regions=[Region(body)]))
+
+    def rank(self) -> SSAValue:
+        return self.value(s.UnitOp, (), i32, which=StringAttr("rank"))
 
     def body(self, role: Role, body: list[Statement], state: State) -> None:
         for n, one in enumerate(body):
@@ -288,9 +274,8 @@ class _Said:
     def op(self, role: Role, op: Op, state: State, following: Statement | None) -> None:
         self.here = role.cta
         for e in op.entries:
-            away = (
-                self.program.buffers.get(e.name) or self.program.barriers[e.name]
-            ).cta != role.cta
+            declared = self.program.buffers.get(e.name) or self.program.barriers[e.name]
+            away = declared.cta != role.cta and getattr(declared, "home", "") != "global"
             if away and op.name not in ("mma", "arrive", "expect", "commit", "tma"):
                 raise NotInStage(f"{op.name} in another CTA")
         if op.name in ("tld", "sync", "warp_sync", "wgmma", "wgmma_wait") and op.by != "all":
@@ -310,9 +295,15 @@ class _Said:
         scope = {"scope": StringAttr(op.scope)} if op.scope != "cta" else {}
         return {"by": StringAttr(op.by), "id": self.id, **sem, **scope}
 
-    def elsewhere(self, e: Entry) -> tuple[SSAValue, ...]:
+    def elsewhere(self, op: Op, e: Entry) -> tuple[SSAValue, ...]:
         """The rank of a barrier's CTA where it is not the role's own."""
+        if "both" in op.words:
+            raise NotInStage(f"{op.name} in both CTAs")
+        if "peer" in op.words:
+            return (self.emit.arith("xor", self.rank(), self.emit.const(1)),)
         owner = self.program.barriers[e.name].cta
+        if owner == EACH:
+            (owner,) = op.targets(EACH)
         return () if owner == self.here else (self.emit.const(owner),)
 
     @contextmanager
@@ -355,7 +346,10 @@ class _Said:
     ) -> None:  # fmt: skip
         zero = self.emit.const(0)
         tensor = g[0] if g else self.loaded
-        rank = self.elsewhere(op.entries[1])
+        if "both" in op.words:
+            self.to_both(op, a, m, tensor)
+            return
+        rank = self.elsewhere(op, op.entries[1])
         if self.program.buffers[op.entries[0].name].cta != self.here:
             raise NotInStage("a copy into another CTA")
         if a[1] is m[1] and not rank:
@@ -364,14 +358,37 @@ class _Said:
             sizes = (1, 1, 1, 1, 1, 2, 0, len(rank))
             self.act(op, x.TmaLoadToOp, (tensor, *a, *m, zero, zero, *rank), (), sizes, box=BOX)
 
+    def to_both(
+        self, op: Op, a: tuple[SSAValue, SSAValue], m: tuple[SSAValue, SSAValue], tensor: SSAValue
+    ) -> None:
+        """A copy to one entry of every CTA, of the whole of it or of this CTA's half."""
+        zero = self.emit.const(0)
+        if "share" not in op.words:
+            sizes, mask = (1, 1, 1, 1, 1, 2, 1, 0), self.emit.const(3)
+            self.act(op, x.TmaLoadToOp, (tensor, *a, *m, zero, zero, mask), (), sizes, box=BOX)
+            return
+        if a[1] is not m[1]:
+            raise NotInStage("a half of a copy that signals another entry")
+        operands = (tensor, *a, zero, zero, m[0])
+        self.act(op, s.TmaLoadOp, operands, (), (1, 1, 1, 2, 1), box=BOX, multicast=ZERO)
+
+    def say_copy(
+        self, op: Op, b: tuple[SSAValue, SSAValue], a: tuple[SSAValue, SSAValue],
+        m: tuple[SSAValue, SSAValue],
+    ) -> None:  # fmt: skip
+        rank = self.elsewhere(op, op.entries[2]) or (self.rank(),)
+        self.act(op, x.ClusterCopyOp, (*a, *b, *m, *rank))
+
     def say_store(self, op: Op, *a: tuple[SSAValue, SSAValue]) -> None:
         # Every store goes elsewhere: what the copy engine writes to global memory is not asked about.
-        key, zero = f"store{op.site}.count", self.emit.const(0)
+        key, column = f"store{op.site}.count", self.emit.const(0)
+        if self.here == EACH:
+            column = self.emit.arith("mul", self.rank(), self.emit.const(COLUMNS))
         row = self.emit.arith("mul", self.state[key], self.emit.const(ROWS))
         self.act(
             op,
             s.TmaStoreOp,
-            (*a[0], a[1][0] if a[1:] else self.stored[op.site], row, zero),
+            (*a[0], a[1][0] if a[1:] else self.stored[op.site], row, column),
             box=BOX,
         )
         self.state[key] = self.emit.arith("add", self.state[key], self.emit.const(1))
@@ -452,8 +469,12 @@ class _Said:
         self.act(op, CopyScalesOp, (*a, *scales))
 
     def say_commit(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
-        owner = self.program.barriers[op.entries[0].name].cta
-        mask = () if owner == self.here else (self.emit.const(1 << owner),)
+        both = "both" in op.words
+        rank = self.program.barriers[op.entries[0].name].cta
+        told = op.targets(self.here if rank == EACH else rank)
+        if "peer" in op.words:
+            raise NotInStage("a commit to the other CTA")
+        mask = () if told == (self.here,) else (self.emit.const(3 if both else 1 << told[0]),)
         self.act(op, s.Tcgen05CommitOp, (*m, *mask), id=self.id)
 
     def say_wgmma(self, op: Op, *operands: tuple[SSAValue, SSAValue]) -> None:
@@ -506,19 +527,24 @@ class _Said:
         self.act(op, s.MbarrierWaitOp, (*m, self.parity_of()), **self.synchronises(op))
 
     def say_arrive(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
+        if op.scope == "cta" and {"relaxed"} < op.words & {"relaxed", "at0", "at1", "peer"}:
+            raise NotInStage("a relaxed arrival of CTA scope in another CTA")
         self.act(
-            op, s.MbarrierArriveOp, (*m, *self.elsewhere(op.entries[0])), **self.synchronises(op)
+            op,
+            s.MbarrierArriveOp,
+            (*m, *self.elsewhere(op, op.entries[0])),
+            **self.synchronises(op),
         )
 
     def say_expect(self, op: Op, m: tuple[SSAValue, SSAValue]) -> None:
         said = self.synchronises(op)
         if "scope" in said:
             raise NotInStage("expect of cluster scope")
-        at = (*m, *self.elsewhere(op.entries[0]))
+        at = (*m, *self.elsewhere(op, op.entries[0]))
         self.act(op, s.MbarrierExpectOp, at, bytes=number(op.number * BYTES), **said)
 
     def say_fence(self, op: Op) -> None:
-        self._proxy_fence(op, {"any": "all"}.get(op.space, op.space))
+        self._proxy_fence(op, {"any": ""}.get(op.space, op.space))
 
     def say_fence_release(self, op: Op) -> None:
         self._proxy_fence(op, "release::read" if "read" in op.words else "release")
@@ -555,34 +581,13 @@ class _Said:
     def say_warp_sync(self, op: Op) -> None:
         self.act(op, s.WarpSyncOp, id=self.id)
 
+    def say_cluster_sync(self, op: Op) -> None:
+        does = StringAttr(op.name.removeprefix("cluster_"))
+        sem = {"sem": StringAttr("relaxed")} if "relaxed" in op.words else {}
+        self.act(op, x.ClusterBarrierOp, does=does, id=self.id, **sem)
+
+    say_cluster_arrive = say_cluster_wait = say_cluster_sync
+
 
 def number(n: int) -> IntegerAttr:
     return IntegerAttr(n, i32)
-
-
-def depth_of(program: Program, e: Entry) -> int:
-    return (program.buffers.get(e.name) or program.barriers[e.name]).depth
-
-
-def changing(body: list[Statement], state: State) -> list[str]:
-    """What of a state the body changes."""
-    counters = {op.counter or f"{op.name}{op.site}" for op in walk(body)}
-    return [name for name in state if name.split(".")[0] in counters]
-
-
-def carried(program: Program, role: Role) -> list[str]:
-    """What a role counts: a slot and a phase for each counter and depth, and a count where a condition or loop asks."""
-    keys: dict[str, None] = {}
-    for op in walk(role.body):
-        if op.name == "store":
-            keys[f"store{op.site}.count"] = None
-        for e in op.entries:
-            if not e.index.isdigit():
-                depth = depth_of(program, e)
-                keys[f"{e.index}.slot.{depth}"] = keys[f"{e.index}.phase.{depth}"] = None
-    for one in nested(role.body):
-        if isinstance(one, If):
-            keys[f"{one.counter}.count"] = None
-        if isinstance(one, For) and one.by_counter:
-            keys[f"{one.by_counter[0]}.count"] = None
-    return list(keys)

@@ -84,6 +84,11 @@ class Graph:
         alike = not waived and len(lanes_too) == len(lanes)
         edges += strong + waived + lanes_too
         self.other = self.same_bytes = self.generic if alike else self.reach(edges)
+        # Of groups of stores an arrival of CTA scope tells no other CTA.
+        self.of_groups = self.other
+        if waived:
+            remote = {*waived}
+            self.of_groups = self.reach([e for e in edges if e not in remote])
         # Tensor memory: what follows has to be behind an acquire (A3), for which a barrier of threads does not do.
         # What a thread does behind one still comes after what it did before.
         met = {
@@ -96,7 +101,8 @@ class Graph:
         self.acquires = sum(1 << w.event for w in run.waits if w.acquire)
         self.acquires |= sum(1 << e for e, _, _ in self.fences["thread_fence"])
         if "A5" in assume and run.completions:
-            self.same_bytes = self.reach(edges + list(run.completions.items()))
+            self.same_bytes = self.reach(edges + run.completions)
+        self.agents = {done for _, done in run.completions}
 
     def counts(self, kind: str) -> bool:
         return kind in ("po", "sync", "done") or (
@@ -166,22 +172,25 @@ class Graph:
         return bool(self.converged[a] >> b & 1)
 
     def thread_fence(self, t: Thread, at: int, later: bool) -> list[tuple[int, str]]:
-        """The thread's own fence.acq_rel nearest to an event, on the side asked for, with its scope."""
+        """The thread's own fences nearest to an event, on the side asked for, one of each scope."""
         mine = [
             (e, next((w for w in ("cluster", "gpu") if w in words), "cta"))
             for e, words, _ in self.fences["thread_fence"] if self.run.owner[e] == t
         ]  # fmt: skip
         side = [f for f in mine if (f[0] > at if later else f[0] < at)]
-        return [min(side) if later else max(side)] if side else []
+        nearest = {scope: e for e, scope in sorted(side, reverse=later)}
+        return [(e, scope) for scope, e in nearest.items()]
 
     # Proxies (8.9.5, ISCA'22, E1–E4) ---------------------------------------------------------------------------------
 
     def place(self, a: Access) -> int:
         """The CTA that performs an access."""
-        return self.run.program.buffers[a.cell.name].cta if "A1" in self.assume else a.thread.cta
+        buffer = self.run.buffers[a.cell.name]
+        owned = buffer.home != "global" and "A1" in self.assume
+        return buffer.cta if owned else a.thread.cta
 
     def covers(self, space: str, fence: int, a: Access) -> bool:
-        buffer = self.run.program.buffers[a.cell.name]
+        buffer = self.run.buffers[a.cell.name]
         if space == "any" or buffer.home == "global":
             return space in ("any", "global")
         return space == "shared::cluster" or (
@@ -203,14 +212,21 @@ class Graph:
         if x.proxy == "generic":
             after = self.generic[x.event] | 1 << x.event
             return after, after
-        raw = self.other[x.event]
+        reach = self.following(x)
+        raw = reach[x.event]
         seen = 0
         for e in self.proxy_fences(raw, x):
-            seen |= self.other[e] | 1 << e
+            seen |= reach[e] | 1 << e
         for e, bridge, rests in x.done:
             if (bridge == "E3" or bridge in self.assume) and (not rests or rests in self.assume):
-                seen |= self.other[e] | 1 << e
+                seen |= reach[e] | 1 << e
         return raw, seen
+
+    def following(self, x: Access) -> list[int]:
+        """What comes after each event by ways that tell of an access."""
+        if x.proxy == "generic":
+            return self.generic
+        return self.of_groups if x.op == "store" else self.other
 
     def before(self, x: Access, raw: int, seen: int, y: Access) -> bool:
         """Whether x is ordered before y."""
@@ -224,14 +240,14 @@ class Graph:
             return self.paired_fences(x, y)
         if self.place(x) != self.place(y):
             return False
-        direct = self.same_bytes[x.event] >> y.issue & 1
+        direct = (self.following(x) if x.op == "store" else self.same_bytes)[x.event] >> y.issue & 1
         return bool(direct) or (y.op in ("mma", "cp") and self.after_relaxed_wait(x, y))
 
     def bridged(self, x: Access, seen: int, y: Access) -> int:
         """What comes after a fence that joins x, where the generic proxy sees it, to y's proxy."""
         key = (id(x), seen, self.place(y))
         if key not in self.bridges:  # accesses that meet are of one entry
-            reach = self.generic if x.proxy == "generic" else self.other
+            reach = self.following(x)
             after = 0
             for fence in self.proxy_fences(seen, y):
                 after |= reach[fence]
@@ -287,7 +303,7 @@ class Graph:
                 return True
             if self.after_acquire(e) >> y.issue & 1:
                 return True
-            agent = e in self.run.completions.values()
+            agent = e in self.agents
             starts = [e] if agent else self.own("before", x.thread, above=e)
             if self.joined(starts, ends):
                 return True
@@ -312,6 +328,8 @@ class Graph:
         """Whether two accesses of an entry touch the same bytes: the threads of a role share out what all of them
         access."""
         if x.instance == y.instance or not (x.write or y.write):
+            return False
+        if None not in (x.share, y.share) and x.share != y.share:
             return False
         shared_out = (
             x.shared_out
@@ -354,12 +372,13 @@ class Graph:
 
     def protocol(self) -> Iterator[Finding]:
         """Whether another run could pair arrivals and waits in another way."""
+        waited = {w.cell.name for w in self.run.waits}  # else nobody minds which phase it is
         for (name, _), word in self.run.words.items():
             if word.overrun:
                 yield Finding("overrun", (), name)
             if word.unfinished:
                 yield Finding("unfinished", (), name)
-            for n in range(word.phase):
+            for n in range(word.phase if name in waited else 0):
                 for a in word.arrivals[n]:
                     for b in word.arrivals[n + 1]:
                         if not self.must_precede(a.event, b.event):

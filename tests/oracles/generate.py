@@ -410,6 +410,8 @@ def change_group(rng: random.Random, program: Program) -> None:
 
 
 def change_count(rng: random.Random, program: Program) -> None:
+    if not program.barriers:
+        return
     name = rng.choice(list(program.barriers))
     b = program.barriers[name]
     program.barriers[name] = type(b)(b.name, b.depth, max(1, b.count + rng.choice([-1, 1])), b.cta)

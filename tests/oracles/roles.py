@@ -2,7 +2,7 @@
 
     buffer a shared 2            name, home (shared, tensor, global), depth; @1: that CTA's
     barrier full 2 1             name, depth, arrivals of a phase; @1 as above
-    role load 1                  name, warps; @1: of CTA 1
+    role load 1                  name, warps; @1: of CTA 1; @*: of both CTAs of a cluster, as are such buffers and barriers
       for K                      a name is a trip count that every role shares, a number itself; `t%3+1`: by counter t
         wait empty[i] lag        the phase before the i-th: free at first
         expect full[i] 1         one arrival, and so many copies to come
@@ -13,7 +13,8 @@
 `[i]` is a counter, `[0]` an entry (phase 0). OPERATIONS says which operations exist and who does them: every thread of
 the role (`all`), lane 0 of each warp (`lane`) or thread 0 (`one`); a word at the end says otherwise. Arrivals are
 counted as in PTX, so `arrive` by all of a warp is 32. `sync 0` is of the role, other numbers are of every role that has
-them.
+them. `if rank 2 0` is of CTA 0. Of what both CTAs have, `at0`, `at1` and `peer` say whose barrier an operation signals (and
+into whose memory `copy` goes); `both`: that of each, and a `tma` goes to the same entry of each, with `share` a half of it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ OPERATIONS: dict[str, tuple[str, str]] = {
     "ld": ("B", "all"),
     "st": ("B", "all"),
     "tma": ("BMB", "one"),
+    "copy": ("BBM", "one"),
     "store": ("B", "one"),
     "bulk_commit": ("", "one"),
     "bulk_wait": ("N", "one"),
@@ -53,6 +55,7 @@ OPERATIONS: dict[str, tuple[str, str]] = {
     "warp_sync": ("", "all"),
     "cluster_arrive": ("", "all"),
     "cluster_wait": ("", "all"),
+    "cluster_sync": ("", "all"),
     "cpasync": ("B", "all"),
     "cpasync_wait": ("", "all"),
     "cpasync_arrive": ("M", "all"),
@@ -73,7 +76,14 @@ WORDS = {
     "shared::cluster",
     "global",
     "any",
+    "at0",
+    "at1",
+    "peer",
+    "both",
+    "share",
 }
+EACH = -1
+"""The CTA of what each CTA of a cluster of two has."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,14 @@ class Op:
     @property
     def scope(self) -> str:
         return next((w for w in ("cluster", "gpu") if w in self.words), "cta")
+
+    def targets(self, cta: int) -> tuple[int, ...]:
+        """The CTAs whose barriers it signals, executed by a thread of one; the own one first."""
+        if "both" in self.words:
+            return cta, 1 - cta
+        if "peer" in self.words:
+            return (1 - cta,)
+        return next(((n,) for n in (0, 1) if f"at{n}" in self.words), (cta,))
 
     @property
     def space(self) -> str:
@@ -195,11 +213,11 @@ class Program:
         return sorted({n for n in names if n.isidentifier()})
 
     def ctas(self) -> int:
-        return 1 + max(r.cta for r in self.roles)
+        return 1 + max(1 if r.cta == EACH else r.cta for r in self.roles)
 
     def __str__(self) -> str:
         def at(cta: int) -> str:
-            return f" @{cta}" if cta else ""
+            return " @*" if cta == EACH else f" @{cta}" if cta else ""
 
         lines = [f"buffer {b.name} {b.home} {b.depth}{at(b.cta)}" for b in self.buffers.values()]
         lines += [
@@ -254,7 +272,8 @@ def parse(text: str) -> Program:
             continue
         depth = len(line) - len(line.lstrip())
         head, *words = line.split()
-        cta = int(words.pop()[1:]) if words and words[-1].startswith("@") else 0
+        at = words.pop()[1:] if words and words[-1].startswith("@") else "0"
+        cta = EACH if at == "*" else int(at)
         if head == "buffer":
             program.buffers[words[0]] = Buffer(words[0], words[1], int(words[2]), cta)
         elif head == "barrier":

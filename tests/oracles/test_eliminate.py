@@ -17,6 +17,7 @@ from typing import NamedTuple
 import pytest
 from oracles.as_stage import NotInStage, as_stage
 from oracles.async_model import Finding, judge
+from oracles.clustered import clustered
 from oracles.generate import generate, trips
 from oracles.roles import For, If, Op, Program, Statement, parse
 from oracles.wild import wild
@@ -301,14 +302,15 @@ def test_what_had_no_certificate_once_has_one(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("make", [crowded, wild])
+@pytest.mark.parametrize("make", [crowded, wild, clustered])
 def test_no_fence_goes_that_is_needed_in_many_programs(
     make: Callable[[int], tuple[Program, str]],
 ) -> None:
     """100,000, or as many as TKC_SOAK_MINUTES permit; goes on where the last run stopped, or begins at TKC_SEED."""
     until = time.monotonic() + 30 * float(os.environ.get("TKC_SOAK_MINUTES", "60"))
     asked_for = int(os.environ.get("TKC_SEED") or 0)
-    progress = PROGRESS if make is crowded else PROGRESS.with_stem(f"{PROGRESS.stem}-wild")
+    kind = "" if make is crowded else f"-{make.__name__}"
+    progress = PROGRESS.with_stem(PROGRESS.stem + kind)
     done = json.loads(progress.read_text()) if progress.exists() and not asked_for else {}
     first = done.get("next", asked_for or 2000)
     said, problems, last = ask(range(first, first + 100_000), False, until, make)

@@ -10,15 +10,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
-from oracles.roles import For, If, Op, Program, Role, Statement
+from oracles.roles import EACH, Barrier, Buffer, For, If, Op, Program, Role, Statement
 
 OTHERS = 31
 """Lanes that the second thread of a warp stands for."""
 
 
+WAITING = {
+    "wait",
+    "sync",
+    "warp_sync",
+    "cluster_wait",
+    "cluster_sync",
+    "wgmma",
+    "wgmma_wait",
+}
 CONVERGING = {"wgmma", "wgmma_commit", "wgmma_wait", "tld", "tst", "wait_ld", "wait_st"}
 """`.sync.aligned`: a warp's threads wait for one another, which orders no memory."""
 
@@ -31,11 +40,17 @@ class Thread(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One entry of a buffer or barrier; for barriers `phase` is the one meant."""
+    """One entry of a buffer or barrier, that of one CTA where each has it (`name@0`); for barriers `phase` is the one
+    meant."""
 
     name: str
     slot: int
     phase: int = 0
+
+    def of(self, cta: int) -> Cell:
+        """The same entry of another CTA, where each has it."""
+        name, at, _ = self.name.partition("@")
+        return self._replace(name=f"{name}@{cta}") if at else self
 
 
 @dataclass(frozen=True)
@@ -54,16 +69,19 @@ class Access:
     proxy: str
     issue: int
     thread: Thread
-    instance: tuple[int, int]
+    instance: tuple[int, ...]
     shared_out: bool = False
     """Every thread of the role takes part, each with its own rows."""
+    share: int | None = None
+    """Which half of the entry it is of; None: the whole."""
     done: list[tuple[int, str, str]] = field(default_factory=list, compare=False, hash=False)
 
 
 class Step(NamedTuple):
     op: Op
     cells: tuple[Cell, ...]
-    instance: tuple[int, int]
+    instance: tuple[int, ...]
+    """Its site, how often its role has been there in this CTA, and the CTA."""
 
 
 class Arrival(NamedTuple):
@@ -91,7 +109,7 @@ class Word:
     count: int
     phase: int = 0
     missing: int = 0
-    copies: int = 0
+    copies: float = 0
     overrun: bool = False
     arrivals: dict[int, list[Arrival]] = field(default_factory=lambda: defaultdict(list))
 
@@ -102,7 +120,7 @@ class Word:
     def unfinished(self) -> bool:
         return self.missing != self.count or self.copies != 0
 
-    def arrive(self, a: Arrival | None, weight: int, copies: int) -> None:
+    def arrive(self, a: Arrival | None, weight: int, copies: float) -> None:
         if a is not None:
             self.arrivals[self.phase].append(a)
         self.missing -= weight
@@ -129,11 +147,13 @@ class Run:
     site: list[int] = field(default_factory=list)
     edges: list[tuple[int, int, str]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    """Those of each CTA, by the names of their cells."""
     words: dict[tuple[str, int], Word] = field(default_factory=dict)
     waits: list[Waited] = field(default_factory=list)
     fences: list[tuple[int, Op]] = field(default_factory=list)
-    completions: dict[int, int] = field(default_factory=dict)
-    """Issue event -> the completion event of the operation."""
+    completions: list[tuple[int, int]] = field(default_factory=list)
+    """Issue event and completion event of an operation; of one for several CTAs one for each."""
 
     def event(self, thread: Thread, site: int, after: int | None = None, kind: str = "po") -> int:
         self.owner.append(thread)
@@ -149,18 +169,33 @@ def unroll(program: Program, trips: Mapping[str, int]) -> Run:
     return _Machine(program, trips).run()
 
 
-def steps(program: Program, role: Role, trips: Mapping[str, int]) -> Iterator[Step]:
-    """The role's operations in order, with the entries that they touch."""
-    counters: dict[str, int] = defaultdict(int)
+Declared = TypeVar("Declared", Buffer, Barrier)
+
+
+def placed(declared: Mapping[str, Declared]) -> dict[str, Declared]:
+    """What is declared, once for each CTA where each has it."""
+    found: dict[str, Declared] = {}
+    for name, one in declared.items():
+        if one.cta == EACH:
+            found |= {f"{name}@{cta}": replace(one, cta=cta) for cta in (0, 1)}
+        else:
+            found[name] = one
+    return found
+
+
+def steps(program: Program, role: Role, cta: int, trips: Mapping[str, int]) -> Iterator[Step]:
+    """The role's operations in order, in one CTA, with the entries that they touch."""
+    counters: dict[str, int] = defaultdict(int, rank=cta)
     seen: dict[int, int] = defaultdict(int)
 
     def cell(op: Op, name: str, index: str) -> Cell:
-        depth = (program.buffers.get(name) or program.barriers[name]).depth
+        declared = program.buffers.get(name) or program.barriers[name]
         if index.isdigit():
             slot, phase = int(index), 0
         else:
-            phase, slot = divmod(counters[index], depth)
-        return Cell(name, slot, phase - ("lag" in op.words))
+            phase, slot = divmod(counters[index], declared.depth)
+        own = f"{name}@{cta}" if declared.cta == EACH else name
+        return Cell(own, slot, phase - ("lag" in op.words))
 
     def go(body: list[Statement]) -> Iterator[Step]:
         for s in body:
@@ -182,7 +217,7 @@ def steps(program: Program, role: Role, trips: Mapping[str, int]) -> Iterator[St
             else:
                 seen[s.site] += 1
                 cells = tuple(cell(s, e.name, e.index) for e in s.entries)
-                yield Step(s, cells, (s.site, seen[s.site]))
+                yield Step(s, cells, (s.site, seen[s.site], cta))
 
     return go(role.body)
 
@@ -207,15 +242,17 @@ class _Machine:
         self.program = program
         self.local: dict[Thread, _Local] = {}
         for role in program.roles:
-            todo = list(steps(program, role, trips))
-            for warp in range(role.warps):
-                for lane in range(2):
-                    t = Thread(role.name, role.cta, warp, lane)
-                    self.local[t] = _Local([s for s in todo if does(t, s.op.by)])
+            for cta in (0, 1) if role.cta == EACH else (role.cta,):
+                todo = list(steps(program, role, cta, trips))
+                for warp in range(role.warps):
+                    for lane in range(2):
+                        t = Thread(role.name, cta, warp, lane)
+                        self.local[t] = _Local([s for s in todo if does(t, s.op.by)])
         self.r.threads = list(self.local)
-        for b in program.barriers.values():
+        self.r.buffers = placed(program.buffers)
+        for name, b in placed(program.barriers).items():
             for slot in range(b.depth):
-                self.r.words[b.name, slot] = Word(b.count)
+                self.r.words[name, slot] = Word(b.count)
         self.meeting: dict[object, dict[Thread, int]] = defaultdict(dict)
         self.relaxed: set[int] = set()
         self.members: dict[object, list[Thread]] = {}
@@ -244,7 +281,7 @@ class _Machine:
             if not self.join(key, t, mine, s, whole, "converge"):
                 return False
             mine.met = mine.at
-        if name in ("wait", "sync", "warp_sync", "cluster_wait", "wgmma", "wgmma_wait"):
+        if name in WAITING:
             return getattr(self, name)(t, mine, s)
         getattr(self, name, self.plain)(t, mine, s)
         return True
@@ -258,8 +295,19 @@ class _Machine:
     ) -> Access:
         where = Cell(cell.name, cell.slot)
         shared_out = s.op.by == "all" and s.op.name != "wgmma"
+        share = t.cta if "share" in s.op.words else None
         a = Access(
-            event, s.op.site, s.op.name, where, write, proxy, issue, t, s.instance, shared_out
+            event,
+            s.op.site,
+            s.op.name,
+            where,
+            write,
+            proxy,
+            issue,
+            t,
+            s.instance,
+            shared_out,
+            share,
         )
         self.r.accesses.append(a)
         return a
@@ -276,7 +324,7 @@ class _Machine:
 
     def complete(self, issue: int, done: int) -> None:
         """An operation completes after it was issued, though that hands nothing on."""
-        self.r.completions[issue] = done
+        self.r.completions.append((issue, done))
         self.r.edges.append((issue, done, "exec"))
 
     # Plain accesses and fences
@@ -298,13 +346,31 @@ class _Machine:
 
     def tma(self, t: Thread, mine: _Local, s: Step) -> None:
         issue = self.plain(t, mine, s)
-        accesses = [self.start(t, s, issue, s.cells[0], True, "async")]
-        accesses += [self.start(t, s, issue, c, False, "async") for c in s.cells[2:]]
+        filled, barrier, *sources = s.cells
+        everywhere, part = "both" in s.op.words, -0.5 if "share" in s.op.words else -1
+        for cta in s.op.targets(t.cta):
+            into = filled.of(cta) if everywhere else filled
+            accesses = [self.start(t, s, issue, into, True, "async")]
+            accesses += [self.start(t, s, issue, c, False, "async") for c in sources]
+            self.arrived(t, s, issue, accesses, barrier.of(cta), part)
+
+    def copy(self, t: Thread, mine: _Local, s: Step) -> None:
+        issue = self.plain(t, mine, s)
+        (cta,) = s.op.targets(t.cta)
+        into, source, barrier = s.cells
+        accesses = [self.start(t, s, issue, source, False, "async")]
+        accesses += [self.start(t, s, issue, into.of(cta), True, "async")]
+        self.arrived(t, s, issue, accesses, barrier.of(cta), -1)
+
+    def arrived(
+        self, t: Thread, s: Step, issue: int, accesses: list[Access], c: Cell, copies: float
+    ) -> None:
+        """The bytes of a copy's accesses complete on a barrier."""
         done = self.r.event(t, s.op.site)
         for a in accesses:
             self.finish(a, done, "E3")
         self.complete(issue, done)
-        self.arrive_at(s.cells[1], Arrival(done, t, True, "cluster", True), 0, -1)
+        self.arrive_at(c, Arrival(done, t, True, "cluster", True), 0, copies)
 
     def store(self, t: Thread, mine: _Local, s: Step) -> None:
         issue = self.plain(t, mine, s)
@@ -346,18 +412,19 @@ class _Machine:
         issue = self.plain(t, mine, s)
         mine.tracked.append(self.start(t, s, issue, s.cells[0], True, "tensor"))
         for c in s.cells[1:]:
-            tensor = self.program.buffers[c.name].home == "tensor"
+            tensor = self.r.buffers[c.name].home == "tensor"
             mine.tracked.append(self.start(t, s, issue, c, False, "tensor" if tensor else "async"))
 
     cp = mma
 
     def commit(self, t: Thread, mine: _Local, s: Step) -> None:
         issue = self.plain(t, mine, s)
-        done = self.r.event(t, s.op.site)
-        for a in mine.tracked:
-            self.finish(a, done, "A6" if a.proxy == "async" else "")
-        self.complete(issue, done)
-        self.arrive_at(s.cells[0], Arrival(done, t, True, "cluster", True), 1, 0)
+        for cta in s.op.targets(t.cta):  # each learns of it by itself
+            done = self.r.event(t, s.op.site)
+            for a in mine.tracked:
+                self.finish(a, done, "A6" if a.proxy == "async" else "")
+            self.complete(issue, done)
+            self.arrive_at(s.cells[0].of(cta), Arrival(done, t, True, "cluster", True), 1, 0)
 
     def wgmma(self, t: Thread, mine: _Local, s: Step) -> bool:
         """A warpgroup's: nobody goes on before all are there, though that orders nothing."""
@@ -402,19 +469,22 @@ class _Machine:
 
     # Barriers
 
-    def arrive_at(self, c: Cell, a: Arrival, weight: int, copies: int) -> None:
+    def arrive_at(self, c: Cell, a: Arrival, weight: int, copies: float) -> None:
         self.r.words[c.name, c.slot].arrive(a, weight, copies)
 
     def arrive(self, t: Thread, mine: _Local, s: Step) -> None:
         e = self.plain(t, mine, s)
         a = Arrival(e, t, "relaxed" not in s.op.words, s.op.scope, False)
-        self.arrive_at(s.cells[0], a, weight(t), 0)
+        for cta in s.op.targets(t.cta):
+            self.arrive_at(s.cells[0].of(cta), a, weight(t), 0)
 
     def expect(self, t: Thread, mine: _Local, s: Step) -> None:
         e = self.plain(t, mine, s)
         a = Arrival(e, t, "relaxed" not in s.op.words, s.op.scope, False)
         # The bytes are announced before the arrival, so that they count for the same phase.
-        word = self.r.words[s.cells[0].name, s.cells[0].slot]
+        (cta,) = s.op.targets(t.cta)
+        cell = s.cells[0].of(cta)
+        word = self.r.words[cell.name, cell.slot]
         word.copies += s.op.number
         word.arrive(a, 1, 0)
 
@@ -491,7 +561,7 @@ class _Machine:
 
     def cluster_wait(self, t: Thread, mine: _Local, s: Step) -> bool:
         turn = ("cluster", mine.turns["wait"])
-        whole = self.users("cluster", lambda u, o: o.name == "cluster_arrive")
+        whole = self.users("cluster", lambda u, o: o.name in ("cluster_arrive", "cluster_sync"))
         arrived = self.meeting[turn]
         if len(arrived) < len(whole):
             return False
@@ -499,6 +569,12 @@ class _Machine:
         e = self.plain(t, mine, s)
         self.r.edges += [(a, e, "exec" if a in self.relaxed else "sync") for a in arrived.values()]
         return True
+
+    def cluster_sync(self, t: Thread, mine: _Local, s: Step) -> bool:
+        if mine.met != mine.at:
+            self.cluster_arrive(t, mine, s)
+            mine.met = mine.at
+        return self.cluster_wait(t, mine, s)
 
 
 def does(t: Thread, by: str) -> bool:

@@ -37,10 +37,10 @@ def wild(seed: int) -> tuple[Program, str]:
         program, target = generate(seed, faults=rng.choice([0, 0, 0, 1]))
     if program.ctas() == 1 and rng.random() < 0.4:
         program = with_meetings(rng, program)
-    return parse("\n".join(_crowded(rng, program, target))), target
+    return parse("\n".join(crowded_lines(rng, program, target))), target
 
 
-def _crowded(rng: random.Random, program: Program, target: str) -> Iterator[str]:
+def crowded_lines(rng: random.Random, program: Program, target: str) -> Iterator[str]:
     """The program's lines with others between them."""
     menu = FENCES + TENSOR * (target == "sm_100a")
     density, relaxed, wider = (

@@ -139,7 +139,7 @@ WRONG = {
         "each CTA of a pair multiplies by the scales of all 256 columns, and b has those of 128 rows: "
         "`tile[e2m1, 128, 256, scale = ue4m3 / 16, scale_rows = 256]`",
     ),
-    "a third": ([("scale_rows = BN", "scale_rows = 384")], "TK104", "a tile of 128 rows has the scales of 384"),
+    "a third": ([("scale_rows = BN", "scale_rows = 384")], "TK104", "a tile of 128 rows has the scales of 384: expected 256"),
     "without scales": (
         [("tile[bf16, BM, WIDTH]", "tile[bf16, BM, WIDTH, scale_rows = 2 * BM]")], "TK106", "says `scale_rows` once"
     ),

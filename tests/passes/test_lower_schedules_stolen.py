@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
 import pytest
 from passes.programs import run
 from programs import EXAMPLES, GEMM, changed
 
 import tkc
+from tkc.analysis.happens_before import check
 from tkc.diagnostics import Severity, listening
 from tkc.frontend import compile_source
 
@@ -44,11 +47,49 @@ def test_what_is_common_to_a_cluster_is_asked_for_once() -> None:
     assert "multicast::cluster::all" in text
 
 
+PAIR = (EXAMPLES / "gemm_2cta_level2.tk").read_text(encoding="utf-8")
+BF16 = ml_dtypes.bfloat16
+
+
+@pytest.mark.parametrize("launch", ["clc", "persistent"])
+def test_a_cta_that_does_nothing_for_items_takes_its_answers(launch: str) -> None:
+    """`if rank == 0:` round the loop of the role that multiplies goes into it; what comes behind the loop stays behind."""
+    text = changed(PAIR, ("launch persistent", f"launch {launch}"), ("STAGES = 4", "STAGES = 3"))
+    if launch == "persistent":  # as the pass leaves it, in the source
+        head = "        if rank == 0:\n            for m, n in work:\n"
+        text = changed(text, (head, "        for m, n in work:\n            if rank == 0:\n"))
+    kernel = tkc.compile(text)
+    assert [f.message for f in check(kernel.module(after="insert-fences"))] == []
+    rng = np.random.default_rng()
+    a, b = (rng.uniform(-1, 1, (rows, 200)).astype(BF16) for rows in (520, 264))
+    c = np.full((520, 264), np.nan, BF16)
+    seed = int(rng.integers(1 << 30))
+    report = kernel.emulate(a, b, c, sm_count=4, schedule="random", seed=seed)
+    assert not report.findings, report.findings[0]
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    assert np.linalg.norm(c.astype(np.float64) - exact) <= 4e-3 * np.linalg.norm(exact), seed
+
+
+def test_what_stands_behind_a_loop_in_a_condition_stays_there() -> None:
+    role = 'if K > 5:\n            for m, n in work: print("a")\n            print("end")'
+    kernel = tkc.compile(f"{CLC}\n    role more:\n        {role}\n", target="sm_100a")
+    a, b = (np.ones((rows, 16), BF16) for rows in (304, 304))
+    report = kernel.emulate(a, b, np.zeros((304, 304), BF16), sm_count=4)
+    assert not report.findings
+    units, items = (report.printed.count(word) for word in ("end", "a"))
+    assert (0 < units < items, items % 6) == (True, 0)
+    report = kernel.emulate(a[:, :0], b[:, :0], np.zeros((304, 304), BF16), sm_count=4)
+    assert not report.findings
+    assert not report.printed
+
+
 @pytest.mark.parametrize(
     ("role", "told"),
     [
         ("for m, n in work: print(\"a\")\n        for m, n in work: print(\"b\")", "a second loop over a"),
-        ("if K > 5:\n            for m, n in work: print(\"a\")", "inside a loop or condition"),
+        ("for i in range(2):\n            for m, n in work: print(\"a\")", "inside another loop"),
+        ("if K > 5:\n            print(\"b\")\n            for m, n in work: print(\"a\")", "more than numbers"),
+        ("if K > 5:\n            for m, n in work: print(\"a\")\n        else: print(\"b\")", "inside a condition"),
     ],
 )  # fmt: skip
 def test_items_are_handed_out_once(role: str, told: str) -> None:

@@ -294,7 +294,7 @@ class Run(Steps):
             buffer = value.buffer if isinstance(value, Opened) else named
             if touch.space is Space.MAP and isinstance(value, Edited):
                 buffer = value.maps
-            access = Access(copy, at, event, operand, touch, done, home, buffer)
+            access = Access(copy, at, event, operand, touch, done, home, owner, buffer)
             access.start = _start(access)
             found.append(access)
         return found
@@ -382,7 +382,7 @@ class Run(Steps):
     def _through(self, there: Route, read: End, back: Route, x: Access, y: Access) -> float:
         """By a read that comes after the first, and before the second."""
         operand = self._operand_of(read, x)
-        reads = [r for r in self._accesses(read, operand, x.home) if r.slot == x.slot]
+        reads = [r for r in self._accesses(read, operand, x.owner) if r.slot == x.slot]
         if not reads:
             return float("inf")
         if reads[0].touch.kind is Kind.WRITE:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from tkc.analysis.guards import Varies, guard_of, varies
 from tkc.analysis.instances import Code, Copy, Machine, Unknown, Word
 from tkc.analysis.items import role_of
 from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, tells
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import NamedBarrierOp
 from tkc.ir.stage.scalar import SizeOp
+from tkc.ir.stage.types import BarriersType
 
 if TYPE_CHECKING:
     from tkc.analysis.happens_before.report import Finding
@@ -77,7 +79,7 @@ class Stream:
 
 def hang_of(kernel: s.KernelOp) -> Hang | None:
     """A hang of a kernel on the smallest sizes that show it; None where none is found."""
-    if not _may(kernel):
+    if not _may(kernel) or any(_by_another_lane(op) for op in kernel.walk()):
         return None
     code, sizes = Code(kernel), blocks_of(kernel)
     for counts in _counts(kernel, list(sizes)):
@@ -115,6 +117,20 @@ def _may(kernel: s.KernelOp) -> bool:
         whole = frozenset().union(*groups)
         joined |= dict.fromkeys(whole, whole)
     return False
+
+
+def _by_another_lane(op: Operation) -> bool:
+    """Whether lanes come to barriers by a condition that lanes 1 to 31 of a warp, which are one here, do not share."""
+    if not isinstance(op, s.IfOp) or varies(op.condition) is not Varies.BY_LANE:
+        return False
+    guard = guard_of(op.condition)
+    if guard is not None and (not guard.lane or guard.number == 0):
+        return False
+    return any(
+        isinstance(inner, NamedBarrierOp)
+        or any(isinstance(v.type, BarriersType) for v in inner.operands)
+        for inner in op.walk()
+    )
 
 
 def _run(

@@ -55,6 +55,9 @@ class Access:
     touch: Touch
     done: Done
     home: int
+    """The CTA that performs it."""
+    owner: int
+    """The CTA whose memory it is."""
     buffer: SSAValue
     tensor: bool = field(init=False)
     slot: Any = field(init=False)

@@ -5,7 +5,7 @@ Shared memory is another CTA's as soon as this one ends, so a copy that still re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from tkc.analysis.happens_before.automaton import PENDING
 from tkc.analysis.happens_before.paths import Reach
@@ -24,6 +24,7 @@ _AWAIT = {
 
 def check_lifetimes(judge: Judge) -> Iterator[Finding]:
     """Asynchronous accesses of this CTA's memory that may be under way when the roles have ended."""
+    over: dict[Hashable, bool] = {}  # accesses that go one way end alike
     for here in places(judge.graph).values():
         for place in here:
             access = place.access
@@ -31,7 +32,10 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
                 continue
             if place.node.role.copy:
                 continue
-            if not _over(judge, place):
+            key = judge.reach(place), place.node.path
+            if key not in over:
+                over[key] = _over(judge, place)
+            if not over[key]:
                 yield _finding(place, _AWAIT[access.done])
 
 

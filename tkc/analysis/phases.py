@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from tkc.analysis.instances import Code, Copy, Event, Instruction, Machine, Unknown, Word
-from tkc.ir.isa.memory import Await, Signal, Touch
+from tkc.ir.isa.memory import Await, Meet, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BarriersType
@@ -75,18 +75,24 @@ class Turn(NamedTuple):
 @dataclass(eq=False, slots=True)
 class Deed:
     """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it
-    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
+    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill; `meets`: the barrier of
+    threads that it comes to."""
 
     event: Event
     waits: list[tuple[Word, Any]]
     tells: list[tuple[Word, int, int, int | None]]
+    meets: Hashable = None
+
+
+Meetings = dict[Hashable, dict[Copy, list[int]]]
+"""How often each role has arrived at each barrier of threads of several roles, and whether it stands there."""
 
 
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
-Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]]]
-"""The barriers that an operation waits for, and those that it signals."""
+Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]], bool]
+"""The barriers that an operation waits for, those that it signals, and whether threads of several roles may meet."""
 
 
 @dataclass
@@ -119,7 +125,8 @@ class Phases:
             known = self.rows.get(event.of)
             if known is None:
                 known = self.rows[event.of] = _rows(event)
-            if not (known[0] or known[1]):
+            meets = _meets(event, copy) if known[2] else None
+            if not (known[0] or known[1] or meets):
                 continue
             waits = [
                 (self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]
@@ -127,7 +134,7 @@ class Phases:
             tells = [
                 t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)
             ]
-            yield Deed(event, waits, tells)
+            yield Deed(event, waits, tells, meets)
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
@@ -192,12 +199,16 @@ class Phases:
         self.begin()
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
+        met: Meetings = {}
+        for copy in order:
+            for meets in {d.meets for d in self.deeds[copy] if d.meets is not None}:
+                met.setdefault(meets, {})[copy] = [0, 0]
         going = True
         while going:
             going = False
             for copy in order:
                 deeds, here = self.deeds[copy], at[copy]
-                while here < len(deeds) and _happens(deeds[here], seen[copy]):
+                while here < len(deeds) and _happens(deeds[here], seen[copy], copy, met):
                     here += 1
                 going |= here > at[copy]
                 at[copy] = here
@@ -223,12 +234,40 @@ def _rows(event: Event) -> Rows:
         if isinstance(row, Signal) and row.barrier
         if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
     ]
-    return waits, signals
+    among = next((row.among for row in event.of.effects if isinstance(row, Meet)), "")
+    return waits, signals, among in ("cluster", "named")
 
 
-def _happens(deed: Deed, seen: dict[Word, int]) -> bool:
+def _meets(event: Event, copy: Copy) -> Hashable:
+    """The barrier of threads that a role comes to: that of the cluster, or one of its CTA's."""
+    if "number" in event.op.properties:
+        return copy.cta, number(event.op, "number")
+    return "cluster"
+
+
+def does(op: Operation) -> str:
+    """Which half of a meeting an operation is: it arrives, waits, or does both (`sync`)."""
+    return "arrive" if "arrives" in op.properties else word_of(op, "does") or "sync"
+
+
+def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
+    """Whether a role can go on from a barrier of threads, where it has then arrived."""
+    if deed.meets is None:
+        return True
+    mine, half = met[deed.meets][copy], does(deed.event.op)
+    arrived, stands = mine
+    if half == "arrive" or (half == "sync" and not stands):
+        arrived += 1
+    waits = half != "arrive" and any(
+        other is not mine and other[0] < arrived for other in met[deed.meets].values()
+    )
+    mine[:] = arrived, int(waits)
+    return not waits
+
+
+def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bool:
     """Whether an event could happen now; then it has."""
-    if not awaits(deed, seen):
+    if not (_met(deed, copy, met) and awaits(deed, seen)):
         return False
     tells(deed)
     return True

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
+from tkc.analysis.cluster_barriers import check_cluster_barriers
 from tkc.analysis.happens_before.automaton import Part, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
@@ -78,7 +79,7 @@ def check_meetings(graph: Graph) -> list[Finding]:
                     f"role{'s' * (len(roles) > 1)} {', '.join(r.name for r in roles)} come to it",
                 )
             )
-    return found
+    return [*found, *check_cluster_barriers(graph)]
 
 
 def _said(event: Event) -> str:
@@ -225,6 +226,8 @@ class RingProtocol:
                 )  # fmt: skip
                 return
         for item in items:
+            if not kernel and not any(self._matches(s, item, rate) for s in self._sites()):
+                continue  # an entry of the ring that the program does not use
             total, announced, names = 0, 0, list[str]()
             for role, sites in self.ring.arrivals.items():
                 given = self._of_role(role, sites, item, rate)

@@ -19,8 +19,10 @@ from tkc.ir.stage.stealing import AnswerOp, TryCancelOp
 def check_refusals(kernel: s.KernelOp) -> Iterator[Finding]:
     """Requests that may follow a refusal."""
     for role in kernel.body.block.ops:
-        asked = [op for op in role.walk() if isinstance(op, TryCancelOp)]
-        if isinstance(role, s.RoleOp) and asked:
+        if type(role) is not s.RoleOp:
+            continue
+        asked = [op for op in role.walk() if type(op) is TryCancelOp]
+        if asked:
             values = Values(role)
             for n, request in enumerate(asked):
                 why = "another request stands in the same turn" if n else _why(request, values)

@@ -40,7 +40,7 @@ from tkc.analysis.known import (
     text,
     those,
 )
-from tkc.analysis.phases import number
+from tkc.analysis.phases import does, number
 from tkc.ir.certificates import End, Link, label
 from tkc.ir.isa.fences import ONE_WAY, form
 from tkc.ir.isa.memory import (
@@ -182,6 +182,8 @@ class Steps:
         if link.rule == "proxy-fence":
             threads = {t: own & {t} for t, own in threads.items()}
         cta = known.copy.cta
+        if row.reach is Scope.CTA and cta != x.owner:
+            raise Broken(f"{link.start} is of its own CTA's memory")
         if known.fence in MISSING:
             raise Broken(f"{link.start} comes before what the wait acquires")
         if known.state == COMPLETE and cta == x.home:
@@ -270,10 +272,12 @@ class Steps:
             raise Broken(f"{link.start} lets nobody know of this")
         if among == "warp":
             return self._lanes(link, known, event, at)
+        other, half = Copy(link.end.role, link.end.copy, link.end.cta), does(event.op)
+        if half == "wait":  # whoever is told there knows already
+            return known.then(at=at + 1) if other == known.copy else None
         together = parts(known, event)
         state = self._met(link, known)
-        other = Copy(link.end.role, link.end.copy, link.end.cta)
-        if other == known.copy:
+        if other == known.copy and half == "sync":
             together_known = all_know(event.threads, together)
             return known.then(at=at + 1, state=state, threads=together_known, fence=0)
         return self._elsewhere(known, event, at, among, other, state, together)
@@ -322,7 +326,7 @@ class Steps:
                     any(isinstance(r, Meet) and r.among == among for r in e.of.effects)
                     and number(e.op, "number") == which
                 ):
-                    if _does(e) in ("sync", half):
+                    if does(e.op) in ("sync", half):
                         found.append(at)
             return found
 
@@ -335,7 +339,7 @@ class Steps:
         if turn >= len(theirs):
             return None
         at = theirs[turn]
-        if _does(self.traces[other][at]) == "arrive":
+        if does(self.traces[other][at].op) == "arrive":
             raise Broken(f"role {other.role} arrives there, and waits for nobody")
         threads = all_know(self.traces[other][at].threads, together)
         # at the meeting itself, which may be the next step, too: among the warps of the other role
@@ -495,11 +499,6 @@ def _of_map(link: Link, x: Access) -> bool:
     if x.touch.space is not Space.MAP or x.touch.proxy is not Proxy.TENSORMAP:
         raise Broken(f"{link.start} reads no tensor map")
     return True
-
-
-def _does(event: Event) -> str:
-    """Which half of a meeting an event is: it arrives, waits, or does both (`sync`)."""
-    return "arrive" if "arrives" in event.op.properties else text(event, "does") or "sync"
 
 
 def closes(of: Instruction, group: Done) -> bool:

@@ -22,10 +22,10 @@ from tkc.backend.bind import (
     TensorMapValue,
     bind,
     clusters_for,
-    gather,
     number,
 )
 from tkc.backend.cuda import Driver, DriverError
+from tkc.backend.gather import gather
 from tkc.backend.tensormap import BoundMap
 from tkc.diagnostics import Diagnostic, Note, TkcError
 from tkc.ir.isa.targets import TARGETS, runs_on

@@ -93,8 +93,6 @@ class Cta:
         self.machine.activity += 1
         if warp.groups:
             check_exit(warp, mask)
-        if self.pool is not None:
-            self.pool.ended(warp, mask)
         if self.machine.record is not None:
             self.machine.record.ended(warp, mask)
         if self.live:

@@ -1,10 +1,10 @@
 """Registers of a CTA that its warps give back and take (setmaxnreg, PTX 9.7.19.5).
 
-What a CTA has is what it began with: threads times the registers that each has at entry. Threads that end give theirs
-back, which the manual does not say and no GPU has been asked yet (`tests/gpu/check_pool.py` does). What each has at
-entry is the assembler's choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the
-number of threads, which makes the assembler use its whole share of the file. Without one of them the assembler drops
-the instruction, and nothing waits.
+What a CTA has is what it began with: threads times the registers that each has at entry. Threads that end give none
+back: the manual does not say, an H200 does (`tests/gpu/check_pool.py`). What each has at entry is the assembler's
+choice, and known only where a directive fixes it: `.maxnreg`, or `.minnctapersm` with the number of threads, which
+makes the assembler use its whole share of the file. Without one of them the assembler drops the instruction, and
+nothing waits.
 """
 
 from __future__ import annotations
@@ -56,12 +56,6 @@ class Pool:
         self._give(warp, -more)
         return None
 
-    def ended(self, warp: Warp, mask: int) -> None:
-        lanes = [lane for lane in range(LANES) if mask >> lane & 1]
-        given = int(self.held[warp.index, lanes].sum())
-        self.held[warp.index, lanes] = 0
-        self._give(warp, given)
-
     def told(self) -> str:
         """What there is, for a report of a hang."""
         return f"the CTA began with {self.all}; its threads have {self.all - self.free}"
@@ -80,8 +74,6 @@ def _pool(cta: Cta) -> Pool | None:
         entry = at_entry(cta.machine.program.function.directives, cta.machine.target)
         if entry is not None:
             cta.pool = Pool(len(cta.warps), entry)
-            for warp in cta.warps:  # those of its threads that have ended before the first request
-                cta.pool.ended(warp, (1 << warp.threads) - 1 & ~warp.alive)
     return cta.pool
 
 

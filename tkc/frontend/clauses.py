@@ -132,13 +132,16 @@ class Clauses:
         """Clusters of several units side by side; where each begins, code finds by masking ranks."""
         larger, unit = self._ctas(option), self.ctas
         smaller = self.sizes.get("minimum", unit)
-        if unit & (unit - 1) or larger % smaller or larger == smaller:
-            self.scope.error(
-                "TK120",
-                f"clusters of {smaller} CTAs, {larger} {name}: the larger holds several of the smaller, and a unit of "
-                f"{unit} is a power of 2",
-                option.value.span,
+        if unit & (unit - 1):
+            told = f"a cluster holds several units only where a unit's CTAs are a power of 2, and {unit} is none"
+            self.scope.error("TK120", told, option.value.span)
+        elif larger % smaller or larger == smaller:
+            fits = f"; `cluster({larger}, {name} = {smaller})` does" if larger < smaller else ""
+            told = (
+                f"clusters of {larger} CTAs ({name}) do not hold several of {smaller}: expected {2 * smaller} or "
+                f"another multiple of {smaller}{fits}"
             )
+            self.scope.error("TK120", told, option.value.span)
         else:
             self.sizes[name] = larger
 

@@ -44,11 +44,11 @@ def scale_of(values: Values, type_: S.Index, dtype: str) -> Scale | None:
     for argument in found:
         assert argument.name is not None
         if argument.name.text != "scale" or argument is not found[0]:
-            near = nearest(argument.name.text, ["scale", *others]) if argument is found[0] else None
+            near = nearest(argument.name.text, ["scale", *others])
             hint = f"; did you mean `{near}`" if near else ""
             told = f"a type has no `{argument.name.text} = ...`"
             if argument.name.text == "scale":
-                told = "a type says `scale` once"
+                told, hint = "a type says `scale` once", ""
             _fail(scope, "TK102", told + hint, argument.name.span)
     value = found[0].value
     scale = _scale(values, value)
@@ -97,7 +97,7 @@ def rows_of_scales(values: Values, type_: S.Index, scale: Scale | None, rows: in
         told = "a type says `scale_rows` once, beside `scale`: the rows that the tile has scales of"
         _fail(values.scope, "TK106", told, value.span)
     if given != 2 * rows:
-        told = f"a tile of {rows} rows has the scales of {given}; one of a pair's CTAs has {rows} or {2 * rows}"
+        told = f"a tile of {rows} rows has the scales of {given}: expected {2 * rows}, those of both CTAs of a pair"
         _fail(values.scope, "TK104", told, value.span)
     return given
 

@@ -153,6 +153,11 @@ class Values:
                 fix=f"read({x.name})",
             )
         if isinstance(x, Slice):
+            if not x.shape:
+                told = (
+                    f"an element of {x.tensor} is in memory: `read({x.tensor}[...])` is its value"
+                )
+                self.fail("TK106", told, span)
             self.later(
                 f"reading {x.tensor} into registers: copy the slice to a shared tile and read that"
                 + (f", or `read({x.tensor}[...])`" if len(x.shape) == 1 else ""),

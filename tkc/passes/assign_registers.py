@@ -76,8 +76,8 @@ def check_moved(role: s.RoleOp) -> None:
 def check_pool(sharing: Sharing) -> None:
     """TK206 where a program that moves registers itself, once a role and on every way, asks for more than there are.
 
-    A role that has ended counts as one that keeps what it had: that its registers would go back to the others is
-    written nowhere.
+    A role that has ended counts as one that keeps what it had: a GPU gives its registers to nobody
+    (`tests/gpu/check_pool.py`).
     """
     asked: dict[s.RoleOp, RegistersOp] = {}
     for role in sharing.roles:

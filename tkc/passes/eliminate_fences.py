@@ -240,7 +240,8 @@ class Elimination:
             if self.kernel.most_ctas is not None and _of_several_units(op.barriers):
                 return  # what is proved of one unit says nothing of another in its cluster
             if op.scope is not None and op.scope.data == Scope.CLUSTER:
-                yield setting(op, "scope", None)
+                if not _relaxed_elsewhere(op):
+                    yield setting(op, "scope", None)
                 if op.sem is None and self.ptx >= RELAXED:
                     yield setting(op, "sem", StringAttr(Sem.RELAXED))
         elif isinstance(op, s.BulkWaitOp) and op.read is None and c.origin(c.label(op)) == "user":
@@ -466,6 +467,13 @@ def _kept(op: Operation, message: str) -> Diagnostic:
 
 def _own_fault(op: Operation, message: str) -> Diagnostic:
     return Diagnostic("TK902", message, location_of(op), Severity.WARNING)
+
+
+def _relaxed_elsewhere(op: Operation) -> bool:
+    """Whether an arrival on another CTA's barrier publishes nothing, which PTX says of the cluster's scope alone."""
+    if not isinstance(op, s.MbarrierArriveOp) or op.rank is None:
+        return False
+    return op.sem is not None and op.sem.data == Sem.RELAXED
 
 
 def _of_several_units(barriers: SSAValue) -> bool:

@@ -91,7 +91,7 @@ def _not_handed_out(kernel: s.KernelOp, chain: s.WorkLoopOp) -> None:
         raise TkcError.at(
             "TK110",
             "not supported yet: `launch clc` with a chain, whose items only the device counts; `launch persistent` "
-            "fits",
+            "fits, or a schedule of as many tiles a group as there is room for (examples/gemm_grouped.tk)",
             location_of(chain),
         )
     told = "the items of a chain are not handed out: the launch is persistent"

@@ -93,6 +93,11 @@ def _axes_apart(a: Axis, b: Axis) -> bool:
     if a.fixed != b.fixed:
         return False
     step = gcd(a.step, b.step)
+    if len(a.offsets) == len(b.offsets) == 1:  # one row of indices each
+        ahead = b.offsets[0] - a.offsets[0]
+        if step:
+            return ahead % step >= a.width and -ahead % step >= b.width
+        return ahead >= a.width or -ahead >= b.width
     return not _indices(a, step) & _indices(b, step)
 
 

@@ -271,6 +271,8 @@ def _proxy_fence(
         return
     if act.space is not None and act.space is not access.space:
         return
+    if act.space is Space.SHARED and not (act.cluster or act.half) and cta != access.owner:
+        return  # `.shared::cta` is of this CTA's memory
     if act.half == "release":
         mine = access.proxy is Proxy.GENERIC  # what has only become known to it is not its thread's
         mine = mine and state.part == Part.OWN and within(source.threads, who)

@@ -24,7 +24,7 @@ def who_acts(values: Values) -> tuple[int, int | None]:
     all tests of warps name it and nothing else in the role is done by one thread.
     """
     ops = values.ops
-    tests = [(op, values.guard(op.condition)) for op in ops if isinstance(op, s.IfOp)]
+    tests = [(op, values.guard(op.condition)) for op in ops if type(op) is s.IfOp]
     guards = [guard for _, guard in tests if guard is not None]
     lanes = {0 if guard.elected else guard.number for guard in guards if guard.lane}
     lane = lanes.pop() if len(lanes) == 1 else 0

@@ -17,7 +17,8 @@ def differing(ops: Iterable[Operation]) -> set[SSAValue]:
     found: set[SSAValue] = set()
     stack: list[SSAValue] = []
     for op in ops:
-        if isinstance(op, s.GroupOp) or (isinstance(op, s.UnitOp) and op.which.data in s.RANKS):
+        kind = type(op)  # many operations are looked at, each of one class
+        if kind is s.GroupOp or (kind is s.UnitOp and op.which.data in s.RANKS):
             stack += op.results
     while stack:
         value = stack.pop()
@@ -45,15 +46,16 @@ def _made_by(op: Operation) -> list[SSAValue]:
 def alike(ops: Sequence[Operation], differ: set[SSAValue]) -> bool:
     """Whether all that loops carry, and how often they turn, is the same in all copies of a role."""
     for op in ops:
-        if isinstance(op, s.IfOp) and op.condition in differ:
+        kind = type(op)
+        if kind is s.IfOp and op.condition in differ:
             if op.results or any(_counts(o) for o in op.walk()):
                 return False
-        elif isinstance(op, s.ForOp | WhileOp):
+        elif kind is s.ForOp or kind is WhileOp:
             blocks: list[Block] = [b for region in op.regions for b in region.blocks]
             carried = [*op.operands, *op.results, *(a for b in blocks for a in b.args)]
             if any(v in differ for v in carried):
                 return False
-        elif isinstance(op, ArithOp) and op.kind.data in DIVIDES and op.inputs[1] in differ:
+        elif kind is ArithOp and op.kind.data in DIVIDES and op.inputs[1] in differ:
             return False
     return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -14,6 +14,10 @@ from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
 FEW = 16
 """Turns of a constant loop that are looked at one by one where its counters go through several loops."""
+
+
+_ASKED = object()
+"""What is in no table."""
 
 
 class Unknown(Exception):
@@ -71,15 +75,30 @@ class Evaluator:
         self.constants: dict[Hashable, dict[SSAValue, int | None]] = {}
         """What is known where nothing is given, by the turns that are looked at."""
         self.carried: dict[Operation, list[Carried]] = {}
+        self.turned: dict[Hashable, dict[int, dict[SSAValue, int]]] = {}
+        """What loops carry after so many turns where nothing is given, by the loop and the turns of those round it."""
         self.guards: dict[SSAValue, Guard | None] = {}
         self.doing: dict[Block, list[Operation]] = {}
         self.ops = list(self.role.walk())
         for op in self.ops:
-            if isinstance(op, s.ForOp) or op.name == "stage.while":
+            if type(op) is s.ForOp or op.name == "stage.while":
                 self.carried[op] = _carried(op)
         for op in self.ops:
-            if isinstance(op, s.IfOp) and self._counts(op):
+            if type(op) is s.IfOp and self._counts(op):
                 self.carried[op] = _passed(op)
+        for rows in self.carried.values():
+            rows[:] = [replace(row, step=self._chosen(row.step)) for row in rows]
+
+    def _chosen(self, step: SSAValue) -> SSAValue:
+        """What a turn leaves, through conditions of which this CTA takes one side always."""
+        while isinstance(op := step.owner, s.IfOp) and op.otherwise is not None:
+            known = self.constant(op.condition) if self.guard(op.condition) is not None else None
+            region = op.then if known else op.otherwise
+            last = region.block.last_op if known is not None and region.blocks else None
+            if last is None:
+                break
+            step = last.operands[op.results.index(step)]
+        return step
 
     def _counts(self, op: s.IfOp) -> bool:
         """Whether a condition is one of the kernel's, of neither threads nor CTAs."""
@@ -104,23 +123,24 @@ class Evaluator:
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
     ) -> int:
         """The integer; `found` holds what has been asked before, since values share what they are made of."""
-        if value in given:
+        if given and value in given:
             return given[value]
-        if value not in found:
+        known = found.get(value, _ASKED)
+        if known is _ASKED:
             stack = [value]
             while stack:  # not by recursion: sums can be longer than Python's stack is deep
                 op = stack[-1].owner
-                if type(op) is ArithOp and (
-                    more := [v for v in op.operands if v not in found and v not in given]
-                ):
-                    stack += more
-                    continue
+                if type(op) is ArithOp:
+                    more = [v for v in op.operands if v not in found and v not in given]
+                    if more:
+                        stack += more
+                        continue
                 now = stack.pop()
                 try:
-                    found[now] = self._of(now, given, found)
+                    known = self._of(now, given, found)
                 except Unknown:
-                    found[now] = None
-        known = found[value]
+                    known = None
+                found[now] = known
         if known is None:
             raise Unknown
         return known
@@ -146,23 +166,24 @@ class Evaluator:
             if kind in ("div", "mod", "cdiv") and numbers[1] == 0:
                 raise Unknown
             return int(SCALARS[kind].of(*numbers))
-        if isinstance(op, s.GroupOp):
+        kind = type(op)
+        if kind is s.GroupOp:
             return self.group
-        if isinstance(op, s.UnitOp) and op.which.data in s.RANKS:
+        if kind is s.UnitOp and op.which.data in s.RANKS:
             return s.RANKS[op.which.data](self.rank)
-        if isinstance(op, s.ForOp):
+        if kind is s.ForOp:
             same = next(r for r in self.carried[op] if r.result is value)
             if same.step is same.argument:
                 return self._known(same.init, given, found)
             return self._after(op, self.trips(op), same.argument, given)
-        if isinstance(op, Block) and (loop := op.parent_op()) in self.carried:
+        if kind is Block and (loop := op.parent_op()) in self.carried:
             same = next((r for r in self.carried[loop] if r.argument is value), None)  # pyright: ignore
             if same is not None and same.step is same.argument:
                 return self._known(same.init, given, found)
-        if isinstance(op, Block) and (loop := op.parent_op()) in self.turn:
+        if kind is Block and (loop := op.parent_op()) in self.turn:
             assert isinstance(loop, s.ForOp)
             return self._after(loop, self.turn[loop], value, given)
-        if isinstance(op, s.IfOp):
+        if kind is s.IfOp:
             return self._of_branch(op, op.results.index(value), given, found)
         raise Unknown
 
@@ -189,7 +210,7 @@ class Evaluator:
         """What a loop carries in an argument after some turns; raises Unknown, for many turns always."""
         if turns is None or turns > FEW:
             raise Unknown
-        now = self._turned(loop, turns, given)
+        now = self._turned(loop, turns, given) if given else self._counted(loop, turns)
         if argument not in now:
             raise Unknown
         return now[argument]
@@ -201,22 +222,40 @@ class Evaluator:
         except Unknown:
             return None
 
-    def _turned(self, loop: s.ForOp, turns: int, given: dict[SSAValue, int]) -> dict[SSAValue, int]:
-        """What a loop carries after some turns, as far as it is known, and its induction variable then."""
-        now: dict[SSAValue, int] = {}
+    def _counted(self, loop: s.ForOp, turns: int) -> dict[SSAValue, int]:
+        """What a loop carries after some turns where nothing is given, which is asked turn after turn."""
+        round_it = tuple([(o, n) for o, n in self.turn.items() if o is not loop])
+        known = self.turned.setdefault((loop, round_it), {})
+        if turns not in known:
+            known[turns] = self._turned(loop, turns, {}, known.get(turns - 1))
+        return known[turns]
+
+    def _turned(
+        self,
+        loop: s.ForOp,
+        turns: int,
+        given: dict[SSAValue, int],
+        before: dict[SSAValue, int] | None = None,
+    ) -> dict[SSAValue, int]:
+        """What a loop carries after some turns, as far as it is known, and its induction variable then; `before`: the
+        same of one turn less."""
         rows = self.carried[loop]
-        self._try(now, ((r.argument, r.init) for r in rows), given)
         lower, step = self.value(loop.lower, given), self.value(loop.step, given)
         counter = loop.body.block.args[0]
+        if before is None:
+            now: dict[SSAValue, int] = {}
+            self._try(now, [(r.argument, r.init) for r in rows], given)
+            now[counter] = lower
+        else:
+            now = before
         hidden = self.turn.pop(loop, None)
-        for turn in range(turns):
-            now[counter] = lower + turn * step
+        for turn in range(0 if before is None else turns - 1, turns):
             after: dict[SSAValue, int] = {}
-            self._try(after, ((r.argument, r.step) for r in rows), given | now)
+            self._try(after, [(r.argument, r.step) for r in rows], given | now)
+            after[counter] = lower + (turn + 1) * step
             now = after
         if hidden is not None:
             self.turn[loop] = hidden
-        now[counter] = lower + turns * step
         return now
 
     def _try(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby, takewhile
 from math import lcm, prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
+from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import narrowed, who_acts
 from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
@@ -69,6 +70,7 @@ def program(kernel: s.KernelOp) -> Program:
         for each in copies:
             for group in range(each.role.groups.value.data):
                 made.roles.append(_role(each, group, rank, cluster, made, write))
+    chain_alike(made)
     number_meetings(made)
     split_rings(made)
     return made
@@ -175,11 +177,12 @@ class Body:
         return known[block]
 
     def _one(self, op: Operation, who: Who) -> list[Item]:
-        if isinstance(op, s.ForOp) and self._few(op):
+        kind = type(op)
+        if kind is s.ForOp and self._few(op):
             return self._turn_by_turn(op, who)
-        if isinstance(op, s.ForOp) or op.name == "stage.while":
+        if kind is s.ForOp or kind is WhileOp:
             return self._loop(op, who)
-        if isinstance(op, s.IfOp):
+        if kind is s.IfOp:
             return self._if(op, who)
         return [*self.ops.events(op, who)]
 
@@ -464,48 +467,89 @@ def _name(op: Operation) -> str:
 # Meetings ------------------------------------------------------------------------------------------------------------
 
 
+Coming = tuple[Event, tuple[Any, ...]]
+"""An event with the loops, the branches, or whatever else that it stands in."""
+
+
 def number_meetings(made: Program) -> None:
     """Numbers how often each role has come to each barrier of threads; one of a single role is that role's."""
-    sites: dict[Hashable, dict[Role, list[tuple[Event, Loop | None]]]] = {}
+    sites: dict[Hashable, dict[Role, list[Coming]]] = {}
     for role in made.roles:
-        for event, loop in _placed(role.body, None):
+        for event, round_it in _placed(role.body, ()):
             if isinstance(event.act, Meet) and event.act.barrier is not None:
-                sites.setdefault(event.act.barrier, {}).setdefault(role, []).append((event, loop))
+                mine = sites.setdefault(event.act.barrier, {}).setdefault(role, [])
+                mine.append((event, round_it))
     for roles in sites.values():
-        for role, mine in roles.items():
-            _number(role, mine, len(roles) == 1)
+        for part in _parts(roles):
+            for role, mine in part.items():
+                _number(role, mine, len(roles) == 1)
 
 
-def _number(role: Role, mine: list[tuple[Event, Loop | None]], alone: bool) -> None:
-    """Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at."""
-    for side in ("arrive", "wait"):
-        coming = [(e, loop) for e, loop in mine if e.act.does in ("sync", side)]  # pyright: ignore
-        once = len([*takewhile(lambda pair: pair[1] is None, coming)])
-        loops = {loop for _, loop in coming[once:]}
-        for number, (event, loop) in enumerate(coming):
+def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
+    """Where all roles come to a barrier in several loops, one after another, that are the same for all, the meetings of
+    each loop are those of a barrier of its own."""
+    runs = {
+        role: [list(run) for _, run in groupby(mine, key=lambda one: one[1][-1:])]
+        for role, mine in roles.items()
+    }
+    shapes = [[_shape(run) for run in of_role] for of_role in runs.values()]
+    alike = all(shape == shapes[0] for shape in shapes)
+    if not alike or len(shapes[0]) == 1 or None in shapes[0]:
+        return [roles]
+    for of_role in runs.values():
+        for number, run in enumerate(of_role):
+            for event, _ in run:
+                assert isinstance(event.act, Meet)
+                event.act = replace(event.act, barrier=(event.act.barrier, number))
+    return [{r: of_role[n] for r, of_role in runs.items()} for n in range(len(shapes[0]))]
+
+
+def _shape(run: list[Coming]) -> Hashable:
+    """How often a loop comes to a barrier in each turn, with what says how often it turns; None where that is not
+    known, or where those who arrive there wait elsewhere."""
+    does = [event.act.does for event, _ in run]  # pyright: ignore
+    keys = tuple(getattr(at, "key", None) for at in run[0][1])
+    if None in keys or does.count("arrive") != does.count("wait"):
+        return None
+    return keys, len(does) - does.count("wait")
+
+
+def _number(role: Role, mine: list[Coming], alone: bool) -> None:
+    """Numbers what comes before the first loop, and in it; what comes after it has no number.
+
+    Who arrives and waits at once has the number of its arrival: it leaves with the phase that it arrives at.
+    """
+    if alone:
+        for event, _ in mine:
             act = event.act
             assert isinstance(act, Meet)
-            if alone and act.count == 32 * role.warps and act.does == "sync":
+            if act.count == 32 * role.warps and act.does == "sync":
                 event.act = Meet("role")
-            elif (act.does == "wait") != (side == "wait") or len(loops) > 1 or None in loops:
-                continue
-            else:
-                rate = 1 if loop is None else len(coming) - once
-                event.act = replace(act, index=Index(loop, number, rate))
+    for side in ("arrive", "wait"):
+        coming = [(e, path) for e, path in mine if e.act.barrier and e.act.does in ("sync", side)]  # pyright: ignore
+        before = len([*takewhile(lambda pair: not pair[1], coming)])
+        inside = [path for _, path in coming[before:] if path[:1] == coming[before][1][:1]]
+        followed = len(set(inside)) == 1 and all(isinstance(x, Loop) for x in inside[0])
+        for number, (event, path) in enumerate(coming[: before + len(inside)]):
+            act = event.act
+            assert isinstance(act, Meet)
+            if (act.does == "wait") == (side == "wait") and (not path or followed):
+                index = Index(path[-1], number, len(inside)) if path else Index(None, number)
+                event.act = replace(act, index=index)
 
 
-def _placed(body: list[Item], loop: Any) -> Iterator[tuple[Event, Any]]:
-    """Events with the loop, the branch, or whatever else that they stand in."""
+def _placed(body: list[Item], round_it: tuple[Any, ...]) -> Iterator[Coming]:
+    """Events with the loops, the branches, or whatever else that they stand in."""
     for item in body:
         if isinstance(item, Event):
-            yield item, loop
+            yield item, round_it
         elif isinstance(item, Loop):
-            yield from _placed(item.body, item)
+            yield from _placed(item.body, (*round_it, item))
         elif isinstance(item, Choice):
             for branch in item.branches:
-                yield from _placed(branch.body, branch)
+                yield from _placed(branch.body, (*round_it, branch))
         elif isinstance(item, Sometimes):
-            yield from _placed(item.body, item)
+            yield from _placed(item.body, (*round_it, item))
         else:
-            yield from _placed(item.one, item)
-            yield from _placed(item.other, item)
+            yield from _placed(item.one, (*round_it, item))
+            yield from _placed(item.other, (*round_it, item))

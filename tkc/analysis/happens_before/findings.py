@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.elements import (
 from tkc.analysis.happens_before.events import Access, AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
+from tkc.analysis.happens_before.quick import Quick
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
@@ -50,7 +51,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         unsettled = [f for f in broken if f.code == "TK325"]
         if unsettled or any(f.severity is Severity.ERROR for f in broken):
             return _once([*(f for f in broken if f.code != "TK325"), *unsettled[:1]])
-        judge = Judge(graph, PROFILES[profile])
+        judge = Quick(graph, PROFILES[profile])
         told = flags(graph)
         judged = list(hazards(judge))
         wrong = [h for h in judged if h.verdict is not Verdict.ORDERED]

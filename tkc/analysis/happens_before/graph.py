@@ -31,6 +31,7 @@ from tkc.analysis.happens_before.events import (
     Loop,
     Meet,
     Program,
+    ProxyFence,
     Role,
     Sometimes,
     Threads,
@@ -145,7 +146,11 @@ class Graph:
     assumed: frozenset[str] = PRACTICE
     ways: dict[Hashable, Any] = field(default_factory=dict)
     """Where program order leads from a node to what matters, by what does (`ways`)."""
+    alike: dict[Hashable, Any] = field(default_factory=dict)
+    """What accesses that become known by the same steps have in common (`paths.Alike`)."""
     symmetry: Symmetry = field(init=False)
+    one_way: bool = field(init=False)
+    """Whether there are one-way proxy fences, which ask whose access it is."""
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     tells: dict[Role, set[Role]] = field(default_factory=dict)
     """The roles that one of another's waits may have been told by."""
@@ -157,6 +162,8 @@ class Graph:
     periods: dict[Clock, tuple[Loop, int]] = field(default_factory=dict)
     """Clocks of loops that have parts which run in some turns: a loop, and after how many turns they run again."""
     followed: dict[tuple[Hashable, Role], list[list[Site]] | None] = field(default_factory=dict)
+    places: Any = None
+    """Accesses by space and buffer (`verdicts.places`)."""
     visited: int = 0
     """Labels that have been followed."""
     bounded: bool = False
@@ -172,6 +179,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
+        events = (e for role in self.program.roles for e in role.events())
+        self.one_way = any(isinstance(e.act, ProxyFence) and e.act.half for e in events)
 
     def toward(self, role: Role) -> dict[Role, int]:
         """From each role, by how many arrivals or meetings at least one comes to this role."""
@@ -258,7 +267,7 @@ def _back(graph: Graph) -> int:
 # Clocks --------------------------------------------------------------------------------------------------------------
 
 
-def _loops(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
+def loops_of(role: Role) -> Iterator[tuple[Loop, Loop | None, Hashable]]:
     """Each loop with the one round it and its key in the role: its own, that of the loop round it, and which it is of
     those that are alike."""
 
@@ -295,7 +304,7 @@ def _clocks(program: Program, kernel: Clock) -> dict[Loop, Clock]:
 
     Two loops linked by a barrier have equal counts, but where the loops round them differ nothing is known of these.
     """
-    found = [(loop, outer, key) for role in program.roles for loop, outer, key in _loops(role)]
+    found = [(loop, outer, key) for role in program.roles for loop, outer, key in loops_of(role)]
     group: dict[Loop, Loop] = {loop: loop for loop, _, _ in found}
 
     def top(loop: Loop) -> Loop:

@@ -42,6 +42,7 @@ def _put(graph: Graph, body: list[Item], event: Event, fence: Event) -> None:
     graph.nodes.insert(graph.nodes.index(node), made)
     graph.node_of[fence] = made
     graph.ways.clear()
+    graph.alike.clear()
     graph.entries.clear()
 
 

@@ -163,7 +163,7 @@ class Operations(Numbering):
         if home is Home.REGISTER:
             kept = Access(
                 space, buffer, row.kind is m.Kind.WRITE, Slot(None, (0,)), row.proxy, done,
-                operand=row.operand, columns=self._columns(op),
+                operand=row.operand, columns=self._columns(op, self._fragment(op)),
             )  # fmt: skip
             name = word(op, "id") or op.name.removeprefix("stage.")
             self.held.append(Event(name, Threads.ALL, (kept,), None, op))
@@ -174,13 +174,18 @@ class Operations(Numbering):
         if index is not None:
             slot = self.slot(self.values.table(index, op))
         name = op.name.removeprefix("stage.")
-        access = Access(
-            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what(name, row.operand),
-            part=self._part(op), region=self._region(op), lines=self._lines(op),
+        first, *others = self._owners(op, row)
+        fragment = self._fragment(op)
+        turned = "transposed" in op.properties
+        access = placed(Access(
+            space, buffer, row.kind is m.Kind.WRITE, slot, row.proxy, done, what(name, row.operand), first,
+            part=None if fragment is None else self._part(op, fragment),
+            region=None if fragment is None else self._extent(op, fragment, turned),
+            lines=None if fragment is None else self._extent(op, fragment, not turned),
             share=self._share(op), atomic=atomic(op), operand=row.operand,
-            columns=self._columns(op) if space is Space.TENSOR else None,
-        )  # fmt: skip
-        return [replace(placed(access), owner=owner) for owner in self._owners(op, row)]
+            columns=self._columns(op, fragment) if space is Space.TENSOR else None,
+        ))  # fmt: skip
+        return [access, *(replace(access, owner=owner) for owner in others)]
 
     def _element(self, op: ElementOp, row: m.Touch, buffer: SSAValue) -> Access:
         """An access of one element of a vector in shared memory by each thread; of several, where it copies them."""
@@ -261,12 +266,9 @@ class Operations(Numbering):
                 return found
         return None
 
-    def _part(self, op: Operation) -> Hashable:
+    def _part(self, op: Operation, fragment: SSAValue) -> Hashable:
         """What of a slot each thread touches: equal for fragments of the same rows, of which each thread has whole ones
         (in the layout of products: every eighth column), and of other layouts at the same place."""
-        fragment = self._fragment(op)
-        if fragment is None:
-            return None
         layout, shape = fragment.type.layout.data, fragment.type.shape  # pyright: ignore
         if shape[0] == 1 or (layout == FragmentLayout.WGMMA and shape[1] == 1):
             return None  # several threads hold each
@@ -284,27 +286,16 @@ class Operations(Numbering):
         known = self.values.constant(value)
         return known if known is not None else ("value", self.write(value))
 
-    def _region(self, op: Operation) -> tuple[int, int] | None:
-        """The columns of a slot that a fragment takes, where they are constants."""
-        return self._extent(op, "transposed" in op.properties)
-
-    def _lines(self, op: Operation) -> tuple[int, int] | None:
-        """The rows of a slot that a fragment takes, where they are constants."""
-        return self._extent(op, "transposed" not in op.properties)
-
-    def _extent(self, op: Operation, rows: bool) -> tuple[int, int] | None:
-        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of."""
-        fragment = self._fragment(op)
-        if fragment is None:
-            return None
+    def _extent(self, op: Operation, fragment: SSAValue, rows: bool) -> tuple[int, int] | None:
+        """Where the rows or the columns of a fragment lie along the axis of the slot that they are of, where that is a
+        constant."""
         first = self._number(getattr(op, "row", None) if rows else op.column)  # pyright: ignore
         if not isinstance(first, int):
             return None
         return first, first + fragment.type.shape[0 if rows else 1]  # pyright: ignore
 
-    def _columns(self, op: Operation) -> Area | None:
+    def _columns(self, op: Operation, fragment: SSAValue | None) -> Area | None:
         """The columns of a slot of an accumulator that a fragment takes, turn after turn of loops."""
-        fragment = self._fragment(op)
         if fragment is None:
             return None
         area = self.formulas.area(op, [op.column], [fragment.type.shape[1]])  # pyright: ignore

@@ -29,6 +29,7 @@ from tkc.analysis.happens_before.events import (
     first_operand,
 )
 from tkc.analysis.happens_before.exclusion import exclusive
+from tkc.analysis.happens_before.follows import Alike, Follows, Told
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
@@ -38,8 +39,8 @@ from tkc.analysis.happens_before.graph import (
     items_of,
 )
 from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
-from tkc.analysis.happens_before.ways import Known, Steps, Ways, matters
-from tkc.ir.isa.memory import Done
+from tkc.analysis.happens_before.ways import Steps, Ways, matters
+from tkc.ir.isa.memory import Done, Space
 
 
 @cache
@@ -83,13 +84,15 @@ class Reach:
     whoever: bool = False
     entry: Node | None = None
     turns: Turns | None = None
+    hasty: bool = False
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
     queue: dict[tuple[Role, int], deque[Label]] = field(default_factory=dict)
     """Labels still to be followed, by their role and by how many roles they have gone through."""
     groups: dict[Group, dict[Site, list[tuple[Position, Label]]]] = field(default_factory=dict)
-    ways: dict[Known, Ways] = field(default_factory=dict)
-    sent: dict[tuple[Node, Ways], list[tuple[Label, State, str]]] = field(default_factory=dict)
+    alike: Alike = field(init=False)
+    """What is the same for all accesses that become known by the same steps."""
+    sent: dict[Ways, dict[Node, list[tuple[Label, State, str]]]] = field(default_factory=dict)
     """What has gone on along program order from a node."""
     asked: dict[Node, list[Label]] = field(default_factory=dict)
     """What is known at the nodes that are asked about."""
@@ -99,7 +102,13 @@ class Reach:
     """What is known right behind the access."""
 
     def __post_init__(self) -> None:
-        origin, access = self.origin, self.source.access
+        origin, access, source = self.origin, self.source.access, self.source
+        key = (
+            access.space, access.proxy, access.done, access.write, first_operand(access), source.threads, source.cta,
+            source.home, source.assumed, self.graph.assumed, self.moment, self.any_site, self.hasty,
+            (access.buffer, access.slot) if access.space is Space.MAP else None,
+        )  # fmt: skip
+        self.alike = self.graph.alike.setdefault(key, Alike())
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
@@ -108,7 +117,7 @@ class Reach:
             label = Label(origin, state, position, "start", None)
             self.begun += (label,)
             if self.moment:  # after the event itself
-                self._pass(label, [(state, "po")])
+                self._pass(label, [(state, "po", self._ways(state))])
             elif self.entry in (None, origin):
                 self._visit(label)
             else:
@@ -201,9 +210,9 @@ class Reach:
             found = self.asked[node] = [
                 x for kept in self.labels.get(node, {}).values() for x in kept
             ]
-            for ways in dict.fromkeys(self.ways.values()):
+            for ways, sent in self.sent.items():
                 for start, steps in ways.past.get(node, ()):
-                    for before, state, rule in self.sent.get((start, ways), ()):
+                    for before, state, rule in sent.get(start, ()):
                         self._passing(found, node, steps, before, state, rule)
         return found
 
@@ -222,13 +231,31 @@ class Reach:
 
     def _visit(self, label: Label) -> None:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
-        node, state = label.node, label.state
-        states = [(state, "po")]
-        self.graph.visited += 1
-        if self.graph.bounded and self.graph.visited > MOST_LABELS:
+        graph, node, state = self.graph, label.node, label.state
+        graph.visited += 1
+        if graph.bounded and graph.visited > MOST_LABELS:
             raise Unfollowed
+        if self.without and node.event in self.without:
+            self._pass(label, [(state, "po", self._ways(state))])
+            return
+        step = self.alike.steps.get((node, state))
+        if step is None:
+            step = self.alike.steps[node, state] = self._step(node, state)
+        for told in step.told:
+            if told.cases is None:
+                self._to_waits(told, label)
+            else:
+                self._group(label, told)
+        if step.met is not None:
+            self._tell(label, step.met)
+        self._pass(label, step.ways)
+
+    def _step(self, node: Node, state: State) -> Follows:
+        """What a label of a node and a state does, whatever its position."""
+        step = Follows([], [])
+        states = [(state, "po")]
         event = node.event
-        if event is not None and event not in self.without:
+        if event is not None:
             act = event.act
             if self.moment and state.name not in PENDING and event.products:
                 if node.role.warps == 4 and "A12" in self.graph.assumed:
@@ -236,23 +263,42 @@ class Reach:
             elif act is None:
                 pass
             elif isinstance(act, Meet):
-                states += self._meet(label, act)
+                states += self._meet(node, state, act, step)
             elif isinstance(act, Arrive):
-                self._arrive(label, act)
+                step.told += self._arrive(node, state, act)
             elif isinstance(act, Complete):
-                self._next_copy(label, act)
+                step.told += self._next_copy(node, state, act)
             elif not isinstance(act, Wait):
                 added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
                 counted = added and added[0][1] == "group" and added[0][0].who == state.who
                 states = added if counted else states + added
-        self._pass(label, states)
+        fenced = False
+        if self.hasty and len(states) > 1:
+            states, fenced = self._shortened(states)
+        step.ways = [(after, rule, self._ways(after, fenced)) for after, rule in states]
+        return step
 
-    def _next_copy(self, label: Label, act: Complete) -> None:
+    def _shortened(self, states: list[tuple[State, str]]) -> tuple[list[tuple[State, str]], bool]:
+        """Without what the rest says, too; and whether no further proxy fence adds to that."""
+        state, more = states[0][0], [after for after, _ in states[1:]]
+        if (
+            self.source.access.space is Space.TENSOR
+            or self.graph.one_way
+            or "A11" not in self.source.assumed
+        ):
+            return states, False
+        full = _known_to_all(state)
+        if state != full and full in more:
+            return states[1:], False
+        joined = state == full and state.name == "gen" and not state.fence
+        return states, joined and any(s.name == "async" and s == _known_to_all(s) for s in more)
+
+    def _next_copy(self, node: Node, state: State, act: Complete) -> Iterator[Told]:
         """The bytes of a later copy also tell what its thread knew: in fact (`moment`), or by A5."""
-        who = automaton.both(label.state.who, label.node.threads)
+        who = automaton.both(state.who, node.threads)
         if who is None:
             return
-        state = automaton.of(label.state, who)
+        state = automaton.of(state, who)
         known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
         told = (
             state.name not in PENDING and automaton.whole(state, self.source.threads)
@@ -260,27 +306,40 @@ class Reach:
             else automaton.known_complete(state, self.source)
         )
         if told:
-            for _, site in self.graph.sites_of.get(label.node, ()):
-                self._to_waits(act.barrier, site, label, known, "bytes-known")
+            for _, site in self.graph.sites_of.get(node, ()):
+                yield Told(act, site, known, "bytes-known")
 
-    def _pass(self, label: Label, states: list[tuple[State, str]]) -> None:
+    def _ways(self, state: State, fenced: bool = False) -> Ways:
+        """Where program order leads what is known so."""
+        known = (state.name, state.part == Part.FULL and state.who is Threads.ALL, fenced)
+        ways = self.alike.ways.get(known)
+        if ways is None:
+            access, met = self.source.access, self.hasty and "A20" in self.source.assumed
+            what = matters(access.space, access.proxy, access.done, known, self.moment, met)
+            ways = self.alike.ways[known] = self.graph.ways.setdefault(what, Ways(what))
+        return ways
+
+    def _pass(self, label: Label, states: list[tuple[State, str, Ways]]) -> None:
         """Along program order."""
-        node = label.node
-        for state, rule in states:
-            known = (state.name, state.part == Part.FULL and state.who is Threads.ALL)
-            ways = self.ways.get(known)
-            if ways is None:
-                what = matters(self.source.access, known, self.moment)
-                ways = self.ways[known] = self.graph.ways.setdefault(what, Ways(what))
-            self.sent.setdefault((node, ways), []).append((label, state, rule))
-            for way in ways.on(node):
-                for past, before in way.past:
-                    asked = self.asked.get(past)
-                    if asked is not None:
-                        self._passing(asked, past, before, label, state, rule)
-                position, last = (
-                    self._along(label, way.steps) if way.steps else (label.position, "po")
-                )
+        node, asking = label.node, self.asked
+        for state, rule, ways in states:
+            sent = self.sent.get(ways)
+            if sent is None:
+                sent = self.sent[ways] = {}
+            sent.setdefault(node, []).append((label, state, rule))
+            for way in ways.found.get(node) or ways.on(node):
+                if asking:
+                    for past, before in way.past:
+                        asked = asking.get(past)
+                        if asked is not None:
+                            self._passing(asked, past, before, label, state, rule)
+                if not way.steps:
+                    if way.choice:
+                        self._chosen(way.to, label.position, label, state, rule)
+                    else:
+                        self._add(way.to, state, label.position, rule, label)
+                    continue
+                position, last = self._along(label, way.steps)
                 if position is None:
                     continue
                 if way.choice:
@@ -346,25 +405,23 @@ class Reach:
         for _, site in self.graph.sites_of.get(self.origin, ()):
             for name, rule in automaton.completed(self.source, "bytes"):
                 state = State(name, 0, 0, Part.FULL, Threads.ALL)
-                self._to_waits(event.act.barrier, site, first, state, rule)
+                self._to_waits(Told(event.act, site, state, rule), first)
 
-    def _arrive(self, label: Label, act: Arrive) -> None:
-        node = label.node
-        who = automaton.both(label.state.who, node.threads)
+    def _arrive(self, node: Node, state: State, act: Arrive) -> Iterator[Told]:
+        who = automaton.both(state.who, node.threads)
         if who is None:
             return
-        state = automaton.of(label.state, who)
-        ring = self.graph.rings.get(act.barrier)
-        if ring is None:
+        state = automaton.of(state, who)
+        if act.barrier not in self.graph.rings:
             return
         for _, site in self.graph.sites_of.get(node, ()):
             if site.every or site.sometimes or self.any_site:
                 for after, rule in self._released(state, act):
-                    self._to_waits(act.barrier, site, label, after, rule)
+                    yield Told(act, site, after, rule)
                 continue
             cases = self.graph.cases(act.barrier, node.role)
             if cases is not None:
-                self._group(label, act, site, cases, state)
+                yield Told(act, site, state, "", cases)
 
     def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
         """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
@@ -384,10 +441,11 @@ class Reach:
         if state.name not in PENDING and automaton.whole(state, self.source.threads):
             yield state, "release"
 
-    def _group(
-        self, label: Label, act: Arrive, site: Site, cases: list[list[Site]], state: State
-    ) -> None:
+    def _group(self, label: Label, told: Told) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
+        act, site, state, cases = told.act, told.site, told.state, told.cases
+        assert isinstance(act, Arrive)
+        assert cases is not None
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
             return
@@ -429,36 +487,34 @@ class Reach:
     def _counted(self, clock: Clock) -> bool:
         return clock in self.origin.path
 
-    def _to_waits(self, barrier: object, site: Site, label: Label, state: State, rule: str) -> None:
-        items = items_of(label.position, site, self._counted(site.clock))
+    def _to_waits(self, told: Told, label: Label) -> None:
+        """What an arrival or a copy hands on to those who wait for its items."""
+        site = told.site
+        items = items_of(label.position, site, site.clock in self.origin.path)
         if items is None:
             return
-        event, offset = label.node.event, 0 if site.after else site.offset
-        assert event is not None
-        self._to_items(barrier, site.rate, items, label, state, rule, event.act, offset)
+        clock = items[-1][0]
+        waits = told.waits.get(clock)
+        if waits is None:
+            waits = told.waits[clock] = list(self._told(told, label.node, clock))
+        for wait, later, given, state, rule in waits:
+            if not (self.without and wait.node.event in self.without):
+                self._add_at(wait, items, later, given, state, rule, label)
 
-    def _to_items(
-        self,
-        barrier: object,
-        rate: int,
-        items: Position,
-        label: Label,
-        state: State,
-        rule: str,
-        act: object,
-        offset: int = 0,
-    ) -> None:
-        clock, node = items[-1][0], label.node
-        for wait, later, given in self._awaiting(barrier, node, clock, rate, offset):
-            event = wait.node.event
+    def _told(
+        self, told: Told, node: Node, clock: Clock
+    ) -> Iterator[tuple[Site, int, Turns | None, State, str]]:
+        """The waits for items counted by a clock that a node tells: how many turns later, and what they know."""
+        site, act = told.site, told.act
+        offset = 0 if site.after else site.offset
+        for wait, later, given in self._awaiting(act.barrier, node, clock, site.rate, offset):
+            to = wait.node
+            event = to.event
             assert event is not None
             assert isinstance(event.act, Wait)
-            if event in self.without:
-                continue
-            made = self._meets(state, rule, act, event.act, node, wait.node)
-            if made is None:
-                continue
-            self._add_at(wait, items, later, given, *made, label)
+            made = self._meets(told.state, told.rule, act, event.act, node, to)
+            if made is not None:
+                yield wait, later, given, automaton.of(made[0], to.threads), made[1]
 
     def _add_at(
         self,
@@ -478,8 +534,7 @@ class Reach:
             return
         if given is not None:
             position = self._rounded(position, given)
-        state = State(known.name, known.n, known.fence, known.part, wait.node.threads)
-        self._add(wait.node, state, position, rule, label)
+        self._add(wait.node, automaton.of(known, wait.node.threads), position, rule, label)
 
     def _awaiting(
         self, barrier: object, node: Node, clock: Clock, rate: int, offset: int
@@ -551,24 +606,28 @@ class Reach:
 
     # Meetings --------------------------------------------------------------------------------------------------------
 
-    def _meet(self, label: Label, act: Meet) -> list[tuple[State, str]]:
+    def _meet(self, node: Node, state: State, act: Meet, step: Follows) -> list[tuple[State, str]]:
         """What the threads that meet know afterwards; those of other roles are told."""
-        node = label.node
-        who = automaton.both(label.state.who, node.threads)
+        who = automaton.both(state.who, node.threads)
         if who is None or act.does == "wait":
             return []
-        state = automaton.of(label.state, who)
+        state = automaton.of(state, who)
         if act.among == "warp":
             return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
         met = (
             [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
         )
         if act.barrier is not None:
-            for _, site in self.graph.sites_of.get(node, ()):
-                self._tell(label, act, site, met)
+            step.met = act, met
         return met if act.does == "sync" else []
 
-    def _tell(self, label: Label, act: Meet, site: Site, met: list[tuple[State, str]]) -> None:
+    def _tell(self, label: Label, meeting: tuple[Meet, list[tuple[State, str]]]) -> None:
+        """Those of other roles that come to a meeting."""
+        act, met = meeting
+        for _, site in self.graph.sites_of.get(label.node, ()):
+            self._tell_at(label, act, site, met)
+
+    def _tell_at(self, label: Label, act: Meet, site: Site, met: list[tuple[State, str]]) -> None:
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
             return
@@ -594,4 +653,4 @@ class Reach:
     ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label, False, label.crossed + 1)
-        self._pass(known, [(state, rule)])
+        self._pass(known, [(state, rule, self._ways(state))])

@@ -232,6 +232,8 @@ class Proofs:
             for event in role.events():
                 if event.op in away:
                     event.act = restated(event)
+        for alike in self.graph.alike.values():
+            alike.steps.clear()
 
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:

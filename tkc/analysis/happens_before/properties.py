@@ -93,7 +93,7 @@ def number(op: Operation, name: str, default: int = 0) -> int:
 
 def word(op: Operation, name: str, default: str = "") -> str:
     found = op.properties.get(name)
-    return found.data if isinstance(found, StringAttr) else default
+    return found.data if found is not None and isinstance(found, StringAttr) else default
 
 
 def sem_of(op: Operation, default: Sem) -> Sem:

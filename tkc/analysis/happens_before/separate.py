@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.scalar import ArithOp, ConstOp
+from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 
 
 def loops_apart(indices: Sequence[SSAValue], widths: Sequence[int]) -> Iterator[Operation]:
     """The loops no two of whose turns touch a common element, at indices of so many elements along each axis: where
     two did, the indices would be equal, and so what they are made from, down to a counter that each turn changes."""
     equal = [v for i, w in zip(indices, widths, strict=True) for v in _multiplied(i, w)]
-    quotients: dict[tuple[str, SSAValue, SSAValue], None] = {}
+    known = _Known()
     seen: set[SSAValue] = set()
     while equal:
         value = equal.pop()
@@ -29,7 +30,7 @@ def loops_apart(indices: Sequence[SSAValue], widths: Sequence[int]) -> Iterator[
                 assert loop is not None
                 yield loop
         elif isinstance(op, ArithOp):
-            equal += _made_from(op, quotients)
+            equal += known.made_from(op)
 
 
 def _multiplied(index: SSAValue, width: int) -> Iterator[SSAValue]:
@@ -45,31 +46,88 @@ def _multiplied(index: SSAValue, width: int) -> Iterator[SSAValue]:
                 yield block
 
 
-def _made_from(
-    op: ArithOp, quotients: dict[tuple[str, SSAValue, SSAValue], None]
-) -> Iterator[SSAValue]:
-    """What is equal where an operation's result is."""
-    kind, inputs = op.kind.data, op.inputs
-    if kind in ("add", "sub", "mul"):
-        for x, y in (inputs, inputs[::-1]):
-            times = _constant(y)
-            if times is not None and (kind != "mul" or times):
+@dataclass
+class _Known:
+    """What is equal where two results of an operation are, as far as it takes several of them to tell."""
+
+    quotients: set[tuple[str, SSAValue, SSAValue]] = field(
+        default_factory=set[tuple[str, SSAValue, SSAValue]]
+    )
+    banded: dict[tuple[SSAValue, SSAValue], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, SSAValue], SSAValue]
+    )
+    """Items whose row in a grouped order is equal, by their number inside a band and the band's height."""
+
+    def made_from(self, op: ArithOp) -> Iterator[SSAValue]:
+        """What is equal where an operation's result is."""
+        kind, inputs = op.kind.data, op.inputs
+        if kind in ("add", "sub", "mul"):
+            for x, y in (inputs, inputs[::-1]):
+                times = _constant(y)
+                if times is not None and (kind != "mul" or times):
+                    yield x
+            if (band := _in_bands(op)) is not None:
+                inside, height, item = band
+                self.banded[inside, height] = item
+                if ("div", inside, height) in self.quotients:
+                    yield item
+        elif kind in ("div", "mod"):
+            x, y = inputs
+            self.quotients.add((kind, x, y))
+            if {("div", x, y), ("mod", x, y)} <= self.quotients and _stays(y):
                 yield x
-    elif kind in ("div", "mod"):
-        x, y = inputs
-        quotients[kind, x, y] = None
-        if {("div", x, y), ("mod", x, y)} <= quotients.keys() and _stays(y):
-            yield x
+            if kind == "div" and (x, y) in self.banded:
+                yield self.banded[x, y]
+
+
+def _in_bands(row: ArithOp) -> tuple[SSAValue, SSAValue, SSAValue] | None:
+    """Of a row in a grouped order, band · size + inside mod height: the number inside the band, the band's height, and
+    the item. A height is at most the size, so that an equal row is in an equal band, of an equal height; an equal
+    column, inside div height, then is an equal item (`schedules/order.py`)."""
+    for first, offset in (row.inputs, row.inputs[::-1]):
+        above, below = _parts(first, "mul"), _parts(offset, "mod")
+        if row.kind.data != "add" or above is None or below is None:
+            continue
+        (band, size), (inside, height) = above, below
+        divided, left, least = _parts(band, "div"), _parts(inside, "sub"), _parts(height, "min")
+        if divided is None or left is None or least is None or _constant(size) is None:
+            continue
+        (item, width), rest = divided, _parts(least[0], "sub")
+        whole = left[0] is item and _parts(left[1], "mul") == (band, width)
+        low = least[1] is size and rest is not None and rest[1] is first and _stays(rest[0])
+        if whole and low and _stays(width):
+            return inside, height, item
+    return None
+
+
+def _parts(value: SSAValue, kind: str) -> tuple[SSAValue, ...] | None:
+    """What a result of arithmetic of this kind is made of."""
+    op = value.owner
+    return tuple(op.inputs) if isinstance(op, ArithOp) and op.kind.data == kind else None
 
 
 def _stays(value: SSAValue) -> bool:
-    """Whether a value is computed outside of every loop."""
+    """Whether a value is computed outside of every loop, or from nothing but such values."""
+    seen: set[SSAValue] = set()
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if one in seen or not _in_loop(one):
+            continue
+        seen.add(one)
+        if not isinstance(one.owner, ArithOp | ConstOp | SizeOp):
+            return False
+        todo += one.owner.operands
+    return True
+
+
+def _in_loop(value: SSAValue) -> bool:
     at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
     while at is not None and not isinstance(at, s.RoleOp | s.KernelOp):
         if at.regions and not isinstance(at, s.IfOp):
-            return False
+            return True
         at = at.parent_op()
-    return True
+    return False
 
 
 def _counts(value: SSAValue, body: Block) -> bool:

@@ -65,8 +65,8 @@ class Straight:
     def _kept(self, value: SSAValue) -> SSAValue | None:
         """What a loop carries on without a change."""
         op = value.owner
-        loop = op.parent_op() if isinstance(op, Block) else op
-        for row in self.evaluator.carried.get(loop, ()) if isinstance(loop, s.ForOp) else ():
+        loop = op.parent_op() if type(op) is Block else op
+        for row in self.evaluator.carried.get(loop, ()) if type(loop) is s.ForOp else ():
             if value in (row.argument, row.result) and row.step is row.argument:
                 return row.init
         return None

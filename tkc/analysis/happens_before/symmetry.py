@@ -63,11 +63,16 @@ class Symmetry:
         return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
 
 
-class _Shape:
-    """All that a role does, seen from its own CTA."""
+def alone(role: Role) -> Hashable:
+    """All that a role does, of whichever CTAs the barriers are: equal for two whose own steps order the same."""
+    return _Shape(role, True).whole()
 
-    def __init__(self, role: Role) -> None:
-        self.role = role
+
+class _Shape:
+    """All that a role does, seen from its own CTA; `alone`: of whichever CTAs the barriers are."""
+
+    def __init__(self, role: Role, alone: bool = False) -> None:
+        self.role, self.alone = role, alone
         self.loops: dict[Loop | None, int | None] = {None: None}
         self.first: dict[int, int] = {}
 
@@ -129,7 +134,7 @@ class _Shape:
         for each in fields(act):  # pyright: ignore[reportArgumentType]
             value = getattr(act, each.name)
             if each.name == "barrier" and isinstance(value, tuple):
-                value = (value[0], self._cta(value[1]))
+                value = (value[0], None if self.alone else self._cta(value[1]))
             elif each.name == "owner" and isinstance(act, Complete):
                 value = self._cta(value)
             elif isinstance(value, Index):

@@ -72,7 +72,7 @@ def _named(wait: Operation) -> tuple[object, ...]:
 
 def _waits(barrier: SSAValue, role: s.RoleOp) -> set[Operation]:
     users = (use.operation for use in barrier.uses)
-    return {op for op in users if isinstance(op, s.MbarrierWaitOp) and within(op, role)}
+    return {op for op in users if type(op) is s.MbarrierWaitOp and within(op, role)}
 
 
 def of_arrival(
@@ -101,5 +101,5 @@ def _partner(barrier: SSAValue) -> SSAValue | None:
     if not name or side not in PARTNERS or block is None:
         return None
     wanted = f"{name}.{PARTNERS[side]}"
-    others = (o for o in block.ops if isinstance(o, s.BarriersOp))
+    others = (o for o in block.ops if type(o) is s.BarriersOp)
     return next((o.barriers for o in others if o.sym_name.data == wanted), None)

@@ -135,7 +135,7 @@ class Values(Evaluator):
     def of_copy(self, group: int, rank: int, differ: set[SSAValue]) -> Values:
         """The same of another copy of the role, whose loops carry the same; `differ`: what does not."""
         found = copy(self)
-        found.group, found.rank, found.turn = group, rank, {}
+        found.group, found.rank, found.turn, found.turned = group, rank, {}, {}
         found.constants = {
             turns: {v: n for v, n in known.items() if v not in differ}
             for turns, known in self.constants.items()
@@ -217,7 +217,7 @@ class Values(Evaluator):
         """Counters that only grow are looked at modulo this: twice the product of what they are divided by."""
         divisors: set[int] = set()
         for op in self.ops:
-            if isinstance(op, ArithOp) and op.kind.data in DIVIDES:
+            if type(op) is ArithOp and op.kind.data in DIVIDES:
                 try:
                     d = self.value(op.inputs[1], {})
                 except Unknown:

@@ -96,6 +96,8 @@ class Judge:
     reached: dict[Hashable, Reach] = field(default_factory=dict)
     reach_of: dict[Place, Reach] = field(default_factory=dict)
     alike: dict[Hashable, Hazard] = field(default_factory=dict)
+    hasty: bool = False
+    """Whether any proof will do (`quick`)."""
     rows: dict[Hashable, Meetings] = field(default_factory=dict)
     """When two slots meet, by their repetitions."""
 
@@ -110,7 +112,8 @@ class Judge:
                 home = home_of(place.access, cta, self.assumed)
                 source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
                 found = self.reached[key] = Reach(
-                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns,
+                    hasty=self.hasty,
                 )  # fmt: skip
             self.reach_of[place] = found
         return found
@@ -162,7 +165,7 @@ class Judge:
             return None
         same = one.copy == other.copy if one.copies > 1 and other.copies > 1 else None
         meetings: list[Hashable] = []
-        for clock in _common(first.node, second.node):
+        for clock in common(first.node, second.node):
             meet = self.meetings(first, second, clock)
             meetings.append(meet.all)
         x, y = first.access, second.access
@@ -179,7 +182,9 @@ class Judge:
         )  # fmt: skip
 
     def _judge(self, first: Place, second: Place, others: list[Place]) -> Hazard:
-        pairs = [Pair(self, first, second, clock) for clock in _common(first.node, second.node)]
+        pairs = [Pair(self, first, second, clock) for clock in common(first.node, second.node)]
+        if pairs[0].never:
+            return pairs[0].ordered()
         there, here = self.reach(first), self.reach(second)
         news, ways = -1, [(there, second.node.role), (here, first.node.role)]
         while True:  # what is known only grows, so that a proof found on the way is one
@@ -193,6 +198,11 @@ class Judge:
                 [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
             ):
                 break
+        return self._settled(pairs, others)
+
+    def _settled(self, pairs: list[Pair], others: list[Place]) -> Hazard:
+        """The verdict on a pair all of whose labels have been followed, and none proves it."""
+        first, second = pairs[0].first, pairs[0].second
         if first.access.write and second.access.write:
             from tkc.analysis.happens_before.between import read_between
 
@@ -368,7 +378,7 @@ class Pair:
         )  # fmt: skip
 
 
-def _common(first: Node, second: Node) -> Iterator[Clock]:
+def common(first: Node, second: Node) -> Iterator[Clock]:
     """The clocks of loops that both stand in, innermost first."""
     for clock in reversed(first.path):
         if clock in second.path:
@@ -415,6 +425,12 @@ def _step(start: Node, end: Node, rule: str) -> Step:
 
 def places(graph: Graph) -> dict[Hashable, list[Place]]:
     """Accesses by space and buffer, in order."""
+    if graph.places is None:
+        graph.places = _places(graph)
+    return graph.places
+
+
+def _places(graph: Graph) -> dict[Hashable, list[Place]]:
     found: dict[Hashable, list[Place]] = {}
     for node in graph.nodes:
         if node.event is not None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cache
 
 from tkc.analysis.happens_before.automaton import PENDING
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.events import (
-    Access,
     Arrive,
     AwaitGroup,
     CloseGroup,
@@ -26,8 +26,9 @@ from tkc.ir.isa.memory import Done, Proxy, Space
 Steps = tuple[tuple[str, Clock | None], ...]
 """The loops left and turned on the way from one node to another."""
 
-Known = tuple[str, bool]
-"""What is known, as far as ways go by it: a state's name, and whether all threads know all parts."""
+Known = tuple[str, bool, bool]
+"""What is known, as far as ways go by it: a state's name, whether all threads know all parts, and whether that is told
+on as what a proxy fence makes of it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +77,31 @@ class Matters:
                 return True
 
 
-def matters(access: Access, known: Known, moment: bool) -> Matters:
-    """What adds to such knowledge of an access."""
-    name, full = known
-    tensor, groups = access.space is Space.TENSOR, set[Done]()
+@cache
+def matters(
+    space: Space, proxy: Proxy, done: Done, known: Known, moment: bool, met: bool
+) -> Matters:
+    """What adds to such knowledge of an access. `met`: meetings of a role hand on what it has awaited of tensor
+    memory as it is (A20)."""
+    name, full, fenced = known
+    tensor, groups = space is Space.TENSOR, set[Done]()
     if name in PENDING:
-        groups = {Done.WGMMA_GROUP if moment else access.done}
-        if access.done is Done.BULK_GROUP_READ:
+        groups = {Done.WGMMA_GROUP if moment else done}
+        if done is Done.BULK_GROUP_READ:
             groups.add(Done.BULK_GROUP)
     return Matters(
         moment=moment,
         products=moment and not full and name not in PENDING,
-        meet=not full or tensor,
-        complete=moment or (name == "raw" and access.proxy is Proxy.ASYNC),
+        meet=not full or (tensor and not (met and name == "done" and done is Done.TCGEN05_WAIT)),
+        complete=moment or (name == "raw" and proxy is Proxy.ASYNC),
         groups=frozenset(groups),
         tensor=tensor and not moment,
-        proxy=not tensor and not moment and name in ("gen", "raw", "half"),
-        maps=access.space is Space.MAP and not moment,
+        proxy=not tensor and not moment and not fenced and name in ("gen", "raw", "half"),
+        maps=space is Space.MAP and not moment,
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Way:
     """To the next node that matters, past some that touch; `choice`: it ends a branch of one."""
 

@@ -13,6 +13,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.ops import Across, By, How, solo
 from tkc.ir.stage.stealing import AnswerOp, TryCancelOp
 from tkc.ir.stage.types import BufferType, Home, RingType
+from tkc.passes.schedules.conditions import turn_outside
 
 ANSWERS = 2
 """Slots of the ring of answers: the next is asked for while the slowest role is at the one before."""
@@ -63,6 +64,8 @@ class Answers:
         self.kernel = kernel
         self.name = loops[0].schedule.data
         self.clustered = _may_be_clustered(kernel)
+        for loop in loops:
+            turn_outside(loop)
         roles = [_role_round(loop) for loop in loops]
         self.by = {role: By.ONE if solo(role) else By.ALL for role in roles}
         for at, (loop, role) in enumerate(zip(loops, roles, strict=True)):
@@ -180,8 +183,9 @@ def _role_round(loop: s.WorkLoopOp) -> s.RoleOp:
     if not isinstance(parent, s.RoleOp):
         raise TkcError.at(
             "TK110",
-            "with `launch clc` a loop over a schedule inside a loop or condition is not supported yet: items are "
-            "handed out once; the loop at the top of the role, or `launch persistent`, fits",
+            "with `launch clc` a loop over a schedule inside a condition that has another side, or where more than "
+            "numbers come before the loop, is not supported yet: items are handed out once; the loop at the top of the "
+            "role, or `launch persistent`, fits",
             location_of(loop),
         )
     return parent

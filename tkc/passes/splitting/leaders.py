@@ -36,6 +36,7 @@ def _part(kernel: KernelOp, role: RoleOp, copies: list[CopyScalesOp]) -> None:
     name = _name(kernel, f"{role.sym_name.data}_scales")
     new = role.clone()
     new.sym_name = StringAttr(name)
+    new.warps = new.registers = None  # which are for what stays
     kernel.body.block.insert_op_after(new, role)
     kept = {b for a, b in zip(role.walk(), new.walk(), strict=True) if a in around or a in copies}
     _keep(new.body.block, kept, role)
