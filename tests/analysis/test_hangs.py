@@ -9,7 +9,9 @@ import tkc
 from tkc.analysis.hangs import Hang, hang_of
 from tkc.analysis.happens_before import check
 from tkc.diagnostics import Severity
+from tkc.driver import run
 from tkc.ir.stage.ops import KernelOp
+from tkc.job import Job
 
 TWO_PIPES = """
 kernel k(X: global[f32, M, N], Y: global[f32, M, C], O: global[f32, M, C]):
@@ -90,6 +92,15 @@ def test_other_orders_and_depths_end(text: str) -> None:
     assert ran.hang is None
     assert ran.findings == []
     assert np.allclose(o, y + x.astype(np.float64).sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("k", "hangs"), [(64, False), (96, True)])
+def test_what_is_refused_hangs_from_the_size_on_that_is_told(k: int, hangs: bool) -> None:
+    job = Job(two(*LATER), "hangs.tk", "sm_90a", without=("refuse-hangs",))
+    kernel = tkc.Kernel.of(run(job))
+    x, y = (np.random.default_rng().uniform(1, 2, (64, n)).astype(np.float32) for n in (k, 32))
+    ran = kernel.emulate(x, y, np.full_like(y, np.nan), sm_count=1)
+    assert (ran.hang is not None) is hangs
 
 
 # Barriers of the program's own ---------------------------------------------------------------------------------------

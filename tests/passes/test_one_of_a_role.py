@@ -68,3 +68,19 @@ def test_one_thread_acts_for_all_warpgroups(target: str, rows: int, warps: int) 
     assert s.tolist() == [items, items, items * warps, items]
     np.testing.assert_array_equal(c, 64)
     assert check(kernel.module("insert-fences")) == []
+
+
+@pytest.mark.parametrize("wait", ["", "                wait stores\n"])
+def test_each_warpgroup_awaits_its_own_stores(wait: str) -> None:
+    """Two stores to one place: the compiler puts a wait between, or finds the program's."""
+    text = SOURCE.replace(
+        "            get result: C[m, n] <- read(d)\n            sync role\n",
+        f"            get result:\n                C[m, n] <- read(d)\n{wait}                C[m, n] <- 2 * read(d)\n",
+    )
+    a, b = (np.ones((n, 64), ml_dtypes.bfloat16) for n in (200, 136))
+    c, s = np.full((200, 136), np.nan, np.float32), np.zeros(4, np.float32)
+    kernel = tkc.compile(text, target="sm_90a")
+    report = kernel.emulate(a, b, c, s, sm_count=1, max_steps=400_000)
+    assert not report.findings
+    np.testing.assert_array_equal(c, 128)
+    assert check(kernel.module("insert-fences")) == []

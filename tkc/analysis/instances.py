@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
-from tkc.ir.isa.memory import Effect
+from tkc.ir.isa.memory import Await, Effect, Signal
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
@@ -174,9 +174,11 @@ def every(count: int, step: int) -> frozenset[int]:
 
 @dataclass
 class Code:
-    """A kernel's operations, looked at once for all runs."""
+    """A kernel's operations, looked at once for all runs. `accesses`: whether they have events where they only touch,
+    or fence, too."""
 
     kernel: s.KernelOp
+    accesses: bool = True
     numbers: dict[int, int] = field(default_factory=dict[int, int])
     """The places of values, by their identity: the kernel stays as it is while this is used."""
 
@@ -252,7 +254,8 @@ class Code:
             for n, v in zip(outputs, op.results, strict=True)
         ]
         effects = effects_of(op) or ()
-        staged = bool(effects) and isinstance(op, s.StageOp)
+        told = effects if self.accesses else [r for r in effects if isinstance(r, Await | Signal)]
+        staged = bool(told) and isinstance(op, s.StageOp)
         by = op.executed_by if isinstance(op, s.StageOp) else None
         more = results, staged, by, isinstance(op, s.StageOp) and op.EACH
         return Instruction(op, Machine.happen, inputs, outputs, more, label(op), effects)

@@ -349,7 +349,9 @@ class Declarations:
             self._later(f"a tile of {plural(len(axes), 'axis', 'axes')}: it has 2", type_.span)
         if accumulator and dtype not in ACCUMULATORS and s.within is not None:
             self._later(
-                f"a tile of {dtype} in tensor memory, for an operand of products", type_.span
+                f"a tile of {dtype} in tensor memory, for an operand of products: registers write it to a `shared` "
+                "tile, which products read",
+                type_.span,
             )
         if accumulator and dtype not in ACCUMULATORS:
             self._fail(

@@ -29,6 +29,7 @@ from tkc.ir.stage.explicit import IdentityOp, WhileOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import arith, const
 from tkc.ir.stage.types import AccumulatorType
+from tkc.ir.stage.words import words
 
 
 class Who(StrEnum):
@@ -379,7 +380,7 @@ def check_alone(regions: Sequence[Region], where: str, *, warp: bool) -> None:
             if together and not (warp and isinstance(op, s.WarpSyncOp)):
                 raise TkcError.at(
                     "TK121",
-                    f"{_words(op)} takes all threads of the role and stands in a place {where}",
+                    f"{words(op)} takes all threads of the role and stands in a place {where}",
                     location_of(op),
                 )
 
@@ -387,25 +388,7 @@ def check_alone(regions: Sequence[Region], where: str, *, warp: bool) -> None:
 def _several(op: Operation) -> TkcError:
     return TkcError.at(
         "TK121",
-        f"{_words(op)} is of one thread and stands in a place that some threads of the role reach, not one "
+        f"{words(op)} is of one thread and stands in a place that some threads of the role reach, not one "
         "nor a whole warp; an election round it says which does it",
         location_of(op),
     )
-
-
-_SAID = {
-    "stage.role_barrier": "`sync role`", "stage.warp_sync": "`sync warp`", "stage.named_barrier": "`sync`",
-    "stage.registers": "`registers`", "stage.tma_load_to": "`load`", "stage.tma_store": "`store`",
-    "stage.bulk_commit": "`commit stores`", "stage.bulk_wait": "`wait stores`", "stage.mma": "a matrix product",
-    "stage.mma_wait": "`wait products`", "stage.mma_commit": "`commit products`", "stage.mma_fence": "`fence products`",
-    "stage.tcgen05_commit": "`commit`", "stage.store_shared": "a copy of a register tile",
-    "stage.load_shared": "`read`", "stage.read_accumulator": "`read`", "stage.mbarrier_expect": "`expect`",
-    "stage.mbarrier_arrive": "`arrive`", "stage.cluster_barrier": "a barrier of the cluster",
-    "stage.tma_prefetch": "`prefetch`", "stage.cluster_copy": "`copy`", "stage.fold_rows": "a reduction over rows",
-    "stage.fold_warp": "a reduction to a number",
-}  # fmt: skip
-"""Operations as the language says them."""
-
-
-def _words(op: Operation) -> str:
-    return _SAID.get(op.name, op.name)

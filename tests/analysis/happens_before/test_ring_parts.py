@@ -74,6 +74,33 @@ def test_of_several_slots_such_items_are_refused_with_what_to_do() -> None:
     assert "give the tile one slot" in found.notes[0].message
 
 
+STORES = """
+kernel k(X: global[f32, M, N], Y: global[f32, M, N], Z: global[f32, M, 32]):
+    launch persistent
+    schedule work: m, e in tiles(blocks(M, 128), blocks(32, 32))
+    shared t: tile[f32, 128, 32] * 2
+    pipe loaded(t): load -> scale
+    role load:
+        for m, e in work:
+            for k in blocks(N, 32):
+                put loaded: t <- X[m, k]
+    role scale, warps 4:
+        for m, e in work:
+            Z[m, e] <- full(2)
+            for k in blocks(N, 32):
+                get loaded: Y[m, k] <- read(t) * 3
+"""
+
+
+def test_stores_in_a_loop_and_beside_it_wait_for_the_slot_that_they_fill() -> None:
+    module = stage(STORES, "sm_90a")
+    assert check(module) == []
+    needed = {"bulk_wait", "bulk_commit", "role_barrier"}
+    for name, mutant in mutants(module):
+        if name.split()[0] in needed:
+            assert check(mutant), name
+
+
 def test_another_pipe_that_is_not_followed_does_not_refuse_a_shared_tile() -> None:
     source = BESIDE.replace(
         "    pipe loaded",

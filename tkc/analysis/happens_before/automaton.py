@@ -236,6 +236,8 @@ def _await_group(
         return
     if GROUPS[act.done] != state.name or state.n <= act.pending:
         return
+    if act.of is not None and act.of is not source.access.buffer:
+        return
     if act.read and source.access.done is Done.BULK_GROUP:
         return
     # products are the warp's (S6), so that any of its threads waits for what all of them read

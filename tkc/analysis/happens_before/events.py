@@ -223,11 +223,13 @@ class CloseGroup:
 
 @dataclass(frozen=True, slots=True)
 class AwaitGroup:
-    """wait_group: at most `pending` of the thread's groups are under way; `read`: only their sources count."""
+    """wait_group: at most `pending` of the thread's groups are under way; `read`: only their sources count; `of`: that
+    is said of copies of this buffer alone."""
 
     done: Done
     pending: int = 0
     read: bool = False
+    of: Hashable = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
 from tkc.analysis.happens_before.operations import Operations
 from tkc.analysis.happens_before.ring_parts import split_rings
+from tkc.analysis.happens_before.staging import settle
 from tkc.analysis.happens_before.values import MOST_TURNS, Chain, Table, Values
 from tkc.ir.effects import effects_of
 from tkc.ir.isa import memory as m
@@ -73,6 +74,7 @@ def program(kernel: s.KernelOp) -> Program:
     chain_alike(made)
     number_meetings(made)
     split_rings(made)
+    settle(made)
     return made
 
 
@@ -507,7 +509,7 @@ def _parts(roles: dict[Role, list[Coming]]) -> list[dict[Role, list[Coming]]]:
 def _shape(run: list[Coming]) -> Hashable:
     """How often a loop comes to a barrier in each turn, with what says how often it turns; None where that is not
     known, or where those who arrive there wait elsewhere."""
-    does = [event.act.does for event, _ in run]  # pyright: ignore
+    does = [event.act.does for event, _ in run if isinstance(event.act, Meet)]
     keys = tuple(getattr(at, "key", None) for at in run[0][1])
     if None in keys or does.count("arrive") != does.count("wait"):
         return None

@@ -201,10 +201,12 @@ class Kernel:
         for candidate in candidates:
             if self.target.has(candidate.needs):
                 return candidate
+        from tkc.ir.stage.words import words
+
         ways = " or ".join(" and ".join(sorted(c.needs)) for c in candidates)
         raise TargetError.at(
             "TK202",
-            f"{op.name} needs {ways}; {self.target.name} has none",
+            f"{words(op)} needs {ways}; {self.target.name} has none",
             location_of(op),
             fix=targets_with(*(c.needs for c in candidates)),
         )

@@ -8,6 +8,8 @@ from xdsl.traits import Pure
 
 from tkc.analysis.guards import guard_of
 from tkc.diagnostics import TkcError
+from tkc.ir.effects import effects_of
+from tkc.ir.isa.memory import Await
 from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.ir.stage import ops as s
@@ -142,7 +144,8 @@ def _copy(p: Placement, op: Operation) -> None:
     copy = op.clone(mapped)
     if isinstance(copy, s.RoleBarrierOp) and p.role.plan.groups > 1:
         copy.whole = UnitAttr()  # what a program calls the role is all of its warpgroups
-    if copy.executed_by is s.By.ONE and _warpgroups_come(p, op):  # type: ignore[attr-defined]
+    one = copy.executed_by is s.By.ONE and not _awaits_its_own(op)  # type: ignore[attr-defined]
+    if one and _warpgroups_come(p, op):
         body = Block()
         with p.emit.inside(body):
             p.emit.add(copy)
@@ -153,6 +156,11 @@ def _copy(p: Placement, op: Operation) -> None:
     for old, new in zip(op.results, copy.results, strict=True):
         p.values[old] = new
         new.name_hint = old.name_hint
+
+
+def _awaits_its_own(op: Operation) -> bool:
+    """Whether it waits for what its own thread issued, as a thread of each warpgroup may have."""
+    return any(isinstance(row, Await) and not row.on for row in effects_of(op) or ())
 
 
 def _warpgroups_come(p: Placement, op: Operation) -> bool:
