@@ -238,6 +238,7 @@ CASES: dict[str, Case] = {
         ((("            fence proxy shared\n", ""),), "TK302", "copy w"),
         ((("            arrive cluster\n            wait cluster\n            elect", "            arrive cluster, relaxed\n            wait cluster\n            elect"),), "TK301", "copy w"),
         ((("            arrive cluster\n            wait cluster\n            elect", "            arrive cluster\n            arrive cluster\n            wait cluster\n            elect"),), "TK305", "arrive cluster"),
+        ((("            i = i ^ 1\n        arrive cluster\n        wait cluster\n", "            i = i ^ 1\n        arrive cluster\n"),), "TK305", "arrive cluster"),
     )),
     "one thread of a role": Case(ONE_OF_A_ROLE, (
         ((("            sync warp\n", ""),), "TK301", "read(v"),

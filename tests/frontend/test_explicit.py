@@ -285,6 +285,7 @@ def test_a_tile_of_a_pipe_has_no_slots_by_number() -> None:
     said = only(mistakes(changed(GEMM, ("d += a @ b.T", line))))
     assert (said.code, said.text) == ("TK108", "d[0]")
     assert "rides in pipe result" in said.message
+    assert "takes tiles of no pipe" in said.message  # it is open here
 
 
 def test_a_tile_that_no_pipe_carries_is_used_by_slots() -> None:

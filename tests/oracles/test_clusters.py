@@ -95,6 +95,13 @@ def test_a_fence_of_another_cta_s_memory_is_none_of_this_one_s() -> None:
         done = eliminate(program, "sm_90a", model)
         assert done.gone == set()
         assert not judge(done.after(program), "practice", trips(program))
+    wide = without_line(SENT, "      fence\n      warp_sync", "      fence any\n      warp_sync")
+    for program in (
+        wide,
+        parse(str(wide).replace(" at1", " peer")),
+    ):  # nor is one of both, strictly
+        done = eliminate(program, "sm_90a", "strict")
+        assert not judge(done.after(program), "practice", trips(program))
     without = without_line(SENT, "      ld b[i]\n      fence\n", "      ld b[i]\n")
     assert {f.kind for f in judge(without, "practice", trips(program))} == {"proxy"}
 

@@ -17,7 +17,15 @@ def check_cluster_barriers(graph: Graph) -> Iterator[Finding]:
     if not coming:
         return
     for role in dict.fromkeys(n.role for n in coming):
-        if wrong := next(_wrong_halves(role.body, False)[1], None):
+        arrived, halves = _wrong_halves(role.body, False)
+        wrong = next(halves, None)
+        if wrong is None and arrived:
+            last = [n.event for n in coming if n.role is role and n.event is not None][-1]
+            wrong = (
+                last,
+                f"{last.name} arrives at the barrier of the cluster, and role {role.name} ends without a wait",
+            )
+        if wrong is not None:
             event, message = wrong
             yield finding_at("TK305", graph.node_of[event], message)
             return

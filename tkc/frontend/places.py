@@ -92,9 +92,12 @@ def place(
         return X.Entry(ring, given, span)
     if ring.name in values.scope.pipe_of:
         pipe = values.scope.pipe_of[ring.name]
+        told = "a put or get opens one"
+        if ring.name in values.scope.owned:
+            told = "what is spelled out takes tiles of no pipe, whose slots the program numbers"
         values.fail(
             "TK108",
-            f"`{ring.name}` rides in pipe {pipe.name}, which numbers its slots: a put or get opens one",
+            f"`{ring.name}` rides in pipe {pipe.name}, which numbers its slots: {told}",
             span,
             values.scope.note(f"pipe {pipe.name}: {values.scope.ends(pipe)}", pipe.span),
         )

@@ -153,6 +153,7 @@ class Elimination:
             self.as_written
             or self.hidden
             or self.crossed
+            or proofs.unplaced
             or not (settled and self._plainly(proofs))
         ):
             return False
@@ -259,7 +260,7 @@ class Elimination:
     ) -> tuple[dict[Operation, Undo], Proofs]:
         """Takes a one-way form of fences for which it is enough; gives the ways back, and the proofs after them."""
         found: dict[Operation, Undo] = {}
-        if not proofs.settled:
+        if not proofs.settled or proofs.unplaced:
             return found, proofs
         ways = list(self._one_way(proofs, gone))
         if not ways:

@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.events import (
+    Access,
     Act,
     Event,
     ProxyFence,
@@ -357,12 +358,33 @@ class Proofs:
 
     def _doubtful(self) -> list[Hazard]:
         """What has no proof even with every fence."""
-        return [h for h in self.hazards if h.verdict is not Verdict.ORDERED or self._elsewhere(h)]
+        wrong = [h for h in self.hazards if h.verdict is not Verdict.ORDERED or self._elsewhere(h)]
+        return wrong + self.unplaced
+
+    @property
+    def unplaced(self) -> list[Hazard]:
+        """Pairs of what threads access and what the async proxy does in another CTA's memory: nothing says in which of
+        the two CTAs a fence joins them (A1), so that one may be needed by either reading."""
+        if "A1" in PROFILES[self.profile]:
+            return []
+        return [
+            h
+            for h in self.hazards
+            if _generic_and_away(h.first.access, h.second)
+            or _generic_and_away(h.second.access, h.first)
+        ]
 
     def _elsewhere(self, hazard: Hazard) -> bool:
         """Whether tensor memory is in order by another model only: a fence may do what this one cannot follow."""
         other = self.model_of(hazard) != self.profile
         return other and hazard.first.access.space is Space.TENSOR
+
+
+def _generic_and_away(generic: Access, away: Place) -> bool:
+    """Whether one access is of threads, and the other of the async proxy in another CTA's shared memory."""
+    access = away.access
+    elsewhere = access.space is Space.SHARED and access.owner != away.node.role.cta
+    return elsewhere and access.proxy is Proxy.ASYNC and generic.proxy is Proxy.GENERIC
 
 
 def acts_in(act: Act | None, space: Space) -> bool:
