@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from math import lcm
 from typing import Any
 
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
-from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, refine, shift
+from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, shift
+from tkc.analysis.happens_before.crossings import awaiting, learned, released, rounded
 from tkc.analysis.happens_before.events import (
     Arrive,
     Complete,
@@ -159,7 +159,7 @@ class Reach:
     def _add(self, node: Node, state: State, position: Position, rule: str, before: Label) -> None:
         limit, most = self.graph.limit, self.most
         if node.turns is not None:
-            position = self._rounded(position, node.turns)
+            position = rounded(self.graph, self.turns, position, node.turns)
         if len(position) == 1:
             clock, offset = position[0]
             clocks: tuple[Clock, ...] = (clock,)
@@ -224,7 +224,7 @@ class Reach:
         if position is None:
             return
         if node.turns is not None:
-            position = self._rounded(position, node.turns)
+            position = rounded(self.graph, self.turns, position, node.turns)
         limit, most = self.graph.limit, self.most
         if all([-limit <= offset <= most for _, offset in position]):
             found.append(Label(node, state, position, rule if rule != "po" else last, before))
@@ -416,30 +416,12 @@ class Reach:
             return
         for _, site in self.graph.sites_of.get(node, ()):
             if site.every or site.sometimes or self.any_site:
-                for after, rule in self._released(state, act):
+                for after, rule in released(self.source, self.moment, state, act):
                     yield Told(act, site, after, rule)
                 continue
             cases = self.graph.cases(act.barrier, node.role)
             if cases is not None:
                 yield Told(act, site, state, "", cases)
-
-    def _released(self, state: State, act: Arrive) -> Iterator[tuple[State, str]]:
-        """The states that an arrival hands on; where it meets a wait is decided by `_to_waits`."""
-        if act.copies and not self.moment:
-            if state.name == "cp" and automaton.whole(state, self.source.threads):
-                for name, rule in automaton.completed(self.source, "copies"):
-                    yield State(name, 0, 0, Part.FULL, Threads.ALL), rule
-            return
-        if act.commit and not self.moment:
-            if act.reads and not first_operand(self.source.access):
-                return
-            if state.name in PENDING or automaton.known_complete(state, self.source):
-                for name, rule in automaton.tracked(state, self.source):
-                    if automaton.whole(state, self.source.threads):
-                        yield State(name, 0, 0, Part.FULL, Threads.ALL), rule
-            return
-        if state.name not in PENDING and automaton.whole(state, self.source.threads):
-            yield state, "release"
 
     def _group(self, label: Label, told: Told) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
@@ -453,12 +435,9 @@ class Reach:
             items = ((site.clock, 0),)  # the access's own item is in its own branch
         item = shift(items, 0 if site.after else site.offset)
         waits: dict[tuple[State, str], set[Node]] = {}
-        for after, rule in self._released(state, act):
+        for after, rule in released(self.source, self.moment, state, act):
             for wait in self.graph.rings[act.barrier].waits:
-                event = wait.node.event
-                assert event is not None
-                assert isinstance(event.act, Wait)
-                made = self._meets(after, rule, act, event.act, site.node, wait.node)
+                made = learned(self.source, self.moment, (after, rule), act, site.node, wait.node)
                 if made is not None:
                     waits.setdefault(made, set()).add(wait.node)
         for (known, rule), nodes in waits.items():
@@ -480,7 +459,7 @@ class Reach:
         rule: str,
     ) -> None:
         """Some waits know something from an item on."""
-        for wait, later, given in self._awaiting(barrier, label.node, items[-1][0], rate, 0):
+        for wait, later, given in awaiting(self.graph, barrier, label.node, items[-1][0], rate, 0):
             if wait.node in nodes and wait.node.event not in self.without:
                 self._add_at(wait, items, later, given, known, rule, label)
 
@@ -507,14 +486,10 @@ class Reach:
         """The waits for items counted by a clock that a node tells: how many turns later, and what they know."""
         site, act = told.site, told.act
         offset = 0 if site.after else site.offset
-        for wait, later, given in self._awaiting(act.barrier, node, clock, site.rate, offset):
-            to = wait.node
-            event = to.event
-            assert event is not None
-            assert isinstance(event.act, Wait)
-            made = self._meets(told.state, told.rule, act, event.act, node, to)
+        for wait, later, given in awaiting(self.graph, act.barrier, node, clock, site.rate, offset):
+            made = learned(self.source, self.moment, (told.state, told.rule), act, node, wait.node)
             if made is not None:
-                yield wait, later, given, automaton.of(made[0], to.threads), made[1]
+                yield wait, later, given, automaton.of(made[0], wait.node.threads), made[1]
 
     def _add_at(
         self,
@@ -533,76 +508,8 @@ class Reach:
         if position is None:
             return
         if given is not None:
-            position = self._rounded(position, given)
+            position = rounded(self.graph, self.turns, position, given)
         self._add(wait.node, automaton.of(known, wait.node.threads), position, rule, label)
-
-    def _awaiting(
-        self, barrier: object, node: Node, clock: Clock, rate: int, offset: int
-    ) -> list[tuple[Site, int, Turns | None]]:
-        """The waits for items of a barrier that come by a node at a clock, how many turns later, and in which turns."""
-        key = (node, clock, rate, offset)  # a node's act has one barrier
-        found = self.graph.awaiting.get(key)
-        if found is None:
-            found = self.graph.awaiting[key] = []
-            ring = self.graph.rings.get(barrier)  # pyright: ignore
-            for wait in ring.waits if ring is not None else ():
-                if clock is not wait.clock or wait.rate != rate:
-                    continue
-                # beside its loop, a wait is for an item of the last turn: at the end of that turn, it is the same turn
-                later, rest = divmod(offset - wait.offset - rate * wait.after, rate)
-                if rest or (clock is self.graph.kernel and offset != wait.offset):
-                    continue
-                given = self._given(node, wait, later)
-                if given is None or given.rest:
-                    found.append((wait, later, given))
-        return found
-
-    def _given(self, node: Node, wait: Site, later: int) -> Turns | None:
-        """The turns of a wait whose items come by a node that arrives in some turns only; None: all."""
-        turns, mine = node.turns, wait.node.turns if wait.sometimes else None
-        if turns is None or node.path[-1] is not wait.clock:
-            return mine
-        period = lcm(turns.period, mine.period if mine is not None else 1)
-        rest = {
-            t % period
-            for t in range(later, later + period)
-            if (t - later) % turns.period in turns.rest
-            and (mine is None or t % mine.period in mine.rest)
-        }
-        return Turns(turns.loop, period, frozenset(rest))
-
-    def _rounded(self, position: Position, turns: Turns) -> Position:
-        """The first of some turns of a loop at a position, or after it wherever the access is."""
-        clock = self.graph.clock_of[turns.loop]
-        inner = refine(position, clock)
-        if inner is None or inner[-1][0] is not clock:
-            return position
-        offset, own = inner[-1][1], self.turns
-        starts = list(range(turns.period))
-        if own is not None and len(inner) == 1 and self.graph.clock_of[own.loop] is clock:
-            starts = [t for t in range(lcm(turns.period, own.period)) if t % own.period in own.rest]
-        late = max(
-            next(n for n in range(turns.period) if (t + offset + n) % turns.period in turns.rest)
-            for t in starts
-        )
-        return shift(inner, late) if late else position
-
-    def _meets(
-        self, state: State, rule: str, act: object, wait: Wait, from_: Node, to: Node
-    ) -> tuple[State, str] | None:
-        """The state of the waiting threads."""
-        crossing = from_.role.cta != to.role.cta
-        if self.moment:
-            return State("gen", 0, 0, Part.FULL, Threads.ALL), rule
-        if rule == "release":
-            assert isinstance(act, Arrive)
-            return automaton.release(
-                state, self.source, act.sem, act.scope, wait.sem, wait.scope, crossing
-            )
-        narrow = crossing and wait.scope.value == "cta"
-        if narrow and "A2" not in self.source.assumed:
-            return None
-        return automaton.acquired(state, self.source, rule, wait.sem, crossing, narrow)
 
     # Meetings --------------------------------------------------------------------------------------------------------
 
