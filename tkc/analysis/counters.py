@@ -22,8 +22,8 @@ class Counters:
 
     loop: s.ForOp | None
     known: dict[tuple[SSAValue, int], int] = field(default_factory=dict)
-    carried: dict[SSAValue, None] = field(default_factory=dict)
-    """What the loop carries of what was asked."""
+    carried: dict[SSAValue, Carried] = field(default_factory=dict)
+    """What the loop carries, of what was asked."""
 
     def at(self, value: SSAValue, turn: int) -> int:
         found = self.known.get((value, turn))
@@ -37,10 +37,10 @@ class Counters:
 
     def _at(self, value: SSAValue, turn: int) -> int:
         if isinstance(value, BlockArgument):
-            here = carried(value)
+            here = self.carried.get(value) or carried(value)
             if here is None or here.loop is not self.loop:
                 raise Uncounted
-            self.carried[value] = None
+            self.carried[value] = here
             return self.at(here.next, turn - 1) if turn else self._first(here)
         op = value.owner
         if isinstance(op, ConstOp) and isinstance(op.constant, IntegerAttr):

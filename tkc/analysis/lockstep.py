@@ -103,12 +103,13 @@ class Lockstep:
             self._one_item(pipe)
             if pipe.own:
                 self._ring(pipe)
-            for other in pipe.steps[1:]:
-                self._join(pipe.steps[0].path, other.path)
-        for group, together in self.members.items():
+            first, *others = {step.path: None for step in pipe.steps} or [()]
+            for other in others:
+                self._join(first, other)
+        for together in self.members.values():
             if len({g.role for g in together}) < len(together):
                 raise Unfollowed
-            self._alike_in_copies(group)
+        self._alike_in_copies()
         self._order(pipes)
 
     # What stands where -----------------------------------------------------------------------------------------------
@@ -172,10 +173,14 @@ class Lockstep:
     # What goes together ----------------------------------------------------------------------------------------------
 
     def _one_item(self, pipe: Pipe) -> None:
-        """Each role waits once in a turn for a barrier, and is about one slot."""
-        for waits in pipe.waits.values():
-            if len({step.role for step in waits}) < len(waits):
+        """Each role waits once in a turn for a barrier, is about one slot, and gives after it has taken."""
+        for end, told in (("empty", "full"), ("full", "empty")):
+            waits = {step.role: step for step in pipe.waits[end]}
+            if len(waits) < len(pipe.waits[end]):
                 raise Unfollowed
+            for step in pipe.tells[told]:
+                if step.role in waits and step.at < waits[step.role].at:
+                    raise Unfollowed
         slots: dict[tuple[s.RoleOp, bool], SSAValue | None] = {}
         for step in pipe.steps:
             gets = step in pipe.waits["full"] or step in pipe.tells["empty"]
@@ -185,33 +190,33 @@ class Lockstep:
 
     def _ring(self, pipe: Pipe) -> None:
         """Refuses barriers that are not told and awaited slot by slot, a phase in each round."""
-        parities: set[int] = set()
-        for step in pipe.steps:
-            loop = step.path[-1].op if step.path else None
-            if isinstance(loop, s.IfOp):
+        firsts: set[int] = set()
+        for path, slot, parity in {
+            (
+                x.path,
+                _slot(x.op),
+                getattr(x.op, "parity", None) if x in pipe.waits["full"] else None,
+            )
+            for x in pipe.steps
+        }:
+            loop = path[-1].op if path else None
+            if isinstance(loop, s.IfOp) or slot is None:
                 raise Unfollowed
             if loop not in self.counters:
                 self.counters[loop] = Counters(loop)
-            counters, round = self.counters[loop], 2 * pipe.depth if loop is not None else 1
-            slot, parity = _slot(step.op), getattr(step.op, "parity", None)
-            if slot is None:
+            counters, turns = self.counters[loop], range(2 * pipe.depth if path else 1)
+            if any(counters.at(slot, n) != n % pipe.depth for n in turns):
                 raise Unfollowed
-            if [counters.at(slot, n) for n in range(round)] != [
-                n % pipe.depth for n in range(round)
-            ]:
-                raise Unfollowed
-            if step in pipe.waits["full"]:
-                if parity is None:
-                    raise Unfollowed
+            if parity is not None:
                 first = counters.at(parity, 0)
-                parities.add(first)
-                if any(counters.at(parity, n) != first ^ n // pipe.depth for n in range(round)):
+                firsts.add(first)
+                if any(counters.at(parity, n) != first ^ n // pipe.depth for n in turns):
                     raise Unfollowed
-            if loop is not None and not counters.repeats(round):
+            if path and not counters.repeats(2 * pipe.depth):
                 raise Unfollowed
-        if len(parities) > 1:
+        if len(firsts) > 1:
             raise Unfollowed
-        if parities == {1}:  # free at the start
+        if firsts == {1}:  # free at the start
             pipe.waits = {"full": [], "empty": pipe.waits["full"]}
             pipe.tells = {"full": [], "empty": pipe.tells["full"]}
 
@@ -229,10 +234,14 @@ class Lockstep:
                 whole = self.members[a] + self.members[b]
                 self.members |= dict.fromkeys(whole, whole)
 
-    def _alike_in_copies(self, group: Group) -> None:
+    def _alike_in_copies(self) -> None:
         """Refuses what turns otherwise in some copies of a role, or some CTAs of a cluster."""
-        op = group.op
-        for made in _made_of(op.operands[:3] if isinstance(op, s.ForOp) else [op.condition]):
+        heads = [
+            value
+            for g in self.members
+            for value in (g.op.operands[:3] if isinstance(g.op, s.ForOp) else [g.op.condition])
+        ]
+        for made in _made_of(heads):
             if not isinstance(made, ALIKE):
                 raise Unfollowed
             if isinstance(made, s.UnitOp) and made.which.data in s.RANKS and self.kernel.cluster:
