@@ -70,7 +70,7 @@ def test_a_buffer_with_too_many_accesses_keeps_the_fences_of_its_space(
 
 def test_what_cannot_be_checked_is_left_and_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     before, _ = made("gemm_bf16_level2", "sm_100a", "insert-fences")
-    monkeypatch.setattr("tkc.analysis.instances.MOST", 10)
+    monkeypatch.setattr("tkc.analysis.machine.MOST", 10)
     module, heard = made("gemm_bf16_level2", "sm_100a")
     assert forms(module) == forms(before)
     assert [d.code for d in heard] == ["TK223"]

@@ -8,12 +8,14 @@ analysis that made the chains, and no code.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import ge
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tkc.analysis.decisions import always_turned
 from tkc.analysis.happens_before.rules import PROFILES, RULES
-from tkc.analysis.instances import Copy, Edited, Event, Instruction, Opened
+from tkc.analysis.instances import Copy, Instruction
 from tkc.analysis.known import (
     ACQUIRED,
     COMPLETE,
@@ -24,32 +26,37 @@ from tkc.analysis.known import (
     PIPE,
     PIPED,
     TENSOR_WORK,
-    UNDER_WAY,
     Access,
     Broken,
     Known,
     Like,
-    alone,
     depth,
-    fragment_of,
-    in_registers,
+    kind,
 )
-from tkc.analysis.phases import owners, runs
-from tkc.analysis.steps import STEPS, Step, Steps, kinds_of
+from tkc.analysis.machine import Code
+from tkc.analysis.moves import Run
+from tkc.analysis.phases import runs
+from tkc.analysis.places import Front, Instances, Kinds, Taken
+from tkc.ir.certificates import label
+from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
-from tkc.ir.isa.memory import Done, Kind, Proxy, Space, Touch
+from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Operation
 
+    from tkc.analysis.instances import Event
     from tkc.ir.certificates import Certificate, End, Link, Order
     from tkc.ir.stage import ops as s
 
 
 WAITS = ("stage.mbarrier_wait", "stage.bulk_wait", "stage.cluster_barrier")
 """Without one of these phases may be lapped, also where it orders no pair."""
+
+PART = "part"
+"""Each thread knows of its own part alone: in order is what touches the same part."""
 
 
 def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
@@ -65,18 +72,85 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
             _allowed(order, PROFILES[order.model])
         except Broken as error:
             found[i] = str(error)
-    kinds, pairs = kinds_of(kernel), _pairs(certificate)
+    ops = {name: op for op in kernel.walk() if (name := label(op))}
+    named, pairs = {name: kind(op) for name, op in ops.items()}, _pairs(certificate)
     models, likes = {o.model for o in certificate.orders}, dict[Instruction, Like]()
-    for sizes, traces in runs(kernel):
-        all_runs = {m: Run(kernel, traces, m, kinds, likes) for m in models}
-        for numbers, pair in pairs.items():
-            try:
-                all_runs[pair.order.model].check(pair)
-            except Broken as error:
-                one = pair.order
-                why = f"{one.first} and {one.second}: {error} ({sizes})"
-                found |= {i: why for i in numbers if i not in found}
+    code = Code(kernel, coordinates=_of_tensors(certificate, ops))
+    ran = list(runs(code))
+    traces = [found for _, found in ran]
+    cluster, doubtful = _cluster(kernel), always_turned(code)
+    judges = {
+        m: Judge(Run(traces, Kinds(cluster, PROFILES[m], named, likes)), ops, doubtful)
+        for m in models
+    }
+    for numbers, pair in pairs.items():
+        one = pair.order
+        try:
+            judges[one.model].check(pair)
+        except Broken as error:
+            why = f"{one.first} and {one.second}: {error}"
+            if isinstance(error, Apart):
+                why += f" ({ran[error.run][0]})"
+            found |= {i: why for i in numbers if i not in found}
     return found
+
+
+def _cluster(kernel: s.KernelOp) -> int:
+    return 1 if kernel.cluster is None else kernel.cluster.value.data
+
+
+def trail(
+    order: Order, forward: bool, kernel: s.KernelOp, traces: Mapping[Copy, list[Event]]
+) -> list[tuple[Copy, int]]:
+    """The events of a chain from the first instance, of one run, for which it leads to one of the other access; none,
+    where it does so for none. Raises Broken where it does not hold."""
+    chain, ends = order.forward, list(zip((order.first, order.second), order.operands, strict=True))
+    if not forward:
+        chain, ends = order.back, ends[::-1]
+    if chain is None or any(step.rule == "read-between" for step in chain):
+        return []
+    named = {name: kind(op) for op in kernel.walk() if (name := label(op))}
+    run = Run([traces], Kinds(_cluster(kernel), PROFILES[order.model], named, {}))
+    run.trails = {}
+    judge = Judge(run)
+    route = judge.route(chain)
+    xs, ys = (run.instances(*end, order.owner) for end in ends)
+    fronts = judge.known(route, xs)
+    for i, x in enumerate(xs.at):
+        for j, y in enumerate(ys.at):
+            if xs.slots[i] != ys.slots[j] or (xs.copy == ys.copy and y <= x):
+                continue
+            ways = [(places[i], known) for known, places in fronts if known.copy == ys.copy]
+            if ways := [w for w in ways if w[0] <= y]:
+                place, known = min(ways, key=lambda way: way[0])
+                return [(xs.copy, x), *_way_to(route, run.trails, i, known, place), (ys.copy, y)]
+    return []
+
+
+def _way_to(
+    route: Route,
+    trails: Mapping[tuple[int, int, Known, int], tuple[Known, int, int]],
+    i: int,
+    known: Known,
+    place: int,
+) -> list[tuple[Copy, int]]:
+    """The events by which an instance has come to where it is."""
+    found: list[tuple[Copy, int]] = []
+    for taken in route.steps[::-1]:
+        before, here, at = trails[taken.number, i, known, place]
+        if before.copy != known.copy:
+            found.append((known.copy, place - (not taken.link.rule.startswith("meet"))))
+        found.append((before.copy, at))
+        known, place = before, here
+    return found[::-1]
+
+
+class Apart(Broken):
+    """Two instances are in no order, in one of the runs."""
+
+    def __init__(self, why: str, run: int) -> None:
+        super().__init__(why)
+        self.run = run
 
 
 @dataclass
@@ -86,6 +160,21 @@ class Pair:
     order: Order
     forward: list[tuple[Link, ...]]
     back: list[tuple[Link, ...]]
+
+
+def _of_tensors(certificate: Certificate, ops: Mapping[str, Operation]) -> bool:
+    """Whether a pair is about tensors in global memory."""
+    ends = {
+        (end.site, operand)
+        for o in certificate.orders
+        for end, operand in zip((o.first, o.second), o.operands, strict=True)
+    }
+    return any(
+        isinstance(row, Touch) and row.space is Space.GLOBAL and row.operand == operand
+        for site, operand in ends
+        if site in ops
+        for row in effects_of(ops[site]) or ()
+    )
 
 
 def _pairs(certificate: Certificate) -> dict[tuple[int, ...], Pair]:
@@ -114,135 +203,88 @@ def _allowed(order: Order, assumed: frozenset[str]) -> None:
             raise Broken(f"{rule} assumes {', '.join(sorted(beyond))}, which the model does not")
 
 
-def _all_in_order(
-    ones: list[Access], others: list[Access], forward: list[float], back: list[float]
-) -> bool:
-    """Whether each of some accesses comes after those of the other side that do not come after it, which looks at each
-    once; where it does not, an access that stands on both sides may be why."""
-    latest = list(accumulate(back, max))
-    if ones is others:
-        return all(y.at >= before for y, before in zip(others[1:], latest, strict=False))
-    places = [y.at for y in others]
-    for x, after in zip(ones, forward, strict=True):
-        earlier = bisect_left(places, after)
-        if earlier and x.at < latest[earlier - 1]:
-            return False
-    return True
+class Reach(NamedTuple):
+    """From where on in the trace of another access instances are in order before it; `part`: before what touches the
+    same part of the memory."""
 
-
-def _slots_alike(firsts: list[Access], seconds: list[Access]) -> bool:
-    """Whether slots of two buffers, which may lie in one place, are the same where they have the same number."""
-    return len({depth(a.buffer) for a in (*firsts[:1], *seconds[:1]) if a.held}) < 2
-
-
-def _start(x: Access) -> Known:
-    """What is known of an access right after it was issued."""
-    if x.tensor:
-        waits = "st" if x.touch.kind is Kind.WRITE else "ld"
-        state = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}.get(x.done, COMPLETE)
-    else:
-        state = UNDER_WAY.get(x.done, GENERIC if x.touch.proxy is Proxy.GENERIC else COMPLETE)
-    return Known(x, x.copy, x.at, state, alone(x.event.threads), trail=((x.copy, x.at),))
-
-
-def _unlike(known: list[Known]) -> list[Known]:
-    """Each thing known once."""
-    found: dict[Any, Known] = {}
-    for one in known:
-        found.setdefault((one.copy, one.at, one.state, one.fence, tuple(one.threads.items())), one)
-    return list(found.values())
-
-
-Way = tuple[Copy, Step, tuple[list[int], ...], "list[Event]"]
-"""How a step is followed: in which role's copy and its trace, by which rule, at which of its places."""
-
-
-Taken = tuple[int, "Link", Way]
-"""A step with its number: that of all chains that begin with the same steps."""
+    whole: list[int]
+    part: list[int] | None
 
 
 class Route(NamedTuple):
-    """A chain in one run: its steps, and the rule at its end; by a read, the ways to and from it."""
+    """A chain: its steps, and the rule at its end; by a read, the ways to and from it."""
 
     steps: list[Taken]
     rule: str
     through: tuple[Route, End, Route] | None = None
 
 
-class Run(Steps):
-    """One run of a kernel, and the chains that are followed in it by the rules of a model."""
+@dataclass
+class Judge:
+    """Follows chains in runs of a kernel by the rules of a model."""
 
-    def __init__(
-        self,
-        kernel: s.KernelOp,
-        traces: Mapping[Copy, list[Event]],
-        model: str,
-        kinds: Mapping[str, Like] | None = None,
-        likes: dict[Instruction, Like] | None = None,
-    ) -> None:
-        kinds = kinds_of(kernel) if kinds is None else kinds
-        super().__init__(traces, PROFILES[model], kinds, {} if likes is None else likes)
-        self.cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
-        self.why = ""
-        self.found: dict[tuple[End, str, int], list[Access]] = {}
-        self.by_slot: dict[int, dict[Any, list[Access]]] = {}
-        """By the identity of a list of `found`."""
-        self.routes: dict[int, Route] = {}
-        """By the identity of a chain, of a certificate that stays as it is meanwhile."""
-        self.taken: dict[tuple[int, Link], Taken] = {}
-        """Steps by the number of the step before and what they are."""
-        self.trailing = False
+    run: Run
+    ops: Mapping[str, Operation] = field(default_factory=dict)
+    """Operations by their names."""
+    doubtful: Set[Operation] = frozenset()
+    """Loops of which it has not been seen what is true where they do not turn."""
+    routes: dict[int, Route] = field(default_factory=dict)
+    """By the identity of a chain, of a certificate that stays as it is meanwhile."""
 
     # Pairs -----------------------------------------------------------------------------------------------------------
 
     def check(self, pair: Pair) -> None:
         """Raises Broken where two instances that touch the same slot are in no order."""
-        order = pair.order
-        firsts = self._accesses(order.first, order.operands[0], order.owner)
+        order, find = pair.order, self.run.instances
+        firsts = find(order.first, order.operands[0], order.owner)
         alone = (order.first, order.operands[0]) == (order.second, order.operands[1])
-        seconds = firsts if alone else self._accesses(order.second, order.operands[1], order.owner)
-        self._same_memory(firsts, seconds)
-        slots = self._slots(firsts), self._slots(seconds)
+        seconds = firsts if alone else find(order.second, order.operands[1], order.owner)
+        if not (firsts.at and seconds.at):
+            return
+        self.run.why = ""
+        _same_memory(firsts, seconds)
+        slots = firsts.by_slot, seconds.by_slot
         if not _slots_alike(firsts, seconds):
-            slots = {None: firsts}, {None: seconds}
+            slots = {None: [*range(len(firsts.at))]}, {None: [*range(len(seconds.at))]}
+        there = {y: self._reach(pair.forward, firsts, y) for y in seconds.kinds}
+        back = {x: self._reach(pair.back, seconds, x) for x in firsts.kinds} if not alone else there
         for slot, ones in slots[0].items():
             others = slots[1].get(slot)
-            if others is None:
-                continue
-            forward = [self._earliest(pair.forward, x, others[0]) for x in ones]
-            back = forward if alone else [self._earliest(pair.back, y, ones[0]) for y in others]
-            if _all_in_order(ones, others, forward, back):
-                continue
-            for i, x in enumerate(ones):
-                for j, y in enumerate(others):
-                    same = x.copy == y.copy and x.at == y.at
-                    if not same and not (y.at >= forward[i] or x.at >= back[j]):
-                        raise Broken(self._why(pair, i, j, x, y))
+            if others is not None:
+                self._in_order(pair, Side(firsts, ones, there), Side(seconds, others, back))
 
-    def _slots(self, accesses: list[Access]) -> dict[Any, list[Access]]:
-        """The accesses by the slot that they touch, each in the order of its trace."""
-        found = self.by_slot.get(id(accesses))
-        if found is None:
-            found = self.by_slot[id(accesses)] = {}
-            for access in accesses:
-                found.setdefault(access.slot, []).append(access)
-        return found
+    def _in_order(self, pair: Pair, firsts: Side, seconds: Side) -> None:
+        if len(firsts.to) == len(seconds.to) == 1 and _all_in_order(firsts, seconds):
+            return
+        for x in firsts.which:
+            for y in seconds.which:
+                one, other = firsts.of, seconds.of
+                same = one.copy == other.copy and one.at[x] == other.at[y]
+                if not same and not (
+                    self._comes_after(firsts, x, other, y) or self._comes_after(seconds, y, one, x)
+                ):
+                    run = self.run.run_of(one.copy, one.at[x])
+                    raise Apart(
+                        self._why(pair, self._number(firsts, x), self._number(seconds, y)), run
+                    )
 
-    def _earliest(self, chains: list[tuple[Link, ...]], x: Access, y: Access) -> float:
-        """From where on in its role the second access comes after an instance of the first, by any of the chains."""
-        best = float("inf")
-        for chain in chains:
-            try:
-                route = self.routes.get(id(chain))
-                if route is None:
-                    route = self.routes[id(chain)] = self._route(chain)
-                best = min(best, self._follow(route, x, y))
-            except Broken as error:
-                self.why = str(error)
-        return best
+    def _number(self, side: Side, x: int) -> int:
+        """Which of the instances in its slot and run one is."""
+        run = [self.run.run_of(side.of.copy, side.of.at[i]) for i in side.which]
+        here = side.which.index(x)
+        return sum(r == run[here] for r in run[:here])
 
-    def _why(self, pair: Pair, i: int, j: int, x: Access, y: Access) -> str:
-        why, self.why = self.why, ""
+    def _comes_after(self, side: Side, x: int, others: Instances, y: int) -> bool:
+        """Whether an instance comes after one of a side."""
+        reach, at = side.to[others.accesses[y]], others.at[y]
+        if at >= reach.whole[x]:
+            return True
+        if reach.part is None or at < reach.part[x]:
+            return False
+        return _same_part(self.run, side.of, x, others, y)
+
+    def _why(self, pair: Pair, i: int, j: int) -> str:
+        why = self.run.why
         told = (
             f": {why}"
             if why
@@ -252,241 +294,141 @@ class Run(Steps):
         )
         return f"nothing orders instance {i} of the first and {j} of the second{told}"
 
-    def _same_memory(self, firsts: list[Access], seconds: list[Access]) -> None:
-        every = [*firsts, *seconds]
-        buffers = {id(a.buffer): a for a in every}.values()
-        if len({id(a.place) for a in buffers}) > 1:
-            raise Broken("the two do not touch the same memory")
-        if firsts and seconds and Kind.WRITE not in (firsts[0].touch.kind, seconds[0].touch.kind):
-            raise Broken("neither writes")
-
-    def _accesses(self, end: End, operand: str, owner: int) -> list[Access]:
-        key = end, operand, owner
-        if key not in self.found:
-            self.found[key] = self._find(*key)
-        return self.found[key]
-
-    def _find(self, end: End, operand: str, owner: int) -> list[Access]:
-        copy = Copy(end.role, end.copy, end.cta)
-        found: list[Access] = []
-        known: dict[Instruction, tuple[Touch, SSAValue]] = {}
-        ctas: dict[Any, list[int]] = {}
-        for at in self._named(copy, end.site):
-            event = self.traces[copy][at]
-            if event.of not in known:
-                rows = [
-                    r for r in event.of.effects if isinstance(r, Touch) and r.operand == operand
-                ]
-                if not rows:
-                    raise Broken(f"{end.site} does not touch {operand}")
-                known[event.of] = rows[0], getattr(event.op, operand)
-            touch, named = known[event.of]
-            done, value = touch.done, event.value(operand)
-            if done is Done.TCGEN05_COMMIT and touch.space is Space.SHARED and in_registers(event):
-                done = Done.WGMMA_GROUP
-            if touch.space is not Space.GLOBAL:
-                named_by = event.of, event.value("mask"), event.value(touch.at) if touch.at else 0
-                if named_by not in ctas:
-                    ctas[named_by] = owners(event, copy.cta, self.cluster, operand)
-                if owner not in ctas[named_by]:
-                    raise Broken(f"{end.site} does not touch memory of CTA {owner}")
-            home = owner if "A1" in self.assumed and touch.space is Space.SHARED else copy.cta
-            buffer = value.buffer if isinstance(value, Opened) else named
-            if touch.space is Space.MAP and isinstance(value, Edited):
-                buffer = value.maps
-            access = Access(copy, at, event, operand, touch, done, home, owner, buffer)
-            access.start = _start(access)
-            found.append(access)
-        return found
-
-    def _named(self, copy: Copy, site: str) -> list[int]:
-        return self.places(copy, site)[0] if site in self.kinds else []
-
     # Chains ----------------------------------------------------------------------------------------------------------
 
-    def _route(self, chain: Sequence[Link]) -> Route:
+    def _reach(self, chains: list[tuple[Link, ...]], of: Instances, y: Access) -> Reach:
+        """From where on in its role the second access comes after instances of the first, by any of the chains."""
+        whole, part = self.run.latest(of, y.copy), None
+        for chain in chains:
+            try:
+                route = self.route(chain)
+                for access in of.kinds:
+                    self._certain(chain, access, y)
+                found = self._follow(route, of, y)
+            except Broken as error:
+                self.run.why = str(error)
+                continue
+            whole = _sooner(whole, found.whole)
+            if found.part is not None:
+                part = found.part if part is None else _sooner(part, found.part)
+        return Reach(whole, part)
+
+    def _certain(self, chain: tuple[Link, ...], x: Access, y: Access) -> None:
+        """Raises Broken where a step stands in a loop that may not turn, and neither what is before it nor what comes
+        next in its role does."""
+        if not self.doubtful:
+            return
+        ends = (x.copy.role, x.event.op), (y.copy.role, y.event.op)
+        links = [end for link in chain for end in (link.start, link.end)]
+        steps = [(end.role, op) for end in links if (op := self.ops.get(end.site)) is not None]
+        way = [ends[0], *steps, ends[1]]
+        for before, (role, op), after in zip(way, way[1:], way[2:], strict=False):
+            near = {o for r, other in (before, after) if r == role for o in _round(other)}
+            if any(loop not in near for loop in _round(op) if loop in self.doubtful):
+                raise Broken(f"{label(op)} is in a loop that may not turn")
+
+    def route(self, chain: tuple[Link, ...]) -> Route:
+        route = self.routes.get(id(chain))
+        if route is None:
+            route = self.routes[id(chain)] = self._way(chain)
+        return route
+
+    def _way(self, chain: Sequence[Link]) -> Route:
+        if not chain:
+            raise Broken("a chain without an end")
         rules = [link.rule for link in chain]
         if "read-between" in rules:
             cut = rules.index("read-between")
-            there, back = self._route(chain[:cut]), self._route(chain[cut + 1 :])
+            there, back = self._way(chain[:cut]), self._way(chain[cut + 1 :])
             return Route([], "read-between", (there, chain[cut].start, back))
         steps: list[Taken] = []
-        number = 0
         for link in chain[:-1]:
-            if link.rule == "group":
-                continue  # groups are counted where they are awaited
-            taken = self.taken.get((number, link))
-            if taken is None:
-                taken = len(self.taken) + 1, link, self._way(link)
-                self.taken[number, link] = taken
-            steps.append(taken)
-            number = taken[0]
+            if link.rule != "group":  # groups are counted where they are awaited
+                steps.append(self.run.all.taken(steps[-1].number if steps else 0, link))
         return Route(steps, rules[-1])
 
-    def _follow(self, route: Route, x: Access, y: Access) -> float:
+    def _follow(self, route: Route, of: Instances, y: Access) -> Reach:
         if route.through is not None:
-            return self._through(*route.through, x, y)
-        known = self._known(route, x)
-        return self._accepted(route.rule, known, y).at if known else float("inf")
+            return self._through(*route.through, of, y)
+        whole, part = self.run.latest(of, y.copy), None
+        for known, places in self.known(route, of):
+            how = self._ordered(route.rule, known, y)
+            if how and how != PART:
+                self.run.why = how
+                continue
+            if how == PART:
+                part = places if part is None else _sooner(part, places)
+            else:
+                whole = _sooner(whole, places)
+        return Reach(whole, part)
 
-    def _known(self, route: Route, x: Access) -> list[Known]:
-        """What the steps of a chain say of an instance, the earliest first; nothing where one no longer happens."""
-        known = [x.start]
-        for number, link, way in route.steps:
-            more = x.known.get(number)
-            if more is None:
-                try:
-                    more = self._step(link, way, known)
-                except Broken as error:
-                    more = error
-                x.known[number] = more
-            if isinstance(more, Broken):
-                raise more
-            known = more
-            if not known:
-                return []
-        return known if len(known) == 1 else sorted(known, key=lambda k: k.at)
+    def known(self, route: Route, of: Instances) -> list[Front]:
+        """What the steps of a chain say of each instance of which more happens."""
+        fronts = self.run.start(of)
+        for taken in route.steps:
+            fronts = self.run.step(taken, of, fronts)
+        return fronts
 
-    def _accepted(self, rule: str, known: list[Known], y: Access) -> Known:
-        """The earliest of what is known that orders the access."""
-        why: Broken | None = None
-        for found in known:
-            try:
-                if found.copy == y.copy:
-                    self._accept(rule, found, y)
-                    return found
-            except Broken as error:
-                why = error
-        raise why or Broken("a chain that does not lead to the access")
-
-    def trail(self, order: Order, forward: bool) -> list[tuple[Copy, int]]:
-        """The events of a chain from the first instance for which it leads to one of the other access; none, where it
-        does so for none."""
-        ends = [(order.first, order.operands[0]), (order.second, order.operands[1])]
-        chain = order.forward if forward else order.back
-        if not self.trailing:
-            self.trailing, self.found = True, {}  # what is known has no trail yet
-        if chain is None or any(step.rule == "read-between" for step in chain):
-            return []
-        route = self._route(chain)
-        xs, ys = (self._accesses(*end, order.owner) for end in (ends if forward else ends[::-1]))
-        for x in xs:
-            for y in ys:
-                if x.slot != y.slot or (x.copy == y.copy and y.at <= x.at):
-                    continue
-                known = [k for k in self._known(route, x) if k.copy == y.copy and k.at <= y.at]
-                if known:
-                    return [*known[0].trail, (y.copy, y.at)]
-        return []
-
-    def _through(self, there: Route, read: End, back: Route, x: Access, y: Access) -> float:
+    def _through(self, there: Route, read: End, back: Route, of: Instances, y: Access) -> Reach:
         """By a read that comes after the first, and before the second."""
-        operand = self._operand_of(read, x)
-        reads = [r for r in self._accesses(read, operand, x.owner) if r.slot == x.slot]
-        if not reads:
-            return float("inf")
-        if reads[0].touch.kind is Kind.WRITE:
-            raise Broken("what stands between is no read")
-        from_there = self._follow(there, x, reads[0])
-        first = next((r for r in reads if r.at >= from_there), None)
-        return float("inf") if first is None else self._follow(back, first, y)
+        whole = list(self.run.latest(of, y.copy))
+        for access in of.kinds:
+            operand = self._operand_of(read, access)
+            if operand is None:
+                raise Broken("a read between of other memory")
+            reads = self.run.instances(read, operand, access.owner)
+            if any(r.touch.kind is Kind.WRITE for r in reads.kinds):
+                raise Broken("what stands between is no read")
+            to = {r: self._follow(there, of, r).whole for r in reads.kinds}
+            on = self._follow(back, reads, y).whole
+            for i, x in enumerate(of.accesses):
+                if x is access:
+                    here = reads.by_slot.get(of.slots[i], ())
+                    after = (r for r in here if reads.at[r] >= to[reads.accesses[r]][i])
+                    whole[i] = min((on[r] for r in after), default=whole[i])
+        return Reach(whole, None)
 
-    def _operand_of(self, end: End, x: Access) -> str:
+    def _operand_of(self, end: End, x: Access) -> str | None:
+        """The operand by which an operation touches the buffer of an access."""
         copy = Copy(end.role, end.copy, end.cta)
-        for at in self._named(copy, end.site):
-            event = self.traces[copy][at]
+        for at in self.run.places(copy, end.site)[0] if end.site in self.run.all.named else ():
+            event = self.run.event(copy, at)
             for row in event.of.effects:
                 if isinstance(row, Touch) and getattr(event.op, row.operand) is x.buffer:
                     return row.operand
-        raise Broken("a read between of other memory")
+        return None
 
-    def _step(self, link: Link, way: Way, known: list[Known]) -> list[Known]:
-        """What one step adds to each thing known, where the certificate says or at the next place that is alike (the
-        step of another branch, or of the next loop); none: no more of it happens in this run."""
-        copy, take, choices, trace = way
-        found: list[Known] = []
-        why: Broken | None = None
-        for one in known:
-            if one.copy != copy:
-                why = Broken(f"{link.start} is not where the chain has come to")
-                continue
-            taken = -1
-            for sites in choices:
-                first = bisect_left(sites, one.at)
-                if taken >= 0 and sites[first] == taken:
-                    continue  # the next one that is alike is the one that is named
-                try:
-                    taken, more = self._next(take, link, one, sites[first:], trace)
-                except Broken as error:
-                    why = error
-                    continue
-                if more is not None:
-                    found.append(more)
-        if not found and why is not None:
-            raise why
-        return found if len(found) < 2 else _unlike(found)
+    # The end ---------------------------------------------------------------------------------------------------------
 
-    def _way(self, link: Link) -> Way:
-        copy = Copy(link.start.role, link.start.copy, link.start.cta)
-        named, others = self.places(copy, link.start.site)
-        take = STEPS.get(link.rule)
-        if take is None:
-            raise Broken(f"{link.rule} cannot be followed")
-        choices = (named,) if len(named) == len(others) else (named, others)
-        return copy, take, choices, self.traces.get(copy, [])
+    def _ordered(self, rule: str, known: Known, y: Access) -> str:
+        """Why what is known does not order an access by a rule; empty: it does; PART: as far as threads' own parts."""
+        key = rule, y
+        if key not in known.ends:
+            try:
+                known.ends[key] = self._accept(rule, known, y)
+            except Broken as error:
+                known.ends[key] = str(error)
+        return known.ends[key]
 
-    def _next(
-        self, take: Step, link: Link, known: Known, sites: list[int], trace: list[Event]
-    ) -> tuple[int, Known | None]:
-        """The first of some places at which a step can be taken, and what is known then."""
-        for at in sites:
-            more = take(self, link, known, trace[at], at)
-            if more is not None:
-                if not self.trailing:
-                    return at, more
-                last = more.at if take is Steps.meet else more.at - 1
-                told = () if more.copy == known.copy else ((more.copy, last),)
-                return at, more._replace(trail=(*known.trail, (known.copy, at), *told))
-        return -1, None
-
-    # The end -------------------------------------------------------------------------------------------------------
-
-    def _accept(self, rule: str, known: Known, y: Access) -> None:
+    def _accept(self, rule: str, known: Known, y: Access) -> str:
         """Whether what is known orders the access: in its proxy, and for all threads' parts."""
         x = known.source
+        if known.copy != y.copy:
+            raise Broken("a chain that does not lead to the access")
         if x.tensor:
             self._accept_tensor(rule, known, y)
-        else:
-            if known.fence in MISSING or not self._joined(rule, known, y):
-                raise Broken(
-                    f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
-                )
-        every, nothing = x.event.threads, frozenset[int]()
-        lacking = [t for t in y.event.threads if not every <= known.threads.get(t, nothing)]
-        if lacking and not (known.copy == x.copy and self._same_part(x, y)):
+        elif known.fence in MISSING or not _joined(rule, known, y):
+            raise Broken(
+                f"{rule} does not join the {x.touch.proxy} and the {y.touch.proxy} proxy here"
+            )
+        every, nothing = x.threads, frozenset[int]()
+        lacking = [t for t in y.threads if not every <= known.threads.get(t, nothing)]
+        if not lacking:
+            return ""
+        mine = known.copy == x.copy and (x.buffer is y.buffer or x.tensor)
+        if not mine or any(not every & {t} <= known.threads.get(t, nothing) for t in lacking):
             raise Broken("not all threads that access know of all threads' parts")
-        for t in lacking:
-            if not every & {t} <= known.threads.get(t, nothing):
-                raise Broken("not all threads that access know of all threads' parts")
-
-    def _joined(self, rule: str, known: Known, y: Access) -> bool:
-        """Whether a rule joins the proxies of what is known and of an access."""
-        x, state, proxy = known.source, known.state, y.touch.proxy
-        match rule:
-            case "generic":
-                return state == GENERIC and proxy is Proxy.GENERIC
-            case "bridged":
-                ours = known.cta == y.home
-                return state in (JOINED, ACQUIRED) and proxy is Proxy.ASYNC and ours
-            case "mapped":
-                ours = known.cta == y.copy.cta
-                return state == MAPPED and proxy is Proxy.TENSORMAP and ours
-            case "one-proxy" | "one-proxy-home":
-                both = proxy is x.touch.proxy is Proxy.ASYNC and x.home == y.home
-                within = rule == "one-proxy-home" or x.copy.cta == y.copy.cta
-                return state == COMPLETE and both and within
-            case _:
-                return False
+        return PART
 
     def _accept_tensor(self, rule: str, known: Known, y: Access) -> None:
         x = known.source
@@ -494,25 +436,100 @@ class Run(Steps):
             return
         if known.state not in ("tracked", PIPE) or rule not in self._piped(x, y):
             raise Broken(f"{rule} does not order these")
-        if known.state == "tracked" and (
-            known.copy != x.copy or x.event.threads != y.event.threads
-        ):
+        if known.state == "tracked" and (known.copy != x.copy or x.threads != y.threads):
             raise Broken("pipelined only within a thread")
 
     def _piped(self, x: Access, y: Access) -> set[str]:
         """The rules by which the tensor core keeps two operations of one thread in order."""
         kinds = [TENSOR_WORK.get(a.event.op.name.removeprefix("stage.")) for a in (x, y)]
         writes = [a.touch.kind is Kind.WRITE for a in (x, y)]
-        found: set[str] = set()
+        assumed, found = self.run.all.assumed, set[str]()
         for row in PIPELINED:
-            if [row.first, row.then] != kinds or not (row.needs in self.assumed or not row.needs):
+            if [row.first, row.then] != kinds or not (row.needs in assumed or not row.needs):
                 continue
             wanted = [row.same, True] if kinds == ["mma", "mma"] else writes
             if writes == wanted:
                 found.add(PIPED.get(row.needs, "pipelined"))
         return found
 
-    def _same_part(self, x: Access, y: Access) -> bool:
-        """Whether a thread's part of the second is its part of the first: the same fragment at the same place."""
-        mine = fragment_of(x) if x.buffer is y.buffer or x.tensor else None
-        return mine is not None and mine == fragment_of(y)
+
+def _round(op: Operation) -> Iterator[Operation]:
+    """The operations round one."""
+    at = op.parent_op()
+    while at is not None:
+        yield at
+        at = at.parent_op()
+
+
+class Side(NamedTuple):
+    """Instances of an access in one slot, by their numbers, and from where on each kind of the other comes after."""
+
+    of: Instances
+    which: list[int]
+    to: Mapping[Access, Reach]
+
+    @property
+    def at(self) -> list[int]:
+        at = self.of.at
+        return at if len(self.which) == len(at) else [at[i] for i in self.which]
+
+    @property
+    def reach(self) -> list[int]:
+        """Where there is one kind of the other."""
+        [reach] = self.to.values()
+        whole = reach.whole
+        return whole if len(self.which) == len(whole) else [whole[i] for i in self.which]
+
+
+def _all_in_order(firsts: Side, seconds: Side) -> bool:
+    """Whether each of some accesses comes after those of the other side that do not come after it, which looks at each
+    once; where it does not, an access that stands on both sides may be why."""
+    places, latest = seconds.at, list(accumulate(seconds.reach, max, initial=-1))
+    if firsts.of is seconds.of:
+        return all(map(ge, places, latest))
+    earlier = [bisect_left(places, after) for after in firsts.reach]
+    return all([x >= latest[n] for x, n in zip(firsts.at, earlier, strict=True)])
+
+
+def _sooner(ones: list[int], others: list[int]) -> list[int]:
+    return list(map(min, ones, others))
+
+
+def _slots_alike(firsts: Instances, seconds: Instances) -> bool:
+    """Whether slots of two buffers, which may lie in one place, are the same where they have the same number."""
+    return len({depth(a.buffer) for a in (*firsts.kinds, *seconds.kinds) if a.held}) < 2
+
+
+def _same_memory(firsts: Instances, seconds: Instances) -> None:
+    every = [*firsts.kinds, *seconds.kinds]
+    buffers = {id(a.buffer): a for a in every}.values()
+    if len({id(a.place) for a in buffers}) > 1:
+        raise Broken("the two do not touch the same memory")
+    if Kind.WRITE not in {a.touch.kind for a in every}:
+        raise Broken("neither writes")
+
+
+def _same_part(run: Run, xs: Instances, x: int, ys: Instances, y: int) -> bool:
+    """Whether a thread's part of one is its part of the other: the same fragment at the same place."""
+    mine = run.fragment(xs, x)
+    return mine is not None and mine == run.fragment(ys, y)
+
+
+def _joined(rule: str, known: Known, y: Access) -> bool:
+    """Whether a rule joins the proxies of what is known and of an access."""
+    x, state, proxy = known.source, known.state, y.touch.proxy
+    match rule:
+        case "generic":
+            return state == GENERIC and proxy is Proxy.GENERIC
+        case "bridged":
+            ours = known.cta == y.home
+            return state in (JOINED, ACQUIRED) and proxy is Proxy.ASYNC and ours
+        case "mapped":
+            ours = known.cta == y.copy.cta
+            return state == MAPPED and proxy is Proxy.TENSORMAP and ours
+        case "one-proxy" | "one-proxy-home":
+            both = proxy is x.touch.proxy is Proxy.ASYNC and x.home == y.home
+            within = rule == "one-proxy-home" or x.copy.cta == y.copy.cta
+            return state == COMPLETE and both and within
+        case _:
+            return False

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.guards import Varies, guard_of, varies
-from tkc.analysis.instances import Code, Copy, Machine, Unknown, Word
+from tkc.analysis.instances import Copy, Unknown, Word
 from tkc.analysis.items import role_of
 from tkc.analysis.lockstep import in_lockstep
+from tkc.analysis.machine import Code, Machine
 from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, tells
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import NamedBarrierOp
@@ -68,21 +69,17 @@ class Stream:
 
     @property
     def stop(self) -> Stop:
-        event = self.deeds[self.at].event
-        waits = self.deeds[self.at].waits
-        word = next(
-            w
-            for w, by in waits
-            if w.phase <= (by.number if isinstance(by, Turn) else self.seen.get(w, -1) + 1)
-        )
-        return Stop(self.copy.role, event.op, word)
+        deed = self.deeds[self.at]
+        assert deed.word is not None, "whoever is stuck waits"
+        return Stop(self.copy.role, deed.event.op, deed.word)
 
 
 def hang_of(kernel: s.KernelOp) -> Hang | None:
     """A hang of a kernel on the smallest sizes that show it; None where none is found."""
     if not _may(kernel) or any(_by_another_lane(op) for op in kernel.walk()):
         return None
-    code, sizes = Code(kernel, accesses=False), blocks_of(kernel)
+    code = Code(kernel, accesses=False)
+    sizes = blocks_of(code.sizes)
     for counts in _counts(kernel, list(sizes)):
         found = _run(kernel, code, sizes, counts)
         if found is None:
@@ -175,9 +172,9 @@ def _with_numbered(phases: Phases) -> dict[Copy, list[Deed]]:
                 words[key] = Word(None, *key, event.op.threads.value.data)
                 phases.words[0, *key] = words[key]
             word, comes = words[key], sum(1 if t % 2 == 0 else OTHERS for t in event.threads)
-            mine.append(Deed(event, [], [(word, comes, 0, None)]))
+            mine.append(Deed(event, None, 0, [(word, comes, 0, None)]))
             if event.op.arrives is None:
-                mine.append(Deed(event, [(word, Turn(turns.get(word, 0)))], []))
+                mine.append(Deed(event, word, Turn(turns.get(word, 0)), []))
             turns[word] = turns.get(word, 0) + 1
     return found
 

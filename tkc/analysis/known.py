@@ -1,18 +1,25 @@
-"""What is known of an access at a moment, in words: its state, which threads know of which threads' parts of it."""
+"""What is known of an access at a moment, in words: its state, which threads know of which threads' parts of it.
+
+All instances of an access that differ in nothing but where and when they are share what is known of them (`Known`);
+where each has come to is counted apart (`moves.Run`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.instances import Copy, Edited, Event, Opened
-from tkc.ir.isa.memory import Done, Kind, Space, Touch
+from tkc.analysis.instances import Copy, Event, Instruction, Opened
+from tkc.ir.isa.memory import Close, Done, Kind, Proxy, Space, Touch
 from tkc.ir.stage.structure import storage
 from tkc.ir.stage.types import FragmentLayout, Home
+
+if TYPE_CHECKING:
+    from tkc.analysis.steps import Move
 
 
 class Broken(Exception):
@@ -46,10 +53,9 @@ PIPED = {"": "pipelined", "A9": "pipelined-scales", "A14": "pipelined-a"}
 
 @dataclass(eq=False, slots=True)
 class Access:
-    """One instance: where in which role's trace, and what it does."""
+    """What instances of an access have in common: who does what to which buffer; `event` is one of them."""
 
     copy: Copy
-    at: int
     event: Event
     operand: str
     touch: Touch
@@ -60,15 +66,23 @@ class Access:
     """The CTA whose memory it is."""
     buffer: SSAValue
     tensor: bool = field(init=False)
-    slot: Any = field(init=False)
     start: Known = field(init=False)
-    """What is known of it right after it was issued."""
-    known: dict[int, list[Known] | Broken] = field(default_factory=dict)
-    """What is known of it after steps that have been followed, by the number of the last one."""
+    """What is known of one right after it was issued."""
 
     def __post_init__(self) -> None:
         self.tensor = self.touch.space is Space.TENSOR
-        self.slot = slot_of(self)
+        if self.tensor:
+            waits = "st" if self.touch.kind is Kind.WRITE else "ld"
+            by = {Done.TCGEN05_COMMIT: "tracked", Done.TCGEN05_WAIT: waits}
+            state = by.get(self.done, COMPLETE)
+        else:
+            now = GENERIC if self.touch.proxy is Proxy.GENERIC else COMPLETE
+            state = UNDER_WAY.get(self.done, now)
+        self.start = Known(self, self.copy, state, alone(self.event.threads))
+
+    @property
+    def threads(self) -> frozenset[int]:
+        return self.event.threads
 
     @property
     def held(self) -> bool:
@@ -86,27 +100,8 @@ class Access:
         return storage(self.buffer)
 
 
-def slot_of(access: Access) -> Any:
-    """Which slot an access touches; of a tensor, its coordinates."""
-    event = access.event
-    value = event.value(access.operand)
-    if isinstance(value, Opened):
-        return 0 if depth(access.buffer) == 1 else value.slot
-    if isinstance(value, Edited) and access.touch.space is Space.MAP:
-        return value.slot
-    if access.touch.space is Space.GLOBAL:
-        return event.coordinates
-    if depth(access.buffer) == 1:
-        return 0
-    for name in (f"{access.operand}_slot", "slot"):
-        if (found := event.value(name)) is not None:
-            return found
-    raise Broken("a slot that is not known")
-
-
-def fragment_of(access: Access) -> Any:
-    """How the elements of an access fall on threads, and where; None where it moves no fragment."""
-    event = access.event
+def fragment_of(access: Access, event: Event) -> Any:
+    """How the elements of an instance fall on threads, and where; None where it moves no fragment."""
     if "transposed" in event.op.properties or event.value("column") is None:
         return None
     for name in ("value", "source", "fragment"):
@@ -120,40 +115,47 @@ def fragment_of(access: Access) -> Any:
     return None
 
 
-class Known(NamedTuple):
-    """What is known of an access, and where: at `at` in the trace of `copy` (not before), each thread of `threads`
-    knows
-    the parts of the threads that it lists. `fence`: 0, or one of `RELEASED` or `MISSING`."""
+@dataclass(eq=False, slots=True)
+class Known:
+    """What is known of instances of an access in a copy of a role: each thread of `threads` knows the parts of the
+    threads that it lists. `fence`: 0, or one of `RELEASED` or `MISSING`."""
 
     source: Access
     copy: Copy
-    at: int
     state: str
     threads: Mapping[int, frozenset[int]]
     cta: int = -1
     fence: int = 0
-    trail: tuple[tuple[Copy, int], ...] = ()
-    """The events on the way, by their places in the traces."""
+    moves: dict[int, dict[Any, Move]] = field(default_factory=dict)
+    """What each step that has been tried adds, by its number and by who executes what."""
+    ends: dict[tuple[str, Access], str] = field(default_factory=dict)
+    """Why it does not order an access by a rule; empty: it does."""
 
     def then(
         self,
-        at: int,
         threads: Mapping[int, frozenset[int]] | None = None,
         state: str = "",
         copy: Copy | None = None,
         cta: int | None = None,
         fence: int | None = None,
     ) -> Known:
-        """The same from a place on, but for what is said."""
+        """The same but for what is said."""
         return Known(
             self.source,
             self.copy if copy is None else copy,
-            at,
             state or self.state,
             self.threads if threads is None else threads,
             self.cta if cta is None else cta,
             self.fence if fence is None else fence,
-            self.trail,
+        )
+
+    def same(self, other: Known) -> bool:
+        return (
+            self.state == other.state
+            and self.fence == other.fence
+            and self.cta == other.cta
+            and self.copy == other.copy
+            and self.threads == other.threads
         )
 
 
@@ -229,3 +231,11 @@ def depth(buffer: SSAValue) -> int:
 def in_registers(event: Event) -> bool:
     source = event.value("source")
     return isinstance(source, Opened) and source.buffer.type.home.data == Home.REGISTER  # pyright: ignore
+
+
+def closes(of: Instruction, group: Done) -> bool:
+    """Whether an operation closes a group of its threads; a product of wgmma that is not alone is one of its own."""
+    if any(isinstance(r, Close) and r.done is group for r in of.effects):
+        return True
+    product = group is Done.WGMMA_GROUP and of.op.name == "stage.mma"
+    return product and "alone" not in of.op.properties

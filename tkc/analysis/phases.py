@@ -6,14 +6,24 @@ the two differ, the numbers decide nothing.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.instances import Code, Copy, Event, Instruction, Machine, Unknown, Word
+from tkc.analysis.decisions import undecided
+from tkc.analysis.instances import (
+    Copy,
+    Deed,
+    Event,
+    Instruction,
+    Unknown,
+    Word,
+)
+from tkc.analysis.machine import MOST, STOLEN, Code, Machine
 from tkc.ir.isa.memory import Await, Meet, Signal, Touch
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -30,15 +40,6 @@ def word_of(op: Operation, name: str) -> str:
 def number(op: Operation, name: str, default: int = 0) -> int:
     found = op.properties.get(name)
     return found.value.data if isinstance(found, IntegerAttr) else default
-
-
-def entry(event: Event) -> int:
-    """Which barrier of a row an event is about."""
-    found = event.value("entry")
-    found = event.value("slot") if found is None else found
-    if not isinstance(found, int):
-        raise Unknown("a barrier whose number is not known")
-    return found
 
 
 def owners(event: Event, cta: int, cluster: int, operand: str = "") -> list[int]:
@@ -72,18 +73,6 @@ class Turn(NamedTuple):
     number: int
 
 
-@dataclass(eq=False, slots=True)
-class Deed:
-    """What an event does to barriers: those it waits for, with the parity, or a numbered barrier's `Turn`; those it
-    tells, with arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill; `meets`: the barrier of
-    threads that it comes to."""
-
-    event: Event
-    waits: list[tuple[Word, Any]]
-    tells: list[tuple[Word, int, int, int | None]]
-    meets: Hashable = None
-
-
 Meetings = dict[Hashable, dict[Copy, list[int]]]
 """How often each role has arrived at each barrier of threads of several roles, and whether it stands there."""
 
@@ -91,8 +80,19 @@ Meetings = dict[Hashable, dict[Copy, list[int]]]
 Share = tuple[int, int, int, "int | None"]
 """A CTA whose barrier is told, arrivals, bytes, and for a copy's own bytes the CTA whose memory they fill."""
 
-Rows = tuple[list[SSAValue], list[tuple[Signal, SSAValue]], bool]
-"""The barriers that an operation waits for, those that it signals, and whether threads of several roles may meet."""
+
+class Rows(NamedTuple):
+    """The barriers that an operation waits for, and those that it signals by which rows; its operands: which is the
+    slot, which say whose barriers they are, and the parity; whether threads of several roles may meet."""
+
+    waits: SSAValue | None
+    tells: list[tuple[Signal, SSAValue]]
+    slot: int | None
+    asked: tuple[int, ...]
+    parity: int | None
+    meets: bool
+    shares: dict[Hashable, list[tuple[SSAValue, Share]]]
+    """What it tells whose barriers, by all that this depends on but the slot."""
 
 
 @dataclass
@@ -103,8 +103,6 @@ class Phases:
     traces: Mapping[Copy, list[Event]]
     rows: dict[Instruction, Rows]
     words: dict[tuple[int, int, int], Word] = field(default_factory=dict)
-    shares: dict[Hashable, list[Share]] = field(default_factory=dict)
-    """What an operation tells barriers, by all that this depends on but their slot."""
     cluster: int = 1
 
     def __post_init__(self) -> None:
@@ -114,27 +112,51 @@ class Phases:
     def settle(self) -> None:
         """Fills in the phases of all events."""
         order = list(self.traces)
-        forward = self._run(order)
-        if self._run(order[::-1]) != forward:
-            raise Unknown("which phase an arrival counts for depends on who is first")
+        self._run(order)
+        self._run(order[::-1])
 
     # What events do --------------------------------------------------------------------------------------------------
 
     def _deeds(self, copy: Copy) -> Iterator[Deed]:
+        rows, known = self.rows, dict[Hashable, tuple[Word | None, list[Any]]]()
         for event in self.traces[copy]:
-            known = self.rows.get(event.of)
-            if known is None:
-                known = self.rows[event.of] = _rows(event)
-            meets = _meets(event, copy) if known[2] else None
-            if not (known[0] or known[1] or meets):
+            of, values = event.of, event.values
+            row = rows.get(of)
+            if row is None:
+                row = rows[of] = _rows(event)
+            meets = _meets(event, copy) if row.meets else None
+            if row.waits is None and not row.tells:
+                if meets is not None:
+                    event.deed = Deed(event, None, 0, [], meets)
+                    yield event.deed
                 continue
-            waits = [
-                (self._word(b, entry(event), copy.cta), event.value("parity")) for b in known[0]
+            slot = None if row.slot is None else values[row.slot]
+            key = of, event.threads, slot
+            if row.asked:
+                key = *key, *[values[i] for i in row.asked]
+            words = known.get(key)
+            if words is None:
+                words = known[key] = self._words(copy, event, row, slot)
+            parity = None if row.parity is None else values[row.parity]
+            event.deed = Deed(event, words[0], parity, words[1], meets)
+            yield event.deed
+
+    def _words(
+        self, copy: Copy, event: Event, row: Rows, slot: Any
+    ) -> tuple[Word | None, list[tuple[Word, int, int, int | None]]]:
+        """The barrier that an event waits for, and what it tells which."""
+        if not isinstance(slot, int):
+            raise Unknown("a barrier whose number is not known")
+        key = copy.cta, event.threads, *[event.values[i] for i in row.asked]
+        shares = row.shares.get(key)
+        if shares is None:
+            shares = row.shares[key] = [
+                (barriers, share)
+                for signal, barriers in row.tells
+                for share in self._shares(copy, event, signal)
             ]
-            tells = [
-                t for row, barriers in known[1] for t in self._told(copy, event, row, barriers)
-            ]
-            yield Deed(event, waits, tells, meets)
+        tells = [(self._word(of, slot, rank), *more) for of, (rank, *more) in shares]
+        return None if row.waits is None else self._word(row.waits, slot, copy.cta), tells
 
     def _word(self, barriers: SSAValue, slot: int, cta: int) -> Word:
         key = id(barriers), slot, cta
@@ -143,16 +165,6 @@ class Phases:
             assert isinstance(declared, s.BarriersOp)
             self.words[key] = Word(barriers, slot, cta, declared.count.value.data)
         return self.words[key]
-
-    def _told(
-        self, copy: Copy, event: Event, row: Signal, barriers: SSAValue
-    ) -> list[tuple[Word, int, int, int | None]]:
-        slot, at = entry(event), event.value(_at(event, row.bytes_of) if row.bytes_of else "")
-        key = event.of, row, copy.cta, event.threads, event.value("mask"), event.value("rank"), at
-        shares = self.shares.get(key)
-        if shares is None:
-            shares = self.shares[key] = list(self._shares(copy, event, row))
-        return [(self._word(barriers, slot, rank), *more) for rank, *more in shares]
 
     def _shares(self, copy: Copy, event: Event, row: Signal) -> Iterator[Share]:
         op = event.op
@@ -194,8 +206,8 @@ class Phases:
         for word in self.words.values():
             word.phase, word.missing, word.bytes = 0, word.count, 0
 
-    def _run(self, order: list[Copy]) -> list[tuple[int | None, ...]]:
-        """Fills in the phases of all events; gives them as one list, to be compared."""
+    def _run(self, order: list[Copy]) -> None:
+        """Fills in the phases of all events, or finds those that are there."""
         self.begin()
         at = dict.fromkeys(order, 0)
         seen: dict[Copy, dict[Word, int]] = {copy: {} for copy in order}
@@ -207,35 +219,37 @@ class Phases:
         while going:
             going = False
             for copy in order:
-                deeds, here = self.deeds[copy], at[copy]
-                while here < len(deeds) and _happens(deeds[here], seen[copy], copy, met):
-                    here += 1
+                here = _go_on(self.deeds[copy], at[copy], seen[copy], copy, met)
                 going |= here > at[copy]
                 at[copy] = here
         if any(at[c] < len(self.deeds[c]) for c in order):
             raise Unknown("the run does not end")
-        return [
-            (*(p for _, p in e.arrivals), *(p for _, p, _ in e.completions), e.waited[1] if e.waited else None)
-            for copy in self.traces for e in (d.event for d in self.deeds[copy])
-        ]  # fmt: skip
 
 
 def _rows(event: Event) -> Rows:
-    op = event.op
+    op, of = event.op, event.of
     waits = [
         value
-        for row in event.of.effects
+        for row in of.effects
         if isinstance(row, Await) and row.on
         if isinstance((value := getattr(op, row.on)).type, BarriersType)
     ]
     signals = [
         (row, value)
-        for row in event.of.effects
+        for row in of.effects
         if isinstance(row, Signal) and row.barrier
         if (value := getattr(op, row.barrier)) is not None and isinstance(value.type, BarriersType)
     ]
-    among = next((row.among for row in event.of.effects if isinstance(row, Meet)), "")
-    return waits, signals, among in ("cluster", "named")
+    filled = [_at(event, row.bytes_of) for row, _ in signals if row.bytes_of]
+    whose = dict.fromkeys(of.place(name) for name in ("mask", "rank", *filled) if name)
+    asked = tuple(p for p in whose if p is not None)
+    named = of.place("entry")
+    slot = of.place("slot") if named is None else named
+    if len(waits) > 1:
+        raise Unknown(f"{op.name} waits for several barriers")
+    among = next((row.among for row in of.effects if isinstance(row, Meet)), "")
+    meets = among in ("cluster", "named")
+    return Rows(waits[0] if waits else None, signals, slot, asked, of.place("parity"), meets, {})
 
 
 def _meets(event: Event, copy: Copy) -> Hashable:
@@ -252,8 +266,6 @@ def does(op: Operation) -> str:
 
 def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
     """Whether a role can go on from a barrier of threads, where it has then arrived."""
-    if deed.meets is None:
-        return True
     mine, half = met[deed.meets][copy], does(deed.event.op)
     arrived, stands = mine
     if half == "arrive" or (half == "sync" and not stands):
@@ -265,50 +277,55 @@ def _met(deed: Deed, copy: Copy, met: Meetings) -> bool:
     return not waits
 
 
-def _happens(deed: Deed, seen: dict[Word, int], copy: Copy, met: Meetings) -> bool:
-    """Whether an event could happen now; then it has."""
-    if not (_met(deed, copy, met) and awaits(deed, seen)):
-        return False
-    tells(deed)
-    return True
+def _go_on(deeds: list[Deed], at: int, seen: dict[Word, int], copy: Copy, met: Meetings) -> int:
+    """Lets a role's deeds from one on happen, as far as they can now; gives the first that cannot."""
+    for deed in islice(deeds, at, None):
+        if deed.meets is not None and not _met(deed, copy, met):
+            return at
+        if deed.word is not None and not awaits(deed, seen):
+            return at
+        if deed.tells:
+            phases = tells(deed)
+            if deed.phases is None:
+                deed.phases = phases
+            elif deed.phases != phases:
+                raise Unknown("which phase an arrival counts for depends on who is first")
+        at += 1
+    return at
 
 
 def awaits(deed: Deed, seen: dict[Word, int]) -> bool:
     """Whether an event need not wait any more. `seen`: the latest phases that its threads have waited for."""
-    for word, parity in deed.waits:
-        if isinstance(parity, Turn):
-            if word.phase <= parity.number:
-                return False
-            continue
-        if not isinstance(parity, int):
-            raise Unknown("a phase that is not known")
-        wanted = seen.get(word, -1)
-        wanted += wanted % 2 != parity % 2
-        if word.phase <= wanted:
-            return False
-        if word.phase > wanted + 1:
-            raise Unknown("a phase ends before all have seen the one before it")
-        seen[word] = wanted
-        deed.event.waited = (word, wanted)
+    word, parity = deed.word, deed.parity
+    if word is None:
+        return True
+    if isinstance(parity, Turn):
+        return word.phase > parity.number
+    if not isinstance(parity, int):
+        raise Unknown("a phase that is not known")
+    wanted = seen.get(word, -1)
+    wanted += (wanted ^ parity) & 1
+    if word.phase <= wanted:
+        return False
+    if word.phase > wanted + 1:
+        raise Unknown("a phase ends before all have seen the one before it")
+    seen[word] = deed.seen = wanted
     return True
 
 
-def tells(deed: Deed) -> None:
-    """What an event does to barriers that others wait for."""
-    event = deed.event
-    event.arrivals, event.completions = [], []
-    for word, arrivals, bytes, owner in deed.tells:
-        if owner is None:
-            event.arrivals.append((word, word.phase))
-        else:
-            event.completions.append((word, word.phase, owner))
+def tells(deed: Deed) -> list[int]:
+    """What an event does to barriers that others wait for; gives the phases for which it counts."""
+    phases: list[int] = []
+    for word, arrivals, bytes, _ in deed.tells:
+        phases.append(word.phase)
         word.missing -= arrivals
         word.bytes += bytes
         if word.missing < 0:
             raise Unknown("more arrivals than a phase takes")
-        if word.missing == 0 and word.bytes == 0:
+        if not (word.missing or word.bytes):
             word.phase += 1
             word.missing = word.count
+    return phases
 
 
 def date(traces: Mapping[Copy, list[Event]]) -> None:
@@ -318,7 +335,7 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
     for trace in traces.values():
         before |= zip(trace[1:], trace, strict=False)
         for event in trace:
-            for word, phase in (*event.arrivals, *((w, p) for w, p, _ in event.completions)):
+            for word, phase, _ in event.told():
                 tellers.setdefault((word, phase), []).append(event)
     dated: set[Event] = set()
     left = [e for trace in traces.values() for e in reversed(trace)]
@@ -338,42 +355,77 @@ def date(traces: Mapping[Copy, list[Event]]) -> None:
 # Sizes ---------------------------------------------------------------------------------------------------------------
 
 
-def runs(kernel: s.KernelOp) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
-    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes."""
-    sizes, code = blocks_of(kernel), Code(kernel)
-    rows: dict[Instruction, Rows] = {}
+def runs(code: Code) -> Iterator[tuple[str, dict[Copy, list[Event]]]]:
+    """Runs of a kernel with few, many and no items in its loops, so that every ring turns; each with its sizes.
+
+    Where they leave a branch or a loop's body out, there are longer ones, and ones with other numbers. Raises Unknown
+    where those do not show either what the kernel does there.
+    """
+    sizes, rows = blocks_of(code.sizes), dict[Instruction, Rows]()
+    for row in _few(code.kernel, len(sizes)):
+        chosen = {
+            name: max(0, sizes[name] * (n - 1) + 1) for name, n in zip(sizes, row, strict=True)
+        }
+        yield _run(code, rows, chosen)
+    if left := [d for d in undecided(code) if not d.settled]:
+        for chosen, items, shift in _more(sizes, max(d.cone.turns for d in left)):
+            yield _run(code, rows, chosen, items, shift)
+            left = [d for d in undecided(code) if not d.settled]
+            if not left:
+                return
+        raise Unknown(str(left[0]))
+
+
+def _run(
+    code: Code,
+    rows: dict[Instruction, Rows],
+    sizes: Mapping[str, int],
+    items: int = STOLEN,
+    shift: int = 0,
+) -> tuple[str, dict[Copy, list[Event]]]:
+    traces = Machine(sizes, code, items, shift).kernel()
+    Phases(code.kernel, traces, rows).settle()
+    return ", ".join(f"{a} = {b}" for a, b in sizes.items()), traces
+
+
+def _few(kernel: s.KernelOp, names: int) -> list[list[int]]:
+    """How many blocks each size has, in one run after another."""
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
         default=1,
     )
     turns = (1, deepest + 2, 2, 0)
-    names = list(sizes)
-    blocks = [[turns[(i + shift) % 4] for i in range(len(names))] for shift in range(len(turns))]
+    blocks = [[turns[(i + shift) % 4] for i in range(names)] for shift in range(len(turns))]
     if all(0 in row for row in blocks):  # of four sizes one always is none
-        blocks.append([2] * len(names))
-    for row in blocks:
-        chosen = {name: sizes[name] * (n - 1) + 1 for name, n in zip(names, row, strict=True)}
-        chosen = {name: max(0, n) for name, n in chosen.items()}
-        traces = Machine(chosen, code).kernel()
-        Phases(kernel, traces, rows).settle()
-        yield ", ".join(f"{a} = {b}" for a, b in chosen.items()), traces
+        blocks.append([2] * names)
+    return blocks
 
 
-def blocks_of(kernel: s.KernelOp) -> dict[str, int]:
-    """Each symbol that the kernel asks for, and the largest number by which it is divided into blocks."""
+def _more(sizes: Mapping[str, int], turns: int) -> Iterator[tuple[dict[str, int], int, int]]:
+    """Sizes, items that the hardware hands out, and a shift of other numbers: first so large that each loop in turn has
+    so many turns."""
+    for long in sizes or [""]:
+        yield {name: of * turns if name == long else 1 for name, of in sizes.items()}, STOLEN, 0
+    if turns <= MOST:
+        yield dict(sizes), turns, 0
+    for shift in range(1, 5):
+        yield {name: 2 * of for name, of in sizes.items()}, STOLEN, shift
+
+
+def blocks_of(asked: Iterable[SizeOp]) -> dict[str, int]:
+    """Each symbol that a kernel asks for, and the largest number by which it is divided into blocks."""
     found: dict[str, int] = {}
-    for op in kernel.walk():
-        if isinstance(op, SizeOp):
-            name = op.symbol.data
-            found.setdefault(name, 1)
-            for use in op.value.uses:
-                divided = use.operation
-                if (
-                    isinstance(divided, ArithOp)
-                    and divided.kind.data in ("cdiv", "div")
-                    and use.index == 0
-                ):
-                    by = divided.inputs[1].owner
-                    if isinstance(by, ConstOp) and isinstance(by.constant, IntegerAttr):
-                        found[name] = max(found[name], by.constant.value.data)
+    for op in asked:
+        name = op.symbol.data
+        found.setdefault(name, 1)
+        for use in op.value.uses:
+            divided = use.operation
+            if (
+                isinstance(divided, ArithOp)
+                and divided.kind.data in ("cdiv", "div")
+                and use.index == 0
+            ):
+                by = divided.inputs[1].owner
+                if isinstance(by, ConstOp) and isinstance(by.constant, IntegerAttr):
+                    found[name] = max(found[name], by.constant.value.data)
     return found

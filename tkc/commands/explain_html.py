@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tkc.job import Job
 
@@ -143,10 +143,11 @@ class Drawing:
 
 def _drawing(x: Explained) -> str:
     from tkc.analysis.instances import Unknown
+    from tkc.analysis.machine import Code
     from tkc.analysis.phases import date, runs
 
     try:
-        sizes, traces = next(iter(runs(x.kernel)))
+        sizes, traces = next(iter(runs(Code(x.kernel))))
         date(traces)
     except Unknown as why:
         return f"<p>The kernel cannot be run on small numbers, so there is no drawing: {escape(str(why))}.</p>"
@@ -190,23 +191,23 @@ def _numbers(event: Event) -> str:
     """The slot and phase that an event is about."""
     if event.waited is not None:
         return f"[{event.waited[0].slot}] phase {event.waited[1]}"
-    told: list[Any] = [w.slot for w, *_ in (*event.arrivals, *event.completions)]
+    told = [word.slot for word, *_ in event.told()]
     return f"[{told[0]}]" if told else ""
 
 
 def _chain(x: Explained, drawing: Drawing, site: Site) -> str:
-    from tkc.analysis.certificates import Broken, Run
+    from tkc.analysis.certificates import trail
+    from tkc.analysis.known import Broken
 
     if x.certificate is None or not site.orders:
         return ""
     paths = ""
     for number in site.orders:
         order = x.certificate.orders[number]
-        run = Run(x.kernel, drawing.traces, order.model)
         for forward in (True, False):
             try:
-                trail = run.trail(order, forward)
+                events = trail(order, forward, x.kernel, drawing.traces)
             except Broken:
-                trail = []
-            paths += drawing.path(trail, not forward)
+                events = []
+            paths += drawing.path(events, not forward)
     return f'<g class=chain data-site="{escape(x.name)}.{escape(site.id)}">{paths}</g>'

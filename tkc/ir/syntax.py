@@ -39,6 +39,9 @@ class Operation(IRDLOperation, metaclass=_Kind):
     `()` for them; the types then start at the arrow. Operand segments keep xDSL's name, `operandSegmentSizes`.
     """
 
+    __eq__ = object.__eq__  # as in xDSL, but without a call of Python's
+    __hash__ = object.__hash__
+
     def print(self, printer: Printer) -> None:
         operands = self.operands
         if operands:

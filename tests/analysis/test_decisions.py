@@ -1,0 +1,85 @@
+"""What runs on small numbers have not shown is no proof: branches first taken late, loops that stop turning late, conditions
+on what the numbers do not vary.
+
+Each certificate is of a kernel whose fence always stands; it is held against the same kernel with that fence under a
+condition, without which the copy engine may read what threads still write.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.passes.test_fences_in_branches import STAGED
+from tkc.analysis.certificates import wrong
+from tkc.analysis.instances import Unknown
+from tkc.driver import to_module
+from tkc.ir import certificates as c
+from tkc.ir.stage import ops as s
+from tkc.job import Job
+
+FENCE = "fence proxy shared"
+NEEDLESS = "wait full[i], phase\n            fence proxy shared\n"
+
+
+def lines(text: str) -> str:
+    return "\n".join(" " * 12 + line for line in text.splitlines())
+
+
+def kernel_of(body: str, after: str, arguments: str = "") -> tuple[s.KernelOp, list[c.Certificate]]:
+    text = STAGED.format(fences=lines(body)).replace("wait full[i], phase\n", NEEDLESS, 1)
+    text = text.replace("Y: global[f32, M, N])", f"Y: global[f32, M, N]{arguments})")
+    module = to_module(Job(text, "t.tk", "sm_90a"), after=after)
+    [kernel] = [op for op in module.body.block.ops if isinstance(op, s.KernelOp)]
+    return kernel, c.read(module)
+
+
+def refused(body: str, arguments: str = "") -> dict[int, str]:
+    """What the checker says of the proof that the fence behind the wait is not needed, where `body` stands for the other
+    fence."""
+    _, [certificate] = kernel_of(FENCE, "eliminate-fences", arguments)
+    assert [x.verdict for x in certificate.sites if "fence" in x.id] == ["removed", "kept"]
+    kernel, _ = kernel_of(body, "insert-fences", arguments)
+    for role in [op for op in kernel.body.block.ops if isinstance(op, s.RoleOp)]:
+        inside = [op for op in role.walk() if op is not role and isinstance(op, s.StageOp)]
+        c.name_sites(role.sym_name.data, inside)
+    [gone] = [x.id for x in certificate.sites if x.verdict == "removed"]
+    [fence] = [op for op in kernel.walk() if c.label(op) == gone]
+    fence.detach()
+    return wrong(certificate, kernel)
+
+
+def test_where_the_fence_always_stands_the_proof_holds() -> None:
+    assert refused(FENCE) == {}
+
+
+LATE = {
+    "not after a hundred turns": f"if m.index < 100:\n    {FENCE}",
+    "but for one turn": f"if m.index != 70:\n    {FENCE}",
+    "but for one in nineteen": f"if m.index % 19 != 18:\n    {FENCE}",
+    "one in eleven, or early": f"if m.index % 11 != 7 or m.index < 30:\n    {FENCE}",
+}
+
+
+@pytest.mark.parametrize("way", LATE)
+def test_a_fence_that_is_left_out_late_is_no_proof(way: str) -> None:
+    found = refused(LATE[way])
+    assert any("nothing orders" in why for why in found.values()), found
+
+
+UNSEEN = {
+    "a number too large to run to": f"if m.index < 1000000:\n    {FENCE}",
+    "an argument": f"if flag != 7:\n    {FENCE}",
+    "an argument among others": f"if flag != 7 or m.index == 1:\n    {FENCE}",
+    "half of a warp": f"if lane < 16:\n    {FENCE}",
+}
+
+
+@pytest.mark.parametrize("way", UNSEEN)
+def test_what_no_run_shows_is_not_known(way: str) -> None:
+    with pytest.raises(Unknown, match=r"one way only|too long"):
+        refused(UNSEEN[way], ", flag: i32")
+
+
+def test_a_fence_in_a_loop_that_may_stop_turning_is_no_proof() -> None:
+    found = refused(f"for j in range(40 - m.index):\n    {FENCE}")
+    assert any("may not turn" in why for why in found.values()), found
