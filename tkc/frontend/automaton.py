@@ -166,7 +166,11 @@ def _same(children: list[Any]) -> list[Any]:
 
 def _only(make: Any) -> Any:
     """A rule that is its only child, where it has one."""
-    return lambda children: children[0] if len(children) == 1 else make(children)
+
+    def alone(children: list[Any]) -> Any:
+        return children[0] if len(children) == 1 else make(children)
+
+    return alone
 
 
 def body_of(data: bytes, grammar: bytes) -> bytes | None:
@@ -177,17 +181,3 @@ def body_of(data: bytes, grammar: bytes) -> bytes | None:
         t.decode("latin-1") for t in told[1:]
     ]
     return body if sound else None
-
-
-def load(builder: Any) -> Automaton:
-    """The automaton of the grammar, from the shipped tables, or from new ones where those do not fit it."""
-    try:
-        data = SHIPPED.read_bytes()
-    except OSError:
-        data = b""
-    body = body_of(data, GRAMMAR.read_bytes())
-    if body is None:
-        from tkc.frontend.tables import text
-
-        body = text().encode().partition(b"\n")[2]
-    return Automaton(body, builder)

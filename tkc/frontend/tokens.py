@@ -34,8 +34,18 @@ _INSTEAD = {
 
 @cache
 def reader() -> Automaton:
-    """What reads right programs; its rules make the syntax tree."""
-    return automaton.load(Builder())
+    """What reads right programs, by the shipped tables, or by new ones where those do not fit the grammar; its rules make
+    the syntax tree."""
+    try:
+        data = automaton.SHIPPED.read_bytes()
+    except OSError:
+        data = b""
+    body = automaton.body_of(data, automaton.GRAMMAR.read_bytes())
+    if body is None:
+        from tkc.frontend.tables import text
+
+        body = text().encode().partition(b"\n")[2]
+    return Automaton(body, Builder())
 
 
 @cache
