@@ -34,8 +34,8 @@ _INSTEAD = {
 
 @cache
 def reader() -> Automaton:
-    """What reads right programs, by the shipped tables, or by new ones where those do not fit the grammar; its rules make
-    the syntax tree."""
+    """What reads right programs, by the shipped tables, or by new ones where those do not fit the grammar; its rules
+    make the syntax tree."""
     try:
         data = automaton.SHIPPED.read_bytes()
     except OSError:
