@@ -19,6 +19,7 @@ from tkc.analysis.happens_before.events import (
     Wait,
 )
 from tkc.analysis.happens_before.graph import Node
+from tkc.analysis.happens_before.lasting import behind, entered
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict
 
 Fence = ProxyFence | TensorFence | ThreadFence
@@ -34,7 +35,10 @@ def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Ope
         return None
     used: set[Operation] = set()
     for start, end in _ways(hazard, others):
-        _, label, _ = distance(judge.reach(start), start, end, hazard.clock)
+        reach = judge.reach(start)
+        _, label, _ = distance(reach, start, end, hazard.clock)
+        if label is not None and (first := entered(label)) and behind(reach, first):
+            return None  # and on what other branches say
         for node, then, rule in label.chain(start.node) if label is not None else ():
             act = node.event.act if node.event is not None else None
             told = isinstance(act, Arrive) and rule not in SILENT
