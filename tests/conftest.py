@@ -12,10 +12,19 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ["TKC_CACHE"] = (
     "off"  # a test looks at what this compiler does; tests of the cache switch it on
 )
+
+settings.register_profile(
+    "tests",
+    settings(),
+    deadline=None,  # how long an example takes is the machine's; each test has its timeout
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tests")
 
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 TKC = ROOT / "tkc"
@@ -228,6 +229,14 @@ def test_each_room_has_a_readme() -> None:
     assert not missing, f"no README.md in {missing}"
     long = [r.name for r in rooms if (r / "README.md").read_text(encoding="utf-8").count("\n") > 90]
     assert not long, f"a README fits on a screen or two: {long}"
+
+
+def test_no_property_asks_how_fast_the_machine_is() -> None:
+    """Hypothesis gives each example 200 ms, unless told otherwise: conftest.py does."""
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
+    own = [by_path(p) for p in TESTS if re.search(r"\bdeadline=(?!None)", p.read_text("utf-8"))]
+    assert own == [], own
 
 
 @cache

@@ -72,9 +72,24 @@ def test_conditions_in_one() -> None:
     assert guard_of(same) == Guard(rest=(same,))
     assert guard_of(test("and", test("and", lane, same), warp)) == Guard(True, 1, "", (same,))
     assert guard_of(test("and", elected("one"), same)) == Guard(True, None, "one", (same,))
-    assert guard_of(test("and", lane, lane)) is None
+    assert guard_of(test("and", lane, lane)) == Guard(True)
+    assert guard_of(test("and", lane, elected("one"))) is None
     assert guard_of(test("or", lane, warp)) is None
-    assert guard_of(test("and", warp, test("eq", identity("warp"), number(0)))) is None
+    assert guard_of(test("and", warp, test("eq", identity("warp"), number(1)))) == Guard(warp=1)
+
+
+def test_what_no_thread_is() -> None:
+    warp, thread = (
+        test("eq", identity("warp"), number(0)),
+        test("eq", identity("thread"), number(40)),
+    )
+    assert guard_of(test("and", warp, thread)) == Guard(True, 0, never=True)
+    five = test("eq", identity("thread"), number(5))
+    assert guard_of(test("and", warp, five)) == Guard(True, 0)
+    assert guard_of(test("and", thread, test("eq", identity("lane"), number(7)))) == Guard(
+        True, 1, never=True
+    )
+    assert guard_of(test("and", thread, test("eq", identity("lane"), number(8)))) == Guard(True, 1)
 
 
 def test_what_differs_goes_round_a_loop() -> None:

@@ -55,7 +55,11 @@ def test_CVG_1_every_stage_barrier_becomes_one_instruction() -> None:
 
 
 @pytest.mark.parametrize(
-    "test", ["warp == 5", "thread == 160", "warp == 4 and lane == 0", "lane == 32"]
+    "test",
+    [
+        *("warp == 5", "thread == 160", "warp == 4 and lane == 0", "lane == 32"),
+        *("warp == 0 and thread == 40", "lane == 1 and lane == 2", "warp == 0 and warp == 1"),
+    ],
 )
 def test_CVG_3_a_leader_that_the_role_does_not_have_is_said(test: str) -> None:
     """Numbers of warps count from the role's own first: `warp == 5` in a role of four is never true."""
@@ -73,6 +77,50 @@ def test_CVG_3_a_leader_that_the_role_does_not_have_is_said(test: str) -> None:
     assert "role store has 4 warps" in warning.message
     assert warning.location is not None
     assert f"if {test}:" in text.split("\n")[warning.location.line - 1]
+
+
+ELEMENTS = """\
+kernel k(X: global[f32, N], Y: global[f32, N]):
+    launch persistent
+    schedule work: n in blocks(N, 128)
+    shared v: vector[f32, 128]
+    barrier full, count = 1
+    role all, warps 4:
+        phase = 0
+        for n in work:
+            elect:
+                wait stores, read
+                expect full, bytes(v)
+                load v <- X[n], full
+            wait full, phase
+            phase = phase ^ 1
+            if TEST:
+                v[0][5] <- 7
+            fence proxy shared
+            sync role
+            elect:
+                store Y[n] <- v
+                commit stores
+        elect: wait stores
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "once"),
+    [
+        *[("lane == 32", False), ("warp == 0 and thread == 40", False), ("warp == 4", False)],
+        *[("lane == 1 and lane == 2", False), ("thread == 40 and lane == 8", True)],
+        *[("warp == 1 and thread == 40", True), ("lane == 31 and warp == 3", True)],
+    ],
+)
+def test_CVG_3_what_no_thread_meets_runs_in_none(test: str, once: bool) -> None:
+    x = np.random.default_rng(3).uniform(1, 2, 300).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    tkc.compile(ELEMENTS.replace("TEST", test), target="sm_90a").emulate(x, y)
+    expected = x.copy()
+    if once:
+        expected[5::128] = 7
+    np.testing.assert_array_equal(y, expected)
 
 
 @pytest.mark.parametrize("test", ["warp == 3", "thread == 96", "lane == 0 and warp == 2"])

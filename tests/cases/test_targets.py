@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from backend.fakes import shell_tool
@@ -32,21 +33,23 @@ def test_TGT_1_a_target_without_the_matrix_unit_is_told_which_have_it(target: st
         assert "fix: --target sm_90a (wgmma) or sm_100f, sm_100a, sm_103f, sm_103a" in said
 
 
-def test_TGT_1_fences_of_tensor_memory_are_refused_on_sm_90a() -> None:
+@pytest.mark.parametrize("side", ["before", "after"])
+@pytest.mark.parametrize("fences", [{}, {"fences": "conservative"}])
+def test_TGT_1_fences_of_tensor_memory_are_refused_on_sm_90a(side: str, fences: Any) -> None:
+    """Also where fences without use are taken out, which there all of these are."""
     text = (EXAMPLES / "gemm_bf16_level2_sm90.tk").read_text(encoding="utf-8")
-    text = changed(
-        text,
-        (
-            "                fence products\n",
-            "                fence products\n                fence tcgen05 after\n",
-        ),
-    )
+    products = "                fence products\n"
+    text = changed(text, (products, products + f"                fence tcgen05 {side}\n"))
     with pytest.raises(tkc.TkcError) as caught:
-        tkc.compile(text, target="sm_90a", fences="conservative")
+        tkc.compile(text, target="sm_90a", **fences)
     said = str(caught.value)
     assert "needs tcgen05 and tensor memory; sm_90a has none [TK202]" in said
     assert "fix: --target sm_100f, sm_100a, sm_103f, sm_103a" in said
-    assert "fence tcgen05 after" in said
+    assert f"fence tcgen05 {side}\n" in said
+    assert caught.value.diagnostics[0].location is not None
+    line = caught.value.diagnostics[0].location.line
+    assert text.splitlines()[line - 1].strip() == f"fence tcgen05 {side}"
+    assert tkc.compile(text.replace(f"fence tcgen05 {side}\n", "\n"), target="sm_90a").ptx
 
 
 @WITH_PTXAS

@@ -372,13 +372,15 @@ class Graph:
 
     def protocol(self) -> Iterator[Finding]:
         """Whether another run could pair arrivals and waits in another way."""
-        waited = {w.cell.name for w in self.run.waits}  # else nobody minds which phase it is
-        for (name, _), word in self.run.words.items():
+        # Which phase it is nobody minds of a slot for which nobody waits: each arrival counts once, whenever it comes.
+        # Not so with bytes: an arrival at a phase that lacks nothing else is one too many.
+        waited = {(w.cell.name, w.cell.slot) for w in self.run.waits}
+        for (name, slot), word in self.run.words.items():
             if word.overrun:
                 yield Finding("overrun", (), name)
             if word.unfinished:
                 yield Finding("unfinished", (), name)
-            for n in range(word.phase if name in waited else 0):
+            for n in range(word.phase if word.takes_bytes or (name, slot) in waited else 0):
                 for a in word.arrivals[n]:
                     for b in word.arrivals[n + 1]:
                         if not self.must_precede(a.event, b.event):

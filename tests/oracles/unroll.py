@@ -111,6 +111,7 @@ class Word:
     missing: int = 0
     copies: float = 0
     overrun: bool = False
+    takes_bytes: bool = False
     arrivals: dict[int, list[Arrival]] = field(default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
@@ -125,6 +126,7 @@ class Word:
             self.arrivals[self.phase].append(a)
         self.missing -= weight
         self.copies += copies
+        self.takes_bytes |= copies != 0
         self.overrun |= self.missing < 0
         if self.missing <= 0 and self.copies == 0:
             self.phase += 1

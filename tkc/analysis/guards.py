@@ -28,7 +28,7 @@ class Varies(IntEnum):
 class Guard:
     """What a condition tests: that a thread is one `lane` of its warp, that its warp is number `warp` of the role, and
     `rest`, conditions that are the same in all threads. `elected` is the scope where an election chooses the lane.
-    `never`: no warp has such a lane; `number` is the lane's, 0 of an elected one."""
+    `never`: no warp has such a lane, or two are asked for at once; `number` is the lane's, 0 of an elected one."""
 
     lane: bool = False
     warp: int | None = None
@@ -160,11 +160,11 @@ def _tested(op: ArithOp) -> Guard | None:
 
 
 def _both(a: Guard | None, b: Guard | None) -> Guard | None:
-    if a is None or b is None or (a.lane and b.lane):
+    if a is None or b is None or (a.lane and b.lane and (a.elected or b.elected)):
         return None
-    if a.warp is not None and b.warp is not None:
-        return None
+    contrary = a.lane and b.lane and a.number != b.number
+    contrary |= a.warp is not None and b.warp is not None and a.warp != b.warp
     warp = a.warp if a.warp is not None else b.warp
     elected, rest = a.elected or b.elected, (*a.rest, *b.rest)
     number = a.number if a.lane else b.number
-    return Guard(a.lane or b.lane, warp, elected, rest, a.never or b.never, number)
+    return Guard(a.lane or b.lane, warp, elected, rest, contrary or a.never or b.never, number)

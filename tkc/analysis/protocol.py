@@ -20,6 +20,7 @@ from tkc.analysis.happens_before.events import (
     Event,
     Meet,
     Role,
+    Some,
     Threads,
     Turns,
     Wait,
@@ -551,6 +552,8 @@ def _event(site: Site) -> Event:
 
 def _threads(node: Node) -> int:
     """How many threads execute a node; those that are not known count as none."""
+    if isinstance(node.threads, Some):
+        return len(node.threads.members or ())
     known: dict[Who, int] = {
         Threads.ONE: 1, Threads.WARP: 32, Threads.LANE: node.role.warps, Threads.ALL: 32 * node.role.warps,
     }  # fmt: skip

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 from tkc.frontend.scope import Scope
+from tkc.frontend.several import Columns, Ends, Entry, Several, carried, columns, left, told
 from tkc.frontend.syntax import Span
 
 if TYPE_CHECKING:
@@ -29,10 +30,7 @@ class _Place(NamedTuple):
     part: tuple[int, int] | None = None
 
 
-_Columns = tuple[str | P.Part, P.Axis]
-"""The block that columns are, and its axis."""
-
-_Known = tuple[_Columns | None, ...]
+_Known = tuple[Entry, ...]
 """Of a value in registers: which blocks its axes are; nothing where that is not known."""
 
 _Parted = P.Each | P.Blocks | X.Range | X.While | P.Transfer | X.If
@@ -176,6 +174,19 @@ class _Blocks:
             elif isinstance(s, P.Multiply) and s.d == tile:
                 yield self._product(item, s)
 
+    def copied(self, slot: _Slot) -> bool:
+        """Whether the copy engine fills a slot, with 0 beyond every axis."""
+        found: list[bool] = []
+        for producer in slot.pipe.producers:
+            for item, first in self.puts.get((producer, slot.pipe.name), []):
+                tile = item.block.tiles[first + slot.tile]
+                for s in _inside(item.block.body):
+                    if isinstance(s, P.Move) and s.destination == tile:
+                        found.append(isinstance(s.source, P.Slice))
+                    elif isinstance(s, P.Multiply) and s.d == tile:
+                        found.append(False)
+        return bool(found) and all(found)
+
     def _computed(
         self,
         x: object,
@@ -265,6 +276,10 @@ class _Role:
         self.tiles: dict[str, _Known] = {}
         self.declared: dict[str, str] = {}
         self.axes: dict[str, _Known] = {}
+        self.ends = Ends()
+        self.told: set[Span] = set()
+        """Where a reduction of several blocks has been reported."""
+        self.loops: tuple[Loop, ...] = ()
         self.plain: set[str] = set()
         """Variables whose elements are as they were read."""
 
@@ -278,10 +293,12 @@ class _Role:
         return tuple(made)
 
     def _statement(self, s: P.Statement, loops: tuple[Loop, ...]) -> P.Statement:
+        self.loops = loops
         match s:
             case P.Set():
                 value = self._value(s.value)
                 self.axes[s.name] = self._axes(value)
+                self.ends.set(s.name, value, self.axes[s.name])
                 (self.plain.discard if self._computes(value) else self.plain.add)(s.name)
                 self.masks.of[s.name] = self.masks.tests(value)
                 return s._replace(value=value)
@@ -305,6 +322,7 @@ class _Role:
                 slots = self.blocks.slots[id(s)]
                 for tile, slot in zip(s.tiles, slots, strict=True):
                     self.tiles[tile] = self._of_slot(slot, loops)
+                    self.ends.copied[tile] = self.blocks.copied(slot)
                     self.declared[tile] = slot.pipe.tiles[slot.tile].name
                 if s.turn is None:
                     return s._replace(body=self.body(s.body, loops))
@@ -314,8 +332,18 @@ class _Role:
 
     def _way(self, s: _Parted, body: P.Body, loops: tuple[Loop, ...], what: str) -> P.Body:
         before = dict(self.masks.of)
+        names = P.set_in([body])
+        turns = isinstance(s, Loop | X.While)
+        depth = len(loops) - isinstance(s, Loop)
+        self.ends.forget(names)
+        if turns:
+            self.axes |= {n: carried(self.axes[n], depth) for n in names & self.axes.keys()}
         made = self.body(body, loops)
         self.masks.keep(s, before, what)
+        self.ends.forget(names)
+        if turns:
+            ended = [name for loop in loops[depth:] for name, _ in _variables(loop)]
+            self.axes |= {n: left(self.axes[n], depth, ended) for n in names & self.axes.keys()}
         return made
 
     def _written(self, x: P.Value, target: P.Slice | str) -> P.Value:
@@ -323,7 +351,8 @@ class _Role:
         value = self._value(x)
         tests = self.masks.tests(value)
         if isinstance(target, str) and self._computes(value):
-            for axis, known in enumerate(self._axes(value)):
+            for axis, entry in enumerate(self._axes(value)):
+                known = columns(entry)
                 if known is not None and (self.declared.get(target, target), axis) in self.summed:
                     tests = (*tests, *_beyond(known, value.span))
         return self.masks.filled(value, 0.0, self._named, tests)
@@ -345,7 +374,7 @@ class _Role:
         places = self.blocks.axes(slot)
         return tuple(self._variable(place, loops) for place in places)
 
-    def _variable(self, place: _Place | None, loops: tuple[Loop, ...]) -> _Columns | None:
+    def _variable(self, place: _Place | None, loops: tuple[Loop, ...]) -> Columns | None:
         if place is None or place.loop >= len(loops):
             return None
         variables = _variables(loops[place.loop])
@@ -370,16 +399,28 @@ class _Role:
                 axes = self._axes(x.operand)
                 return (*axes[:1], None) if x.type.shape[1] == 1 else (None, *axes[1:])
             case P.Apply():
-                every = [self._axes(o) for o in x.operands if _shape(o)]
-                whole = [a for a in every if len(a) == 2]
-                return tuple(
-                    next((a[i] for a in whole if a[i]), None) for i in range(2 if whole else 0)
-                )
+                every = [(o, (*self._axes(o), None, None)) for o in x.operands if _shape(o)]
+                depths = {v: d for d, loop in enumerate(self.loops) for v, _ in _variables(loop)}
+                made: list[Entry] = []
+                for i, extent in enumerate(_shape(x) or ()):
+                    along = [(o, a[i]) for o, a in every if (_shape(o) or ())[i] == extent != 1]
+                    made.append(self.ends.combined(x, i, along, depths) if along else None)
+                return tuple(made)
             case _:
                 return ()
 
     def _named(self, x: P.Value) -> tuple[str | P.Part | None, ...]:
-        return tuple(a[0] if a is not None else None for a in self._axes(x))
+        blocks = (columns(a) for a in self._axes(x))
+        return tuple(b[0] if b is not None else None for b in blocks)
+
+    def _counted(self, x: P.Reduce | P.Total, axes: _Known, axis: int) -> Columns | None:
+        """The block of an axis that is reduced; reports one of several blocks of which not all elements count."""
+        entry = axes[axis] if axis < len(axes) else None
+        if isinstance(entry, Several) and entry.kind != x.kind and _ragged(entry.axis):
+            if x.span not in self.told:
+                self.masks.scope.error("TK110", told(entry, x.kind), x.span)
+            self.told.add(x.span)
+        return columns(entry)
 
     def _value(self, x: P.Value) -> P.Value:
         match x:
@@ -394,19 +435,21 @@ class _Role:
             case P.Reduce() if x.type.shape[0] == 1:
                 operand = self._value(x.operand)
                 axes, tests = self._axes(operand), self.masks.tests(operand)
-                if axes and axes[0] is not None:
-                    tests = (*tests, *_beyond(axes[0], x.span))
+                rows = self._counted(x, axes, 0)
+                if rows is not None:
+                    tests = (*tests, *_beyond(rows, x.span))
                 return x._replace(operand=self.masks.neutral(operand, x.kind, self._named, tests))
             case P.Total():
                 operand = self._value(x.operand)
                 axes, tests = self._axes(operand), self.masks.tests(operand)
-                if axes and axes[0] is not None:
-                    tests = (*tests, *_beyond(axes[0], x.span))
+                rows = self._counted(x, axes, 0)
+                if rows is not None:
+                    tests = (*tests, *_beyond(rows, x.span))
                 return x._replace(operand=self.masks.neutral(operand, x.kind, self._named, tests))
             case P.Reduce():
                 operand = self._value(x.operand)
                 axes, tests = self._axes(operand), self.masks.tests(operand)
-                block = axes[1] if len(axes) == 2 else None
+                block = self._counted(x, axes, 1)
                 operand = self.masks.neutral(operand, x.kind, self._named, tests)
                 if block is None or not _ragged(block[1]):
                     return x._replace(operand=operand)
@@ -419,7 +462,7 @@ def _shape(x: P.Value) -> tuple[int, ...] | None:
     return x.type.shape if isinstance(x.type, P.Regs) else None
 
 
-def _beyond(known: _Columns, span: Span) -> tuple[P.Test, ...]:
+def _beyond(known: Columns, span: Span) -> tuple[P.Test, ...]:
     """The condition that elements of a block lie in its axis, where they may lie beyond it."""
     index, of = known
     if not _ragged(of):

@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import MemoryEffectKind, Pure, only_has_effect
 
-from tkc.analysis.guards import Guard, Varies, guard_of, varies
+from tkc.analysis.guards import LANES, Guard, Varies, guard_of, varies
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -184,7 +184,10 @@ class RoleElection:
             self._inside(op.regions, where)
         elif guard is not None and guard.lane:
             check_alone(op.regions[:1], "which one thread of a warp runs alone", warp=False)
-            self._elect(op, guard, where)
+            if guard.never:  # as it is written: an election would choose a lane
+                self._inside(op.regions[:1], Where.SOME if where is Where.SOME else Where.WARP)
+            else:
+                self._elect(op, guard, where)
             for region in op.regions[1:]:
                 check_alone([region], "which all threads of a warp but one run", warp=False)
                 self._inside([region], Where.SOME)
@@ -236,7 +239,10 @@ class RoleElection:
     def _never(self, op: s.IfOp, guard: Guard) -> None:
         """Numbers of warps and threads count from the role's own first."""
         warps = "1 warp" if self.warps == 1 else f"{self.warps} warps"
-        which = "no warp has such a lane" if guard.never else f"it asks for warp {guard.warp}"
+        which = f"it asks for warp {guard.warp}"
+        if guard.never:
+            several = "it asks for several threads at once"
+            which = "no warp has such a lane" if guard.number >= LANES else several
         report(
             Diagnostic(
                 "TK122",

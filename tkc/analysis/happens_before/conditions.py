@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from tkc.analysis.guards import Guard, guard_of
+from tkc.analysis.guards import LANES, Guard, guard_of
 from tkc.analysis.happens_before.automaton import both
 from tkc.analysis.happens_before.events import Some, Threads, Who
 from tkc.analysis.happens_before.expressions import Expressions
@@ -57,18 +57,72 @@ def let_through(guard: Guard | None, lane: int = 0, warp: int = 0) -> Threads | 
     return Threads.ONE if guard.warp is not None or guard.elected == s.By.ONE else Threads.LANE
 
 
-def narrowed(
-    who: Who, guard: Guard | None, lane: int, warp: int = 0
-) -> tuple[Who, tuple[SSAValue, ...]] | None:
-    """The threads of `who` that a condition lets through, and what else it asks; None where it asks of no thread."""
-    if guard is not None and not guard.narrows:
-        return None
-    through = let_through(guard, lane, warp)
-    inner = None if through is None else both(who, through)
-    if inner is None:  # of all threads, one that has the number surely comes
-        sure = guard is not None and not guard.never and who is Threads.ALL
-        inner = Some(who, sure)
-    return inner, (() if guard is None else guard.rest)
+@dataclass(frozen=True)
+class Team:
+    """The warps of a role's copy, and the lane and the warp that act for it; `parts`: sets of threads that are known,
+    each one object, so that what one condition's threads know is known where another lets through the same."""
+
+    warps: range
+    lane: int
+    warp: int
+    parts: dict[tuple[Who, frozenset[int]], Some] = field(default_factory=dict)
+
+    def narrowed(
+        self, who: Who, guard: Guard | None, taken: bool = True
+    ) -> tuple[Who, tuple[SSAValue, ...]] | None:
+        """The threads of `who` that a condition lets through (else those that it does not), and what else it asks; None
+        where it asks of no thread."""
+        if guard is not None and not guard.narrows:
+            return None
+        through = let_through(guard, self.lane, self.warp) if taken else None
+        inner = None if through is None else both(who, through)
+        if inner is None:
+            inner = self._part(who, self._let(who, guard, taken))
+        return inner, (() if guard is None else guard.rest)
+
+    def one_of(self, who: Some) -> Some:
+        """The thread that is elected of those of one whole warp; else all of them."""
+        chosen = None if who.members is None else self._elected(who.members, alone=True)
+        return who if chosen is None else self._part(who, chosen)
+
+    def _part(self, who: Who, members: frozenset[int] | None) -> Some:
+        if members is None:
+            return Some(who)
+        return self.parts.setdefault((who, members), Some(who, members))
+
+    def _let(self, who: Who, guard: Guard | None, taken: bool) -> frozenset[int] | None:
+        members = self._members(who)
+        if members is None or guard is None or (guard.rest and not taken):
+            return None
+        through = members
+        if guard.warp is not None:
+            through = frozenset(t for t in through if t // LANES == guard.warp)
+        if guard.never:
+            through = frozenset[int]()
+        elif guard.elected:
+            elected = self._elected(through, guard.elected == s.By.ONE)
+            if elected is None:
+                return None
+            through = elected
+        elif guard.lane:
+            through = frozenset(t for t in through if t % LANES == guard.number)
+        return through if taken else members - through
+
+    def _members(self, who: Who) -> frozenset[int] | None:
+        if isinstance(who, Some):
+            return who.members
+        warps = self.warps if who in (Threads.ALL, Threads.LANE) else [self.warp]
+        lanes = range(LANES) if who in (Threads.ALL, Threads.WARP) else [self.lane]
+        return (
+            None if who is Threads.SOME else frozenset(LANES * w + t for w in warps for t in lanes)
+        )
+
+    def _elected(self, members: frozenset[int], alone: bool) -> frozenset[int] | None:
+        """The first lanes of whole warps; None where there are others, or more than are to be chosen."""
+        chosen = frozenset(t for t in members if t % LANES == 0)
+        if len(members) != LANES * len(chosen) or (alone and len(chosen) > 1):
+            return None
+        return chosen
 
 
 @dataclass(frozen=True)

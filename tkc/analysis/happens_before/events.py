@@ -29,10 +29,15 @@ class Threads(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class Some:
-    """Those of `of` that one condition lets through, which is not followed; `sure`: there are any."""
+    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known."""
 
     of: Who
-    sure: bool = False
+    members: frozenset[int] | None = None
+
+    @property
+    def sure(self) -> bool:
+        """Whether there are any."""
+        return bool(self.members)
 
     def __repr__(self) -> str:
         return f"some of {self.of!r}"

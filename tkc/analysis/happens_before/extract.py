@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chained import chain_alike
-from tkc.analysis.happens_before.conditions import narrowed, who_acts
+from tkc.analysis.happens_before.conditions import who_acts
 from tkc.analysis.happens_before.copies import alike, differing
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
@@ -31,7 +31,6 @@ from tkc.analysis.happens_before.events import (
     Meet,
     Program,
     Role,
-    Some,
     Sometimes,
     Threads,
     Turns,
@@ -315,12 +314,13 @@ class Body:
             return self.ops.answered(asked[0], op, who)
         if asked is not None and who is Threads.ONE:
             return self._answer(op, *asked, regions)
-        through = narrowed(who, guard, self.ops.lane, self.ops.warp)
-        if through is not None:
-            threads, rest = through
+        through = [self.ops.team.narrowed(who, guard, taken) for _, taken in regions]
+        if through[0] is not None:
+            _, rest = through[0]
             body: list[Item] = []
-            for block, taken in regions:
-                body += self.block(block, threads if taken else Some(who))
+            for (block, _), part in zip(regions, through, strict=True):
+                assert part is not None
+                body += self.block(block, part[0])
             if rest and body:
                 return [Loop("if", body, ("if", *(self._bound(c, op) for c in rest)), 0, 1, op=op)]
             return body

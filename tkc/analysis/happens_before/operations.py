@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tkc.analysis.happens_before import maps
 from tkc.analysis.happens_before.areas import Area, Formulas
 from tkc.analysis.happens_before.automaton import both
-from tkc.analysis.happens_before.conditions import Places
+from tkc.analysis.happens_before.conditions import Places, Team
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
@@ -94,6 +94,8 @@ class Operations(Numbering):
         self.warps = self.role.warps.value.data // groups
         self.lane, warp = self.acts
         self.warp = self.group * self.warps if warp is None or groups > 1 else warp
+        mine = range(self.group * self.warps, (self.group + 1) * self.warps)
+        self.team = Team(mine, self.lane, self.warp)
         self.turns: Turns | None = None
 
     def events(self, op: Operation, who: Who) -> list[Event]:
@@ -135,6 +137,8 @@ class Operations(Numbering):
             return threads
         alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
         alone |= op.ALONE and isinstance(who, Some)
+        if alone and isinstance(who, Some) and threads is not Threads.ALL:
+            return self.team.one_of(who)
         met = who if alone else both(who, threads)
         return met if met is not None else Threads.SOME
 

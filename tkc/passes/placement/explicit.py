@@ -7,14 +7,16 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from tkc.analysis.guards import guard_of
-from tkc.diagnostics import TkcError
+from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Await
+from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import explicit as e
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
 from tkc.ir.stage.types import AccumulatorType, Home
+from tkc.ir.stage.words import words
 from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as x
 from tkc.ir.tile import ops as t
@@ -103,6 +105,13 @@ def explicit(p: Placement, op: Operation) -> bool:
             _element(p, op)
         case s.ElectedOp() if op.scope.data == s.By.ONE and _warpgroups_come(p, op):
             p.values[op.value] = _one(p)
+        case s.Tcgen05FenceOp() if not p.target.has({Feature.TCGEN05}):
+            raise TargetError.at(  # what takes out fences without use would say nothing of it
+                "TK202",
+                f"{words(op)} needs {Feature.TCGEN05}; {p.target.name} has none",
+                location_of(op),
+                fix=targets_with({Feature.TCGEN05}),
+            )
         case s.StageOp() if not op.regions:
             _copy(p, op)
         case _:
