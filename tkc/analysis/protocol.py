@@ -359,10 +359,13 @@ class RingProtocol:
                 )  # fmt: skip
                 continue
             if not self._awaited(wait, depth):
+                several = _threads(wait.node) > 32 and not self._of_a_pipe
                 yield finding_at(
                     "TK306", wait.node,
                     f"{self._name} may complete its next phase before {_event(wait).name} in role "
-                    f"{wait.node.role.name} has seen this one: no arrival or copy of the next round waits for it",
+                    f"{wait.node.role.name} has seen this one: no arrival or copy of the next round waits for it"
+                    + ("; one warp that goes on need not wait for the others of the role: `sync role` behind the wait, "
+                       "or `if warp == 0:` round the loop" if several else ""),
                 )  # fmt: skip
 
     def _early(self) -> Iterator[Finding]:
