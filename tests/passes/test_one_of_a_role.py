@@ -102,3 +102,14 @@ def test_the_second_warpgroup_is_looked_at_where_it_does_not_what_the_first_does
     kernel = tkc.compile(text, target="sm_90a")
     found = {(f.code, *f.roles) for f in check(kernel.module("insert-fences"))}
     assert (code, "math[1]") in found
+
+
+def test_a_warp_of_the_second_warpgroup_may_arrive() -> None:
+    text = SOURCE.replace("arrive seen", "if warp == 5: arrive seen")
+    assert check(tkc.compile(text, target="sm_90a").module("insert-fences")) == []
+
+
+def test_one_of_some_warps_is_not_the_one_that_acts_for_the_role() -> None:
+    text = SOURCE.replace("arrive seen", "if warp >= 4: arrive seen")
+    with pytest.raises(tkc.TkcError, match="some threads of the role reach"):
+        tkc.compile(text, target="sm_90a")
