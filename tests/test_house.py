@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "frontend": {"frontend", "ir", "diagnostics"},
     "analysis": {"analysis", "ir", "ir.isa", "diagnostics"},
     "passes": {"passes", "analysis", "ir", "ir.isa", "diagnostics"},
-    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version", "cache"},
+    "backend": {"backend", "ir", "ir.isa", "diagnostics", "version", "cache", "digests"},
     "emulator": {"emulator", "ir.isa", "diagnostics"},
     "bench": {"bench", "", "diagnostics"},
     "lsp": {"lsp", "", "diagnostics"},
@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "late_modules": set[str](),
     "scales": set[str](),
     "version": set[str](),
-    "cache": {"version"},
+    "cache": {"version", "digests"},
+    "digests": set(),
 }
 """Room → rooms it may import; `""` is the public API, `tkc` itself."""
 

@@ -7,13 +7,14 @@ digest of itself, and one that does not fit is no entry. Beyond `LIMIT` bytes th
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+
+from tkc.digests import sha256
 
 LIMIT = 256 << 20
 """Bytes that all entries may take."""
@@ -42,7 +43,7 @@ def folder() -> Path | None:
 
 def key(*parts: str) -> str:
     """A name for what these parts made; parts are kept apart."""
-    digest = hashlib.sha256()
+    digest = sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(8, "little"))
@@ -55,7 +56,7 @@ def version() -> str:
     """tkc's version and, of every file that it is made of, size and time: a changed compiler finds nothing old."""
     from tkc.version import __version__
 
-    digest = hashlib.sha256()
+    digest = sha256()
     root = Path(__file__).parent
     work = [str(root)]
     found: list[str] = []
@@ -84,7 +85,7 @@ def get(name: str) -> bytes | None:
     except OSError:
         return None
     content = data[_DIGEST:]
-    if data[:_DIGEST] != hashlib.sha256(content).digest():
+    if data[:_DIGEST] != sha256(content).digest():
         return None
     with suppress(OSError):
         os.utime(path)
@@ -99,7 +100,7 @@ def put(name: str, content: bytes, limit: int = LIMIT) -> None:
     part = home / f"{name}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(hashlib.sha256(content).digest() + content)
+        part.write_bytes(sha256(content).digest() + content)
         os.replace(part, home / f"{name}{_SUFFIX}")
         _sweep(home, limit)
     except OSError:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from programs import GEMM, compiled
 
-from tkc.frontend import tables, tokens
+from tkc.frontend import automaton, tables, tokens
 from tkc.frontend.build import Builder
 
 GRAMMAR = tables.GRAMMAR.read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_the_shipped_tables_are_fresh() -> None:
             sys.executable,
             "-c",
             "from tkc.frontend import tables as t; g = t.GRAMMAR.read_text('utf-8');"
-            "print(t.encode(t.build(g), t.key(g)), end='')",
+            "print(t.encode(t.build(g), g), end='')",
         ],
         capture_output=True,
         text=True,
@@ -60,6 +60,7 @@ def test_the_grammar_has_no_conflicts_that_lark_settles_itself() -> None:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder, and shipped tables that do not fit."""
     monkeypatch.setattr(tables, "SHIPPED", tmp_path / "none.json")
+    monkeypatch.setattr(automaton, "SHIPPED", tmp_path / "none.json")
     monkeypatch.setenv("TKC_CACHE_DIR", str(tmp_path / "cache"))
     path = tables.cache_file(KEY)
     assert path is not None
@@ -69,13 +70,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def works() -> bool:
     """Whether the loaded tables compile the GEMM as the shipped ones do."""
     wanted = str(compiled(GEMM))
-    old = tokens.parser
-    tokens.parser.cache_clear()
+    tokens.reader.cache_clear()
     try:
         return str(compiled(GEMM)) == wanted
     finally:
-        assert tokens.parser is old
-        tokens.parser.cache_clear()
+        tokens.reader.cache_clear()
 
 
 def test_tables_are_built_once_and_kept(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,11 +97,21 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_file_is_built_anew(elsewhere: Path, damage: object) -> None:
-    good = tables.encode(tables.build(GRAMMAR), KEY)
+    good = tables.encode(tables.build(GRAMMAR), GRAMMAR)
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_text(damage(good) if callable(damage) else str(damage), encoding="utf-8")
     assert tables.load(Builder()) is not None
     assert elsewhere.read_text(encoding="utf-8") == good
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_the_automaton_takes_sound_tables_of_its_grammar(damage: object) -> None:
+    good = tables.SHIPPED.read_text(encoding="utf-8")
+    told = (damage(good) if callable(damage) else str(damage)).encode()
+    grammar = GRAMMAR.encode()
+    assert automaton.body_of(good.encode(), grammar) == good.encode().partition(b"\n")[2]
+    assert automaton.body_of(good.encode(), grammar + b"\n") is None
+    assert automaton.body_of(told, grammar) is None
 
 
 def test_bytes_that_are_no_text_are_built_anew(elsewhere: Path) -> None:

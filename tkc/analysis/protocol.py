@@ -345,7 +345,11 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         yield from self._early()
         for wait in self.ring.waits:
-            if wait.clock is self.graph.kernel or wait.node.role.copy or _implied(wait):
+            if (
+                wait.clock is self.graph.kernel
+                or self.graph.symmetry.repeats(wait.node.role)
+                or _implied(wait)
+            ):
                 continue
             if not self._waited_before(wait, depth):
                 yield finding_at(
@@ -370,7 +374,7 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         for sites in self.ring.arrivals.values():
             for site in sites:
-                if site.clock is self.graph.kernel or site.node.role.copy:
+                if site.clock is self.graph.kernel or self.graph.symmetry.repeats(site.node.role):
                     continue
                 if not (site.every or site.sometimes) or self._alone(site):
                     continue

@@ -113,7 +113,6 @@ kernel op (`tkc.ir.contract`); `complete` adds the rest.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -125,6 +124,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tkc.backend.contract import KEYS, SCHEMA, check_file, check_kernel
 from tkc.backend.schema import is_object, refuse
 from tkc.diagnostics import Bug, TkcError
+from tkc.digests import sha256
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -270,7 +270,7 @@ def to_json(
     if ptx_name is not None:
         head["ptx"] = ptx_name
     if ptx is not None:
-        head["ptx_sha256"] = hashlib.sha256(ptx.encode()).hexdigest()
+        head["ptx_sha256"] = sha256(ptx.encode()).hexdigest()
     if cubin_name is not None:
         head["cubin"] = cubin_name
     # One key of a kernel a line: a contract reads like a table, and a diff shows what moved.
@@ -405,11 +405,7 @@ def read_package(path: str | os.PathLike[str]) -> Package:
     if "ptx" not in value and "cubin" not in value:
         raise TkcError.at("TK411", f"{name}: names neither ptx nor cubin")
     ptx = _read_beside(json_path, value["ptx"]) if "ptx" in value else None
-    if (
-        ptx is not None
-        and "ptx_sha256" in value
-        and hashlib.sha256(ptx).hexdigest() != value["ptx_sha256"]
-    ):
+    if ptx is not None and "ptx_sha256" in value and sha256(ptx).hexdigest() != value["ptx_sha256"]:
         raise TkcError.at(
             "TK411",
             f"{value['ptx']} is not the text that {name} was written with",

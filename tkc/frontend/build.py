@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lark import Token
-
 import tkc.frontend.explicit_syntax as E
 import tkc.frontend.syntax as S
+from tkc.frontend.automaton import Token
 from tkc.frontend.syntax import Span, Word
 
 HUGE = 10**30

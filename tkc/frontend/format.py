@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from lark import Token
-
 from tkc.diagnostics import Bug, TkcError
+from tkc.frontend.automaton import Token
 from tkc.frontend.layout import Layout
 from tkc.frontend.parse import parse
 from tkc.frontend.source import Source

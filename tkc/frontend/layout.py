@@ -6,9 +6,8 @@ between. Inside brackets line ends and indentation mean nothing.
 
 from __future__ import annotations
 
-from lark import Token
-
 from tkc.diagnostics import Location
+from tkc.frontend.automaton import Token
 from tkc.frontend.source import MAX_DEPTH, Source
 
 _BEGINS = {

@@ -1,34 +1,27 @@
-"""Text to syntax tree: tokens, then layout, then Lark's LALR parser, which goes on after a mistake.
+"""Text to syntax tree: tokens, then layout, then the LALR automaton, and after a mistake Lark's parser.
 
-A right program is fed to the parser once. Otherwise it is fed again line by line: a line that fails is explained and
-left out, and where a block hangs from it a header stands in, so that mistakes inside the block are found too.
+A right program goes through the automaton once. Otherwise it is fed to Lark's parser line by line: a line that fails is
+explained and left out, and where a block hangs from it a header stands in, so that mistakes inside the block are found
+too.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from lark import Token
-from lark.exceptions import UnexpectedToken
-
 from tkc.diagnostics import Location
+from tkc.frontend.automaton import Token
 from tkc.frontend.layout import Layout
 from tkc.frontend.source import MAX_DEPTH, Source
 from tkc.frontend.syntax import File, Span, Word
-from tkc.frontend.tokens import parser, tokenize
+from tkc.frontend.tokens import parser, reader, tokenize
 
 
 def parse(source: Source) -> File | None:
     """The tree, or None where the text is wrong; then `source.found` says how."""
     tokens = Layout(source).run(tokenize(source))
     if not source.found.diagnostics:
-        session = parser().parse_interactive()
-        try:
-            for token in tokens:
-                session.feed_token(token)
-            tree = session.feed_token(_end(tokens))
-        except UnexpectedToken:
-            tree = None
+        tree = reader().tree([*tokens, _end(tokens)])
         if tree is not None:
             _check_depth(source, tree, tokens)
             return None if source.found.diagnostics else tree
@@ -38,9 +31,10 @@ def parse(source: Source) -> File | None:
 
 
 def _end(tokens: list[Token]) -> Token:
-    return (
-        Token.new_borrow_pos("$END", "", tokens[-1]) if tokens else Token("$END", "", 0, 1, 1, 1, 1)
-    )
+    if not tokens:
+        return Token("$END", "", 0, 1, 1, 1, 1)
+    last = tokens[-1]
+    return Token("$END", "", last.start_pos, last.line, last.column, last.end_line, last.end_column)
 
 
 def _check_depth(source: Source, tree: File, tokens: list[Token]) -> None:
@@ -65,6 +59,13 @@ def _check_depth(source: Source, tree: File, tokens: list[Token]) -> None:
             for n in node
             if isinstance(n, tuple) and not isinstance(n, Span | Word)
         ]
+
+
+def _unexpected() -> type[Exception]:
+    """What Lark's parser raises at a token that cannot come there."""
+    from lark.exceptions import UnexpectedToken
+
+    return UnexpectedToken
 
 
 class _Recovery:
@@ -114,7 +115,7 @@ class _Recovery:
             for at, token in enumerate(line):  # noqa: B007
                 self.session.feed_token(token)
             return
-        except UnexpectedToken:
+        except _unexpected():
             if not self.source.spoilt.intersection(t.line for t in line):
                 from tkc.frontend.slips import explain
 
@@ -145,7 +146,7 @@ class _Recovery:
         """Whether a token of the kind could come next."""
         try:
             self.session.parser_state.copy(deepcopy_values=False).feed_token(Token(kind, ""))
-        except UnexpectedToken:
+        except _unexpected():
             return False
         return True
 

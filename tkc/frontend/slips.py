@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from lark import Token
 from lark.exceptions import UnexpectedToken
 from lark.lexer import PatternStr
 
 from tkc.diagnostics import Location, nearest
+from tkc.frontend.automaton import Token
 from tkc.frontend.build import over, span_of
 from tkc.frontend.explicit_syntax import COMMANDS
 from tkc.frontend.layout import Layout

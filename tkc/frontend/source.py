@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from lark import Token
-
 from tkc.diagnostics import Collector, Location, Note
+from tkc.frontend.automaton import Token
 from tkc.frontend.syntax import Elsewhere, Span
 
 MAX_ERRORS = 20

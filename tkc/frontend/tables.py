@@ -2,6 +2,7 @@
 
 Building them takes Lark about 85 ms, loading 6 ms. `python -m tkc.frontend.tables` writes the shipped file again; it
 serves the Lark version that made it, and another version builds its own once and keeps it in the user's cache folder.
+What an `Automaton` reads of it is of no version.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from importlib.util import source_hash
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,12 @@ from lark.lexer import PatternRE, PatternStr, TerminalDef
 from lark.parsers.lalr_analysis import IntParseTable, Reduce, Shift
 from lark.parsers.lalr_parser import LALR_Parser, _Parser  # pyright: ignore[reportPrivateUsage]
 
-GRAMMAR = Path(__file__).with_name("grammar.lark")
-SHIPPED = Path(__file__).with_name("tables.json")
+from tkc.frontend.automaton import GRAMMAR, SHIPPED, digest
 
 
 def key(grammar: str) -> str:
     """What a table file must have been made from: the grammar's text and Lark's version (the form is Lark's own)."""
-    return _digest(f"{lark.__version__}\n{grammar}")
-
-
-def _digest(text: str) -> str:
-    """Python's own of source texts: it tells damage and change, and is there without a library of digests."""
-    return source_hash(text.encode()).hex()
+    return digest(f"{lark.__version__}\n{grammar}".encode())
 
 
 def build(grammar: str) -> Lark:
@@ -39,8 +33,9 @@ def build(grammar: str) -> Lark:
     return Lark(grammar, parser="lalr", lexer="basic")
 
 
-def encode(parser: Any, key: str) -> str:
-    """The tables as text: a line with the key and the digest of the rest, then JSON, one parser state a line.
+def encode(parser: Any, grammar: str) -> str:
+    """The tables as text: a line with the key and the digests of the grammar and of the rest, then JSON: what an
+    `Automaton` reads, what Lark does, and one parser state a line for both.
 
     Lark numbers states and tokens in an order that differs from run to run; here they follow the names of the tokens.
     """
@@ -70,23 +65,74 @@ def encode(parser: Any, key: str) -> str:
         "start_states": {"start": state_number[table["start_states"]["start"]]},
         "end_states": {"start": state_number[table["end_states"]["start"]]},
     }
+    head = {
+        "tokens": table["tokens"],
+        "start": table["start_states"]["start"],
+        "end": table["end_states"]["start"],
+        "rules": [_made_of(of) if of["__type__"] == "Rule" else None for of in memo.values()],
+        **_lexer(parser.parser.lexer),
+    }
     parts = [
         json.dumps(part, separators=(",", ":"), sort_keys=True)
-        for part in (data, list(memo.values()), *rows)
+        for part in (head, data, list(memo.values()), *rows)
     ]
     body = "[" + ",\n".join(parts) + "]\n"
-    return f"{key} {_digest(body)}\n{body}"
+    return f"{key(grammar)} {digest(grammar.encode())} {digest(body.encode())}\n{body}"
+
+
+def _lexer(lexer: Any) -> dict[str, Any]:
+    """One expression for all tokens, the words that are no names, and which tokens are left out or may end lines."""
+    scanner = lexer.scanner
+    (expression,) = scanner._mres
+    words = {
+        kind: {word.pattern.value: word.name for word in unless.scanner.terminals}
+        for kind, unless in lexer.callback.items()
+    }
+    return {
+        "pattern": expression.pattern,
+        "words": words,
+        "ignored": sorted(lexer.ignore_types),
+        "breaks": sorted(lexer.newline_types),
+    }
+
+
+def _made_of(rule: dict[str, Any]) -> list[Any]:
+    """A rule for an `Automaton`: what it makes, of how many, by which method, whether a single child stands for it, and
+    of which children; these as Lark's tree builder takes them."""
+    expansion: list[Any] = rule["expansion"]
+    origin, options = rule["origin"]["name"], rule["options"]
+    missing: list[bool] = options["empty_indices"] or [False] * len(expansion)
+    children: list[int | None] = []
+    symbols = iter(enumerate(expansion))
+    for nothing in missing:
+        if nothing:
+            children.append(None)
+            continue
+        i, symbol = next(symbols)
+        terminal = symbol["__type__"] == "Terminal"
+        if options["keep_all_tokens"] or not (terminal and symbol["filter_out"]):
+            children.append(i if terminal or not symbol["name"].startswith("_") else ~i)
+    called = rule["alias"] or options["template_source"] or origin
+    alone = options["expand1"] and not rule["alias"]
+    as_given = children == [*range(len(expansion))]
+    return [origin, len(expansion), called, alone, None if as_given else children]
+
+
+def _sound(text: str, key: str) -> bool:
+    """Whether a file has the tables of a key, whole."""
+    head, _, body = text.partition("\n")
+    told = head.split(" ")
+    return len(told) == 3 and [told[0], told[2]] == [key, digest(body.encode())]
 
 
 def decode(text: str, key: str, transformer: Any) -> Lark | None:
     """The parser that the text holds; None where the text is of another key, cut short or damaged."""
-    head, _, body = text.partition("\n")
-    if head != f"{key} {_digest(body)}":
+    if not _sound(text, key):
         return None
-    parts: list[Any] = json.loads(body)
-    data: dict[str, Any] = parts[0]
-    memo = _objects(parts[1])
-    rows: list[list[int]] = parts[2:]
+    parts: list[Any] = json.loads(text.partition("\n")[2])
+    data: dict[str, Any] = parts[1]
+    memo = _objects(parts[2])
+    rows: list[list[int]] = parts[3:]
     table: dict[str, Any] = data["parser"]["parser"]
     tokens: list[str] = table["tokens"]
     table["states"] = {
@@ -170,19 +216,24 @@ def _write(path: Path, text: str) -> None:
         return
 
 
-def load(transformer: Any) -> Lark:
-    """The grammar's parser, with the transformer's methods called as rules reduce."""
+def text() -> str:
+    """Sound tables of the grammar in Lark's form."""
     grammar = GRAMMAR.read_text(encoding="utf-8")
     wanted = key(grammar)
     cached = cache_file(wanted)
     for path in (SHIPPED, cached):
-        parser = decode(_read(path), wanted, transformer) if path else None
-        if parser is not None:
-            return parser
-    text = encode(build(grammar), wanted)
+        found = _read(path) if path else ""
+        if _sound(found, wanted):
+            return found
+    made = encode(build(grammar), grammar)
     if cached is not None:
-        _write(cached, text)
-    parser = decode(text, wanted, transformer)
+        _write(cached, made)
+    return made
+
+
+def load(transformer: Any) -> Lark:
+    """The grammar's parser, with the transformer's methods called as rules reduce."""
+    parser = decode(text(), key(GRAMMAR.read_text(encoding="utf-8")), transformer)
     assert parser is not None
     return parser
 
@@ -190,7 +241,7 @@ def load(transformer: Any) -> Lark:
 def main() -> None:
     """Writes the shipped tables."""
     grammar = GRAMMAR.read_text(encoding="utf-8")
-    SHIPPED.write_text(encode(build(grammar), key(grammar)), encoding="utf-8")
+    SHIPPED.write_text(encode(build(grammar), grammar), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from lark import Token
-from lark.exceptions import UnexpectedCharacters
-
 from tkc.diagnostics import Location
+from tkc.frontend import automaton
+from tkc.frontend.automaton import Automaton, Token, Unreadable
 from tkc.frontend.build import Builder
 from tkc.frontend.source import Source, clipped
-from tkc.frontend.tables import load
 
 _RUN = re.compile(r"""[0-9.][\w.]*|"[^"\n]*"?|[^\W\d]\w*|\|\||.""", re.DOTALL)
 """What a person sees as one wrong thing, from its first character."""
@@ -36,8 +33,26 @@ _INSTEAD = {
 
 
 @cache
+def reader() -> Automaton:
+    """What reads right programs, by the shipped tables, or by new ones where those do not fit the grammar; its rules
+    make the syntax tree."""
+    try:
+        data = automaton.SHIPPED.read_bytes()
+    except OSError:
+        data = b""
+    body = automaton.body_of(data, automaton.GRAMMAR.read_bytes())
+    if body is None:
+        from tkc.frontend.tables import text
+
+        body = text().encode().partition(b"\n")[2]
+    return Automaton(body, Builder())
+
+
+@cache
 def parser() -> Any:
-    """The Lark parser of the grammar; its tokens and rules make the syntax tree."""
+    """The Lark parser of the grammar, which goes on after a mistake."""
+    from tkc.frontend.tables import load
+
     return load(Builder())
 
 
@@ -45,14 +60,11 @@ def tokenize(source: Source) -> list[Token]:
     """All tokens of the text."""
     text = source.text if source.text.endswith("\n") else source.text + "\n"
     while True:
-        session: Any = parser().parse_interactive(text)
         try:
-            found: Iterator[Token] = session.lexer_thread.lex(session.parser_state)
-            return list(found)
-        except UnexpectedCharacters as e:
-            at: Any = e
-            start: int = at.pos_in_stream
-            while start and text[at.pos_in_stream].isalpha() and _WORD.match(text, start - 1):
+            return reader().tokens(text)
+        except Unreadable as e:
+            start = e.at
+            while start and text[e.at].isalpha() and _WORD.match(text, start - 1):
                 start -= 1  # the lexer has taken the ASCII beginning of the name
             match = _RUN.match(text, start)
             run = match.group() if match else text[start]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from xdsl.ir import Operation
+
 from tkc.analysis.happens_before import automaton
 from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, shift
@@ -98,6 +100,8 @@ class Reach:
     """What is known at the nodes that are asked about."""
     measured: dict[Hashable, Any] = field(default_factory=dict)
     """How far apart accesses are by the labels looked at so far (`distance`)."""
+    rests: dict[tuple[Label, Node], frozenset[Operation] | None] = field(default_factory=dict)
+    """What the chains of labels rest on, from one of the accesses that share them (`rests`)."""
     begun: tuple[Label, ...] = ()
     """What is known right behind the access."""
 

@@ -19,6 +19,8 @@ from tkc.analysis.happens_before.events import (
     Wait,
 )
 from tkc.analysis.happens_before.graph import Node
+from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.lasting import behind, entered
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict
 
 Fence = ProxyFence | TensorFence | ThreadFence
@@ -34,18 +36,36 @@ def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Ope
         return None
     used: set[Operation] = set()
     for start, end in _ways(hazard, others):
-        _, label, _ = distance(judge.reach(start), start, end, hazard.clock)
-        for node, then, rule in label.chain(start.node) if label is not None else ():
-            act = node.event.act if node.event is not None else None
-            told = isinstance(act, Arrive) and rule not in SILENT
-            if rule == "choice" or (told and _gathered(judge, node)):
-                return None
-            if told or (isinstance(act, Fence) and rule != "po"):
-                used.add(node.event.op)  # pyright: ignore
-            elif isinstance(act, AwaitGroup) and rule not in SILENT:
-                used.add(node.event.op)  # pyright: ignore
-            if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
-                used.add(then.event.op)
+        reach = judge.reach(start)
+        _, label, _ = distance(reach, start, end, hazard.clock)
+        if label is None:
+            continue
+        if (first := entered(label)) and behind(reach, first):
+            return None  # and on what other branches say
+        key = label, start.node
+        if key not in reach.rests:
+            reach.rests[key] = _of_chain(judge, label, start.node)
+        of_chain = reach.rests[key]
+        if of_chain is None:
+            return None
+        used |= of_chain
+    return frozenset(used)
+
+
+def _of_chain(judge: Judge, label: Label, origin: Node) -> frozenset[Operation] | None:
+    """What the chain of a label rests on: it has the same steps for ever, and of an event only the kind is asked."""
+    used: set[Operation] = set()
+    for node, then, rule in label.chain(origin):
+        act = node.event.act if node.event is not None else None
+        told = isinstance(act, Arrive) and rule not in SILENT
+        if rule == "choice" or (told and _gathered(judge, node)):
+            return None
+        if told or (isinstance(act, Fence) and rule != "po"):
+            used.add(node.event.op)  # pyright: ignore
+        elif isinstance(act, AwaitGroup) and rule not in SILENT:
+            used.add(node.event.op)  # pyright: ignore
+        if then.event is not None and isinstance(then.event.act, Wait) and rule not in SILENT:
+            used.add(then.event.op)
     return frozenset(used)
 
 
