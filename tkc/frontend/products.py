@@ -36,6 +36,8 @@ def product(values: Values, left: Any, right: Any, span: Span) -> Product:
             values.later("a matrix product with an operand in registers", x.span)
         if not isinstance(tile, Tile) or tile.accumulator:
             values.fail("TK106", f"`@` takes shared tiles, not {describe(x)}", span)
+        if len(tile.shape) != 2:
+            values.fail("TK104", f"`@` takes tiles of two axes, not {describe(x)}", span)
         sides.append((tile, transposed))
     (a, ta), (b, tb) = sides
     rows, inner = a.shape[::-1] if ta else a.shape
