@@ -85,6 +85,10 @@ BAD = {
         program(f"4\nif m > 7: v[0][thread] <- read({X})\nif m <= 8: {Y} <- read(v[0][127 - thread])\nsync role"),
         "TK301", "m <= 8",
     ),
+    "both where a number is none": (
+        program(f"4\nif not (a > 3.0): v[0][thread] <- read({X})\nif not (a <= 3.0): {Y} <- read(v[0][127 - thread])\nsync role")
+        .replace("128]):", "128], a: f32):"), "TK301", "(a <= 3.0)",
+    ),
     "no way back": (
         program(f"4\nv[0][thread] <- read({X})\nsync role\n{Y} <- read(v[0][127 - thread])"), "TK309", "v[0][thread] <-",
     ),

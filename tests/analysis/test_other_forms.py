@@ -220,6 +220,50 @@ kernel k(X: global[f32, M, N], Y: global[f32, M, N]):
 """
 """A ring of barriers of which one entry is used."""
 
+TWO_WARPGROUPS = """\
+kernel reversed(X: global[f32, M, N], S: global[f32, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 32))
+    shared x: tile[f32, 128, 32] * 2
+    shared y: tile[f32, 128, 32]
+    barrier full * 2, count = 1
+    barrier free * 2, count = 8
+    role load:
+        i = 0
+        phase = 0
+        for m, n in work:
+            wait free[i], phase ^ 1
+            elect:
+                expect full[i], bytes(x)
+                load x[i] <- X[m, n], full[i]
+            i = i ^ 1
+            if i == 0:
+                phase = phase ^ 1
+    role math, warps 8:
+        i = 0
+        phase = 0
+        for m, n in work:
+            wait full[i], phase
+            elect:
+                wait stores, read
+            sync role
+            for j in range(16):
+                y[0][j * 8 + thread // 32, thread % 32] <- read(x[i][j * 8 + thread // 32, 31 - thread % 32]) * 2
+            fence proxy shared
+            sync warp
+            arrive free[i], each = warp
+            sync role
+            elect:
+                store S[m, n] <- y[0]
+                commit stores
+            i = i ^ 1
+            if i == 0:
+                phase = phase ^ 1
+        elect:
+            wait stores
+"""
+"""A role of two warpgroups, one of whose threads stores what they all have written, and waits for its stores."""
+
 CASES: dict[str, Case] = {
     "a function in a second kernel": Case(IN_A_FUNCTION, (
         ((("    fence proxy shared\n    sync role\n", "    sync role\n"),), "TK302", "store Y"),
@@ -243,6 +287,14 @@ CASES: dict[str, Case] = {
     "one thread of a role": Case(ONE_OF_A_ROLE, (
         ((("            sync warp\n", ""),), "TK301", "read(v"),
         ((("if thread == 5:", "if lane == 5:"),), "TK305", "arrive empty"),
+    )),
+    "two warpgroups": Case(TWO_WARPGROUPS, (
+        # a store of each warp, of which one alone is awaited
+        ((("            elect:\n                store", "            elect warp:\n                store"),), "TK307", "y[0]"),
+        ((("            elect:\n                store", "            if lane == 0:\n                store"),), "TK307", "y[0]"),
+        ((("            elect:\n                store", "            if thread == 40:\n                store"),), "TK307", "y[0]"),
+        ((("            sync role\n            for j", "            for j"),), "TK309", "y[0]"),
+        ((("            fence proxy shared\n            sync warp\n", "            sync warp\n"),), "TK302", "store S"),
     )),
     "one entry of a ring": Case(ONE_ENTRY, (
         ((("wait there[0]", "wait there[1]"),), "TK305", "there"),

@@ -71,6 +71,14 @@ def test_a_mistake_is_told(old: str, new: str, code: str, told: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "clause", ["maps A, C: edted", "maps A, C: edited * 99", "maps A, C: edited * 0"]
+)
+def test_a_clause_that_is_wrong_is_told_once(clause: str) -> None:
+    (found,) = mistakes(changed(LISTS, (MAPS, clause)))
+    assert "only the device knows" not in found.message
+
+
 LATER = [
     ("launch persistent", "launch clc", "`launch clc` with a chain"),
     ("A[g][m, k]", "A[0][m, k]", "a copy of another array than that of the schedule's group"),

@@ -61,6 +61,9 @@ def test_R24_allows_a_sum_of_blocks_whose_ends_are_0(value: str) -> None:
         ("            Y[m] <- row_sum(acc)\n", "            total = total + tile_sum(exp(acc))\n", "several blocks k"),
         ("            Y[m] <- row_sum(acc)\n", "            all = all + exp(row_sum(acc))\n        total = tile_sum(all)\n",
          "several blocks m, and of the last those beyond M"),
+        # the last block of an item, reduced in the next one
+        ("                acc = acc + v\n", "                acc = acc + v\n                total = total + tile_sum(all)\n                all = exp(v)\n", "several blocks k"),
+        ("            Y[m] <- row_sum(acc)\n", "            total = total + tile_sum(all)\n            all = exp(row_sum(acc))\n", "several blocks m"),
         # another loop's block of the same name is another block
         ("            Y[m] <- row_sum(acc)\n", "            all = all + acc\n        for k in blocks(N, 32): total = total + tile_max(all)\n",
          "several blocks k"),
@@ -70,6 +73,12 @@ def test_R24_refuses_what_the_ends_of_several_blocks_may_be_in(
     old: str, new: str, told: str
 ) -> None:
     assert told in refused(changed(LOOP, (old, new)))
+
+
+def test_R24_knows_that_a_block_that_another_follows_is_whole() -> None:
+    text = changed(LOOP, ("acc = acc + v", "total = total + tile_sum(acc)\n                acc = exp(v)"),
+                   ("            Y[m] <- row_sum(acc)\n", ""))  # fmt: skip
+    assert tkc.compile(text, target="sm_90a").ptx
 
 
 def test_R24_does_not_ask_where_blocks_fit() -> None:

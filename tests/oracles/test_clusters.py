@@ -61,6 +61,16 @@ def test_the_emulator_agrees(seed: int) -> None:
     assert said[False, False] > 1, said
 
 
+STRICTLY_WRONG_ONCE = (11029109, 11001410, 11007608, 11000144, 11000816, 11003369)
+"""What threads touch of another CTA's copies, of which a fence of that CTA was taken for all that is needed."""
+
+
+def test_what_once_went_wrongly_stays() -> None:
+    said, problems, _ = ask(STRICTLY_WRONG_ONCE, brief=True, make=clustered)
+    assert not problems, problems[0]
+    assert said["programs"] == len(STRICTLY_WRONG_ONCE)
+
+
 SENT = """\
 buffer a shared 2 @*
 buffer b shared 2 @*

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -84,3 +86,30 @@ def test_each_warpgroup_awaits_its_own_stores(wait: str) -> None:
     assert not report.findings
     np.testing.assert_array_equal(c, 128)
     assert check(kernel.module("insert-fences")) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [("arrive seen", "TK306"), ("if warp == 5: S[lane % 2] <- f32(lane)\nsync role\narrive seen", "TK301")],
+)  # fmt: skip
+def test_the_second_warpgroup_is_looked_at_where_it_does_not_what_the_first_does(
+    lines: str, code: str
+) -> None:
+    """It may miss a phase that the first alone arrives for, or do what only one of its warps does."""
+    text = SOURCE.replace(
+        "            sync role\n            arrive seen\n", indent(lines + "\n", " " * 12)
+    )
+    kernel = tkc.compile(text, target="sm_90a")
+    found = {(f.code, *f.roles) for f in check(kernel.module("insert-fences"))}
+    assert (code, "math[1]") in found
+
+
+def test_a_warp_of_the_second_warpgroup_may_arrive() -> None:
+    text = SOURCE.replace("arrive seen", "if warp == 5: arrive seen")
+    assert check(tkc.compile(text, target="sm_90a").module("insert-fences")) == []
+
+
+def test_one_of_some_warps_is_not_the_one_that_acts_for_the_role() -> None:
+    text = SOURCE.replace("arrive seen", "if warp >= 4: arrive seen")
+    with pytest.raises(tkc.TkcError, match="some threads of the role reach"):
+        tkc.compile(text, target="sm_90a")

@@ -222,7 +222,7 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
         writes = [p for p in here if p.access.write]
         for read in here:
             access, node = read.access, read.node
-            if access.write or _name(read, symmetry) in served or node.role.copy:
+            if access.write or _name(read, symmetry) in served or symmetry.repeats(node.role):
                 continue
             if access.space not in (Space.SHARED, Space.TENSOR):
                 continue

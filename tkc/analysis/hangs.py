@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.analysis.guards import Varies, guard_of, varies
 from tkc.analysis.instances import Copy, Unknown, Word
 from tkc.analysis.items import role_of
+from tkc.analysis.lockstep import in_lockstep
 from tkc.analysis.machine import Code, Machine
 from tkc.analysis.phases import OTHERS, Deed, Phases, Turn, awaits, blocks_of, tells
 from tkc.ir.stage import ops as s
@@ -94,26 +95,31 @@ def hang_of(kernel: s.KernelOp) -> Hang | None:
 
 
 def _may(kernel: s.KernelOp) -> bool:
-    """Whether there may be a circle: not where pipes of two slots and more join the roles to a tree, for two roles at
-    the ends of one ring wait for each other only if one holds all of its slots, which the frontend refuses."""
+    """Whether there may be a circle: not where pipes join the roles to a tree, or roles may go side by side."""
     if any(isinstance(op, NamedBarrierOp) for op in kernel.walk()):
         return True
+    return not (_joins_a_tree(kernel) or in_lockstep(kernel))
+
+
+def _joins_a_tree(kernel: s.KernelOp) -> bool:
+    """Whether pipes of two slots and more join the roles to a tree: two roles at the ends of one ring wait for each
+    other only if one holds all of its slots, which the frontend refuses."""
     ends: dict[str, set[str]] = {}
     for op in kernel.body.block.ops:
         if isinstance(op, s.BarriersOp):
             pipe = op.sym_name.data.rpartition(".")[0]
             if not pipe or op.depth.value.data < 2:
-                return True
+                return False
             users = [role_of(use.operation) for use in op.results[0].uses]
             ends.setdefault(pipe, set()).update(r.sym_name.data for r in users if r is not None)
     joined: dict[str, frozenset[str]] = {}
     for roles in ends.values():
         groups = {joined.get(role, frozenset((role,))) for role in roles}
         if len(roles) > 2 or len(groups) < len(roles):
-            return True
+            return False
         whole = frozenset().union(*groups)
         joined |= dict.fromkeys(whole, whole)
-    return False
+    return True
 
 
 def _by_another_lane(op: Operation) -> bool:

@@ -70,13 +70,14 @@ def counters_of(one: Block, two: Block) -> dict[SSAValue, SSAValue] | None:
         return None
     counters: dict[SSAValue, SSAValue] = {}
     for a, b in zip(here.loops, there.loops, strict=True):
-        if not _heads(a, b, counters, frozenset()):
+        if not heads_alike(a, b, counters):
             return None
-        counters.update(zip(_counted(a), _counted(b), strict=True))
+        counters.update(zip(counted(a), counted(b), strict=True))
     return counters if _conditions_alike(here.conditions, there.conditions, counters) else None
 
 
-def _counted(loop: Loop) -> Sequence[SSAValue]:
+def counted(loop: Loop) -> Sequence[SSAValue]:
+    """The counters of a loop."""
     count = len(loop.extents) if isinstance(loop, s.WorkLoopOp) else 1
     return loop.body.block.args[:count]
 
@@ -84,7 +85,9 @@ def _counted(loop: Loop) -> Sequence[SSAValue]:
 Pairs = frozenset[tuple[SSAValue, SSAValue]]
 
 
-def _heads(a: Loop, b: Loop, counters: dict[SSAValue, SSAValue], taken: Pairs) -> bool:
+def heads_alike(
+    a: Loop, b: Loop, counters: dict[SSAValue, SSAValue], taken: Pairs = frozenset()
+) -> bool:
     """Whether two loops turn equally often, over the same."""
     if isinstance(a, s.WorkLoopOp) and isinstance(b, s.WorkLoopOp):
         if a.schedule != b.schedule:
@@ -159,13 +162,13 @@ def same(
         return True
     counters = {} if counters is None else counters
     if isinstance(a, BlockArgument) or isinstance(b, BlockArgument):
-        return counters.get(a) is b or _carried_alike(_carried(a), _carried(b), counters, taken)
+        return counters.get(a) is b or _carried_alike(carried(a), carried(b), counters, taken)
     x, y = a.owner, b.owner
     if isinstance(x, s.WorkLoopOp | s.ForOp):
-        return _carried_alike(_carried(a), _carried(b), counters, taken)
+        return _carried_alike(carried(a), carried(b), counters, taken)
     if isinstance(x, s.IfOp) and isinstance(y, s.IfOp):
         return same(x.condition, y.condition, counters, taken) and all(
-            same(i, j, counters, taken) for i, j in zip(_handed(x, a), _handed(y, b), strict=True)
+            same(i, j, counters, taken) for i, j in zip(handed(x, a), handed(y, b), strict=True)
         )
     return (
         _pure(x)
@@ -186,7 +189,7 @@ class Carried(NamedTuple):
     next: SSAValue
 
 
-def _carried(x: SSAValue) -> Carried | None:
+def carried(x: SSAValue) -> Carried | None:
     """What a loop's result is, or the argument of its body."""
     match x:
         case BlockArgument():
@@ -209,13 +212,13 @@ def _carried(x: SSAValue) -> Carried | None:
 def _carried_alike(
     a: Carried | None, b: Carried | None, counters: dict[SSAValue, SSAValue], taken: Pairs
 ) -> bool:
-    if a is None or b is None or not _heads(a.loop, b.loop, counters, taken):
+    if a is None or b is None or not heads_alike(a.loop, b.loop, counters, taken):
         return False
-    inside = taken | {(a.turn, b.turn), *zip(_counted(a.loop), _counted(b.loop), strict=True)}
+    inside = taken | {(a.turn, b.turn), *zip(counted(a.loop), counted(b.loop), strict=True)}
     return same(a.init, b.init, counters, taken) and same(a.next, b.next, counters, inside)
 
 
-def _handed(op: s.IfOp, result: SSAValue) -> list[SSAValue]:
+def handed(op: s.IfOp, result: SSAValue) -> list[SSAValue]:
     """What each side of a condition hands on as a result."""
     assert isinstance(result, OpResult)
     ends = [r.block.last_op for r in op.regions if r.blocks]

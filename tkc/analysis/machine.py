@@ -384,9 +384,12 @@ class Machine:
         return leads[0]
 
     def identity(self, one: Instruction) -> None:
+        first = (
+            self.at.copy * self.count
+        )  # warps and threads are numbered through all copies of a role
         self.values[one.outputs[0]] = Each(
             {"lane": t % 2, "warp": t // 2, "thread": 32 * (t // 2) + t % 2}[one.more]
-            for t in range(self.count)
+            for t in range(first, first + self.count)
         )
 
     def open(self, one: Instruction) -> None:

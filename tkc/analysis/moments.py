@@ -74,7 +74,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
     seen: set[Node] = set()
     for ring in graph.rings.values():
         for wait in ring.waits:
-            if wait.node in seen or wait.node.role.copy:
+            if wait.node in seen or graph.symmetry.repeats(wait.node.role):
                 continue
             source = _moment(wait.node, True)
             reach = Reach(

@@ -389,16 +389,27 @@ def _run(
 
 
 def _few(kernel: s.KernelOp, names: int) -> list[list[int]]:
-    """How many blocks each size has, in one run after another."""
+    """How many blocks each size has, in one run after another.
+
+    Each in turn more than the deepest ring has slots, so that one loop goes round it, while the others are few but
+    there, and once two, so that a long loop goes on where the one before it has left the ring; then each in turn none.
+    """
     deepest = max(
         (op.depth.value.data for op in kernel.body.block.ops if isinstance(op, s.BarriersOp)),
         default=1,
     )
-    turns = (1, deepest + 2, 2, 0)
-    blocks = [[turns[(i + shift) % 4] for i in range(names)] for shift in range(len(turns))]
-    if all(0 in row for row in blocks):  # of four sizes one always is none
-        blocks.append([2] * names)
-    return blocks
+    many = deepest + 2
+    if names < 2:
+        return [[1], [many], [2], [0]] if names else [[]]
+    long, empty = ([[1] * names for _ in range(names)] for _ in range(2))
+    for at in range(names):
+        long[at][at], empty[at][at - 1], empty[at][at] = many, many, 0
+    long[-1][-2] = 2
+    if names > 2:
+        long[-2][-1] = 2
+    else:
+        long.append([1, many])
+    return [*long[::-1], *empty]
 
 
 def _more(sizes: Mapping[str, int], turns: int) -> Iterator[tuple[dict[str, int], int, int]]:

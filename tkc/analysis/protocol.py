@@ -345,7 +345,11 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         yield from self._early()
         for wait in self.ring.waits:
-            if wait.clock is self.graph.kernel or wait.node.role.copy or _implied(wait):
+            if (
+                wait.clock is self.graph.kernel
+                or self.graph.symmetry.repeats(wait.node.role)
+                or _implied(wait)
+            ):
                 continue
             if not self._waited_before(wait, depth):
                 yield finding_at(
@@ -355,10 +359,13 @@ class RingProtocol:
                 )  # fmt: skip
                 continue
             if not self._awaited(wait, depth):
+                several = _threads(wait.node) > 32 and not self._of_a_pipe
                 yield finding_at(
                     "TK306", wait.node,
                     f"{self._name} may complete its next phase before {_event(wait).name} in role "
-                    f"{wait.node.role.name} has seen this one: no arrival or copy of the next round waits for it",
+                    f"{wait.node.role.name} has seen this one: no arrival or copy of the next round waits for it"
+                    + ("; one warp that goes on need not wait for the others of the role: `sync role` behind the wait, "
+                       "or `if warp == 0:` round the loop" if several else ""),
                 )  # fmt: skip
 
     def _early(self) -> Iterator[Finding]:
@@ -367,7 +374,7 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         for sites in self.ring.arrivals.values():
             for site in sites:
-                if site.clock is self.graph.kernel or site.node.role.copy:
+                if site.clock is self.graph.kernel or self.graph.symmetry.repeats(site.node.role):
                     continue
                 if not (site.every or site.sometimes) or self._alone(site):
                     continue

@@ -47,6 +47,8 @@ class Declarations:
         self.requires: list[Require] = []
         self.edited: dict[str, Maps] = {}
         """Lists whose tensor maps the kernel edits."""
+        self.maps_said: set[str] = set()
+        """Lists that a `maps` names, be it right or wrong."""
         self.ordered: dict[str, Span] = {}
         """Where schedules say `order = longest_first`."""
         self.whole = True

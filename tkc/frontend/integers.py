@@ -104,7 +104,18 @@ def operate(
     )
     if sign not in SIGNS:
         _fail(values, left, span, f"an operator of integers, not `{sign}`")
+    if sign in ("//", "%") and isinstance(right, Int):
+        _divides(values, sign, right.size, at_right)
     return P.Apply(SIGNS[sign], (a, b), I32, span)
+
+
+def _divides(values: Values, sign: str, by: Size, span: Span) -> None:
+    """TK117 for a divisor that no number of the kernel has a quotient by."""
+    if by == 0:
+        values.fail("TK117", "an integer of the kernel is divided by 0", span)
+    if isinstance(by, int) and by < 0:
+        told = f"`{sign}` is of integers that are not negative, and {by} is; a condition on the sign says what is meant"
+        values.fail("TK117", told, span)
 
 
 def _fold(sign: str, a: Size, b: Size) -> int | None:

@@ -115,6 +115,7 @@ def check(declared: Declarations, tensor: Tensor) -> None:
 def maps(declared: Declarations, s: S.Maps) -> None:
     """`maps A, C: edited * 2`."""
     value, depth = s.value, 2
+    declared.maps_said |= {word.text for word in s.names}
     if isinstance(value, S.Binary) and value.operator == "*":
         depth = declared.values.number(value.right, "the number of tensor maps")
         value = value.left
@@ -147,9 +148,9 @@ def maps(declared: Declarations, s: S.Maps) -> None:
 
 
 def check_maps(declared: Declarations) -> None:
-    """What the device counts is in no map that the launch could make."""
+    """What the device counts is in no map that the launch could make; a `maps` that is wrong has been reported."""
     for tensor in declared.arguments:
-        if not isinstance(tensor, Tensor) or not tensor.listed or tensor.name in declared.edited:
+        if not isinstance(tensor, Tensor) or not tensor.listed or tensor.name in declared.maps_said:
             continue
         axis = next((d for d in tensor.dims if counts_of(d) is not None), None)
         if axis is not None:

@@ -277,6 +277,8 @@ class _Role:
         self.declared: dict[str, str] = {}
         self.axes: dict[str, _Known] = {}
         self.ends = Ends()
+        self.again = False
+        """Whether a loop is walked a second time; loops inside are not walked twice in each of both."""
         self.told: set[Span] = set()
         """Where a reduction of several blocks has been reported."""
         self.loops: tuple[Loop, ...] = ()
@@ -338,13 +340,28 @@ class _Role:
         self.ends.forget(names)
         if turns:
             self.axes |= {n: carried(self.axes[n], depth) for n in names & self.axes.keys()}
+        known = names & self.axes.keys()
         made = self.body(body, loops)
+        around = {n: self._around(s, n, loops) for n in known} if turns and not self.again else {}
+        if any(isinstance(a, Several) for axes in around.values() for a in axes):
+            # what a turn leaves, the next one may reduce
+            self.again = True
+            self.masks.of = dict(before)
+            self.axes |= {n: carried(axes, depth) for n, axes in around.items()}
+            self.ends.forget(names)
+            made = self.body(body, loops)
+            self.again = False
         self.masks.keep(s, before, what)
         self.ends.forget(names)
         if turns:
             ended = [name for loop in loops[depth:] for name, _ in _variables(loop)]
             self.axes |= {n: left(self.axes[n], depth, ended) for n in names & self.axes.keys()}
         return made
+
+    def _around(self, s: _Parted, name: str, loops: tuple[Loop, ...]) -> _Known:
+        """What a variable's axes are as the next turn of a loop begins: items follow in any order, blocks in theirs."""
+        ended = s.variables if isinstance(s, P.Each) else ()
+        return left(self.axes[name], len(loops), ended)
 
     def _written(self, x: P.Value, target: P.Slice | str) -> P.Value:
         """A value that goes to a tile or a tensor: 0 where it is masked, and where a product sums beyond an axis."""

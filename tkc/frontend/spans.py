@@ -127,9 +127,10 @@ class _Bounds:
                 last, far = self._of("max", last, row.last), self._of("max", far, row.far)
             return P.Bounds(nothing, last, any(row.some for row in rows), far)
         if all(self._mine(test) < 0 for one in each for test in one.tests):
-            first, end = rows[0].first, rows[0].far
-            for row in rows[1:]:
-                first = self._of("min", first, row.first)
+            end = rows[0].far
+            first, *others = [self._begins(row, end) for row in rows]
+            for other in others:
+                first = self._of("min", first, other)
             return P.Bounds(first, end, any(row.some for row in rows), end)
         told = (
             "an `or` (or `!=`) in a `where` of which one side ends a row of blocks and the other begins one: what is "
@@ -138,6 +139,10 @@ class _Bounds:
         )
         self.scope.later(told, next(t.span for t in self.tests if t.others))
         return None
+
+    def _begins(self, row: P.Bounds, end: P.Value) -> P.Value:
+        """The first block of a row that goes on to `end`; one behind it where the row has none, and so ends with 0."""
+        return row.first if row.some else self._of("add", row.first, self._of("sub", end, row.last))
 
     def _in_a_row(self, span: Span | None = None) -> P.Bounds:
         self.span = self.span if span is None else span

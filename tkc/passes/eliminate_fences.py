@@ -307,7 +307,7 @@ class Elimination:
     def _behind_barriers(self, proofs: Proofs, gone: list[Operation]) -> dict[Operation, Undo]:
         """Lets one thread, behind the role's next barrier, fence for all that did so before it; gives the ways back."""
         found: dict[Operation, Undo] = {}
-        if not proofs.settled:
+        if not proofs.settled or proofs.unplaced:
             return found
         for fence in [f for f in proofs.events if f not in gone and self._may_move(f)]:
             barrier = _next_barrier(fence)

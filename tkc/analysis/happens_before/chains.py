@@ -12,6 +12,7 @@ from tkc.analysis.happens_before.distance import distance
 from tkc.analysis.happens_before.events import Arrive
 from tkc.analysis.happens_before.graph import CHOICE, Node
 from tkc.analysis.happens_before.labels import Label, earliest
+from tkc.analysis.happens_before.lasting import behind, entered, lasting
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place
 from tkc.ir.certificates import End, Link, Order, label
@@ -78,7 +79,29 @@ def _direct(judge: Judge, first: Place, second: Place, hazard: Hazard) -> list[t
         return []
     last = Link(end_of(label.node), end_of(second.node), rule)
     ways = dict.fromkeys(islice(_ways(reach, label, first.node), MOST_WAYS))
-    return [(*steps, last) for steps in ways]
+    found = [(*steps, last) for steps in ways]
+    for steps in islice(_by_choice(reach, label, first.node), MOST_WAYS):
+        found.append((*steps, last))
+    return found
+
+
+def _by_choice(reach: Reach, label: Label, origin: Node) -> Iterator[tuple[Link, ...]]:
+    """The steps for turns later than that of the branch that a label has been told in: by what holds after the choice,
+    then those of the branch, less the fences that this has behind it."""
+    first = entered(label)
+    after = behind(reach, first) if first is not None else None
+    known = lasting(reach, first, after) if first is not None and after is not None else None
+    if known is None or first is None:
+        return
+    steps: list[Link] = []
+    at = label
+    while at is not first and at.before is not None:
+        fenced = at.rule == "thread-fence" and known.state.fence != first.state.fence
+        if at.rule not in SILENT and not fenced:
+            steps.insert(0, Link(end_of(at.before.node), end_of(at.node), at.rule))
+        at = at.before
+    for before in _ways(reach, known, origin):
+        yield (*before, *steps)
 
 
 def _through(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from tkc.analysis.happens_before.automaton import PENDING, TO_ACQUIRE, Part
 from tkc.analysis.happens_before.clocks import Clock, bound
 from tkc.analysis.happens_before.events import Access, Threads
 from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.lasting import behind, entered, lasting
 from tkc.analysis.happens_before.paths import Reach
 
 if TYPE_CHECKING:
@@ -31,10 +32,12 @@ def own(first: Access, second: Access) -> bool:
 
 @dataclass(eq=False, slots=True)
 class _Measured:
-    """The least distance by the labels looked at so far."""
+    """The least distance by the labels looked at so far. `doubtful`: those of which nothing says so far that they hold
+    in more turns than those of one branch (`lasting.py`)."""
 
     best: tuple[float, Label | None, str] = (inf, None, "")
     looked: int = 0
+    doubtful: list[tuple[float, Label, str]] = field(default_factory=list[tuple[float, Label, str]])
 
 
 def distance(
@@ -53,7 +56,19 @@ def distance(
     if len(labels) > found.looked:
         _measure(found, labels[found.looked :], reach, first, second, clock, plain)
         found.looked = len(labels)
+    if found.doubtful:
+        for way in list(found.doubtful):
+            if holds_on(reach, way[1]):
+                found.doubtful.remove(way)
+                found.best = min(found.best, way, key=lambda w: w[0])
     return found.best
+
+
+def holds_on(reach: Reach, label: Label) -> bool:
+    """Whether a label holds from its position on, and not only in turns of one branch."""
+    first = entered(label)
+    after = behind(reach, first) if first is not None else None
+    return after is None or first is None or lasting(reach, first, after) is not None
 
 
 def known_at(reach: Reach, first: Place, second: Place) -> list[Label]:
@@ -96,4 +111,7 @@ def _measure(
             continue
         d = bound(label.position, clock, counted, path)
         if d < found.best[0]:
+            if reach.graph.after_choice and not holds_on(reach, label):
+                found.doubtful.append((d, label, rule))
+                continue
             found.best = (d, label, rule)

@@ -27,7 +27,7 @@ from tkc.ir.stage.scalar import ConstOp
 def check_elements(graph: Graph) -> Iterator[Finding]:
     """Stores of several threads of one statement to one element (A16: of different values)."""
     for node in graph.nodes:
-        if node.event is None or node.role.copy:
+        if node.event is None or graph.symmetry.repeats(node.role):
             continue
         for access in node.event.accesses:
             if access.element and access.write and not access.atomic and access.area is not None:
@@ -104,7 +104,7 @@ def check_units(graph: Graph) -> Iterator[Finding]:
         return
     for here in places(graph).values():
         if here[0].access.space is Space.GLOBAL and any(p.access.write for p in here):
-            yield from _between_units([p for p in here if not p.node.role.copy])
+            yield from _between_units([p for p in here if not graph.symmetry.repeats(p.node.role)])
 
 
 def acquires_of_units(graph: Graph) -> bool:

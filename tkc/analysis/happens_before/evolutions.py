@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.expressions import Expressions, depth_of
@@ -72,9 +73,11 @@ class Evolutions:
             return self._of(("opaque", id(value)), ())
 
     def asked(self, condition: SSAValue) -> tuple[int, bool]:
-        """The number of a condition, or of its contrary, and whether it is the condition's own: equal for both."""
+        """The number of a condition, or of its contrary, and whether it is the condition's own: equal for both. Of two
+        floats that are no numbers, neither a comparison nor its contrary holds: these are not looked at so."""
         op = condition.owner
-        contrary = CONTRARY.get(op.kind.data) if isinstance(op, ArithOp) else None
+        whole = isinstance(op, ArithOp) and all(isinstance(v.type, IntegerType) for v in op.inputs)
+        contrary = CONTRARY.get(op.kind.data) if isinstance(op, ArithOp) and whole else None
         if contrary is None:
             return self(condition), True
         assert isinstance(op, ArithOp)

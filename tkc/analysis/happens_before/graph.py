@@ -140,6 +140,8 @@ class Graph:
     limit: int
     branches: dict[Node, list[Node]] = field(default_factory=dict)
     """The last nodes of a choice's branches, by the node after it."""
+    after_choice: dict[Loop, Node] = field(default_factory=dict)
+    """The node after a choice, by its branches."""
     moments: dict[Hashable, Any] = field(default_factory=dict)
     back: int = 0
     """By how many counts a path may go back: how much earlier an arrival's items are than its turns."""
@@ -475,6 +477,7 @@ def _choice(
         if loops:
             last.next.append((head, NEXT, clock))
         graph.branches.setdefault(after, []).append(last)
+        graph.after_choice[branch] = after
     return [(after, PLAIN, None)]
 
 

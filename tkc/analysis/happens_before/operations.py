@@ -132,11 +132,12 @@ class Operations(Numbering):
 
     def _comers(self, op: s.StageOp, who: Who, threads: Threads) -> Who:
         """Of the threads that a condition lets through, those that execute an operation of `threads`: each for itself
-        where it meets no other; of a whole warp the elected one, for what one thread does."""
+        where it meets no other; for what one thread does the elected one of a warp, and each of a lane of each warp."""
         if who is Threads.ALL:
             return threads
         alone = op.EACH and (who is not Threads.WARP or threads is Threads.ALL)
         alone |= op.ALONE and isinstance(who, Some)
+        alone |= who is Threads.LANE and threads is Threads.ONE and self.warps > 1
         if alone and isinstance(who, Some) and threads is not Threads.ALL:
             return self.team.one_of(who)
         met = who if alone else both(who, threads)

@@ -17,6 +17,7 @@ from tkc.analysis.happens_before.distance import own
 from tkc.analysis.happens_before.events import Arrive, Meet, Role, Wait
 from tkc.analysis.happens_before.graph import CHOICE, Node, loops_of
 from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.lasting import behind, entered
 from tkc.analysis.happens_before.symmetry import alone
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Pair, Place, Verdict, common
 from tkc.ir.isa.memory import Space
@@ -96,19 +97,22 @@ class Quick(Judge):
 
     def _searched(self, pairs: list[Pair], ways: list[_Way]) -> Pair | None:
         """The pair by whose clock the two accesses are in order."""
+
+        def in_order(pair: Pair) -> bool:
+            return pair.gap(ways[0].turns(pair.clock), ways[-1].turns(pair.clock)) is None
+
         wanted, news = [True] * len(ways), -1
         while True:
             now = sum([len(way.labels) for way in ways])
             if any([way.met() for way in ways]) or now != news:
                 news = now
-                for pair in pairs:
-                    if pair.gap(ways[0].turns(pair.clock), ways[-1].turns(pair.clock)) is None:
-                        return pair
+                for pair in filter(in_order, pairs):
+                    return pair
                 if len(ways) > 1:
                     wanted = _open(pairs[0], ways)
             went = [way.advance() for way, more in zip(ways, wanted, strict=True) if more]
             if not any(went) and not any([way.advance() for way in ways]):
-                return None
+                return next(filter(in_order, pairs), None)
 
     def _in_one_role(self, pairs: list[Pair]) -> Hashable:
         """What pairs of roles that do the same have in common, as far as a role orders them by itself."""
@@ -188,6 +192,8 @@ class _Way:
         if tensor and state.name != "done":
             return
         if clock not in self.known and all(way.clock is not clock for way in self.found):
+            if (first := entered(label)) is not None and behind(self.reach, first) is not None:
+                return  # it holds because of what other branches say
             stops = list(self._stops(label))
             if stops:
                 self.found.append(Found(clock, turns, stops))

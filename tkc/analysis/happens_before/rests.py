@@ -20,6 +20,7 @@ from tkc.analysis.happens_before.events import (
 )
 from tkc.analysis.happens_before.graph import Node
 from tkc.analysis.happens_before.labels import Label
+from tkc.analysis.happens_before.lasting import behind, entered
 from tkc.analysis.happens_before.verdicts import Hazard, Judge, Place, Verdict
 
 Fence = ProxyFence | TensorFence | ThreadFence
@@ -39,6 +40,8 @@ def rests_on(judge: Judge, hazard: Hazard, others: list[Place]) -> frozenset[Ope
         _, label, _ = distance(reach, start, end, hazard.clock)
         if label is None:
             continue
+        if (first := entered(label)) and behind(reach, first):
+            return None  # and on what other branches say
         key = label, start.node
         if key not in reach.rests:
             reach.rests[key] = _of_chain(judge, label, start.node)

@@ -58,6 +58,19 @@ class Symmetry:
             rows.setdefault(barrier.owner, Counter())[row] += 1
         return all(rows.get(cta ^ swap) == row for cta, row in rows.items())
 
+    def repeats(self, role: Role) -> bool:
+        """Whether a copy of a role does what the first of them does, so that what is said of that is said of it. Where
+        one thread acts for all warpgroups of a role, only the first of them has it."""
+        if not role.copy:
+            return False
+        return any(
+            not r.copy
+            and r.declared == role.declared
+            and r.cta == role.cta
+            and shape == self.shapes[role]
+            for r, shape in self.shapes.items()
+        )
+
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""
         return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))

@@ -198,6 +198,9 @@ class Judge:
                 [reach.advance(role) for reach, role in ways[: 1 if first is second else 2]]
             ):
                 break
+        for pair in pairs:  # what is known after a choice may have come last
+            if pair.gap() is None:
+                return pair.ordered()
         return self._settled(pairs, others)
 
     def _settled(self, pairs: list[Pair], others: list[Place]) -> Hazard:

@@ -15,6 +15,12 @@ SAID = {
     "stage.tma_prefetch": "`prefetch`", "stage.cluster_copy": "`copy`", "stage.fold_rows": "a reduction over rows",
     "stage.fold_warp": "a reduction to a number",
     "stage.tma_load": "a copy by the tensor copy engine", "stage.cluster_arrive": "`arrive cluster`",
+    "stage.fill": "a computation with tiles", "stage.map": "a computation with tiles",
+    "stage.mask": "a computation with tiles", "stage.cast": "a computation with tiles",
+    "stage.part": "a computation with tiles", "stage.reduce": "a reduction of a tile",
+    "stage.combine_lanes": "a reduction of a tile", "stage.load_global": "`read`",
+    "stage.store_global": "a copy of a vector", "stage.copy_scales": "`copy`", "stage.scaled_mma": "a matrix product",
+    "stage.write_accumulator": "a copy to an accumulator", "stage.zero": "an accumulator's `= 0`",
     "stage.proxy_fence": "`fence proxy`", "stage.tcgen05_fence": "`fence tcgen05`", "stage.restart": "a product",
 }  # fmt: skip
 """Operations as the language says them."""

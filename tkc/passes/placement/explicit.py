@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import StringAttr, UnitAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
-from tkc.analysis.guards import guard_of
+from tkc.analysis.guards import Varies, guard_of, varies
 from tkc.diagnostics import TargetError, TkcError
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.memory import Await
@@ -154,7 +154,7 @@ def _copy(p: Placement, op: Operation) -> None:
     if isinstance(copy, s.RoleBarrierOp) and p.role.plan.groups > 1:
         copy.whole = UnitAttr()  # what a program calls the role is all of its warpgroups
     one = copy.executed_by is s.By.ONE and not _awaits_its_own(op)  # type: ignore[attr-defined]
-    if one and _warpgroups_come(p, op):
+    if one and _warpgroups_come(p, op) and not _some_come(op):
         body = Block()
         with p.emit.inside(body):
             p.emit.add(copy)
@@ -181,6 +181,17 @@ def _warpgroups_come(p: Placement, op: Operation) -> bool:
             return False
         around = around.parent_op()
     return p.role.plan.groups > 1
+
+
+def _some_come(op: Operation) -> bool:
+    """Whether threads that no election chooses come to a statement: `elect-single-thread` refuses it."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, t.RoleOp):
+        if isinstance(around, s.IfOp) and guard_of(around.condition) is None:
+            if varies(around.condition) is not Varies.NOWHERE:
+                return True
+        around = around.parent_op()
+    return False
 
 
 def _one(p: Placement) -> SSAValue:
