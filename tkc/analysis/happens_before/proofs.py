@@ -18,10 +18,12 @@ from tkc.analysis.dependent import check_dependent
 from tkc.analysis.happens_before.events import (
     Access,
     Act,
+    Arrive,
     Event,
     ProxyFence,
     TensorFence,
     ThreadFence,
+    Wait,
 )
 from tkc.analysis.happens_before.extract import program
 from tkc.analysis.happens_before.graph import Graph, build
@@ -228,13 +230,18 @@ class Proofs:
 
     def restate(self, changed: Iterable[Operation]) -> None:
         """Tells the graph that some operations have another space or scope."""
-        away = set(changed)
+        away, handed = set(changed), False
         for role in self.graph.program.roles:
             for event in role.events():
                 if event.op in away:
                     event.act = restated(event)
-        for alike in self.graph.alike.values():
-            alike.steps.clear()
+                    handed |= isinstance(event.act, Arrive | Wait)
+        for (
+            alike
+        ) in self.graph.alike.values():  # what a node does, and whom it tells, is in its steps
+            for node, state in list(alike.steps):
+                if handed or (node.event is not None and node.event.op in away):
+                    del alike.steps[node, state]
 
     def preceded(self, fences: Mapping[Operation, Operation]) -> Proofs:
         """The same proofs in a graph that has a fence in front of some operations, absent until it is said to be there:
