@@ -386,3 +386,10 @@ def test_messages_quote_at_most_a_line() -> None:
     name = "n" * 5000
     for line in (f"Z[m, n] = {name}", f"Z[m, n] <- {name}", f"{name} {name}", "1" * 5000 + " 2"):
         assert all(len(s.message) < 500 for s in mistakes(elementwise(line)))
+
+
+def test_a_product_takes_tiles_of_two_axes() -> None:
+    text = changed(GEMM, ("b: tile[bf16, BN, BK]", "b: vector[bf16, BN]"), ("b <- B[n, k]", "b <- B[n, 0]"))  # fmt: skip
+    assert any(
+        x.code == "TK104" and "`@` takes tiles of two axes" in x.message for x in mistakes(text)
+    )
