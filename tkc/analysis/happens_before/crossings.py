@@ -94,7 +94,9 @@ def _always_before(graph: Graph, act: Arrive | Complete, node: Node, from_: Node
     ):  # fmt: skip
         return False
     one = node.threads == from_.threads == Threads.ONE
-    return one and node.number < from_.number and _items(graph, node, act) == _items(graph, from_, act)
+    return (
+        one and node.number < from_.number and _items(graph, node, act) == _items(graph, from_, act)
+    )
 
 
 def _items(graph: Graph, node: Node, act: Arrive | Complete) -> list[tuple[Clock, int, int]]:
