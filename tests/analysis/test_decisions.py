@@ -83,3 +83,39 @@ def test_what_no_run_shows_is_not_known(way: str) -> None:
 def test_a_fence_in_a_loop_that_may_stop_turning_is_no_proof() -> None:
     found = refused(f"for j in range(40 - m.index):\n    {FENCE}")
     assert any("may not turn" in why for why in found.values()), found
+
+
+SURE = {
+    "less": f"if m.index < 40:\n    for j in range(m.index, 40):\n        {FENCE}",
+    "greater": f"if 40 > m.index:\n    for j in range(m.index, 40):\n        {FENCE}",
+    "among others": f"if m.index % 2 == 0 and n.index < m.index:\n    for j in range(n.index, m.index):\n        {FENCE}",
+    "further out": f"if m.index < 40:\n    if n.index % 2 == 0:\n        for j in range(m.index, 40):\n            {FENCE}\n"
+    f"    else:\n        {FENCE}",
+}
+
+
+@pytest.mark.parametrize("way", SURE)
+def test_a_loop_that_a_condition_makes_turn_is_as_good_as_none(way: str) -> None:
+    assert refused(f"{SURE[way]}\nelse:\n    {FENCE}") == {}
+
+
+UNSURE = {
+    "to elsewhere": "range(n.index, 40)",
+    "from elsewhere": "range(40 - m.index, m.index + 100)",
+    "only more": "range(0, 40 - m.index)",
+}
+
+
+@pytest.mark.parametrize("way", UNSURE)
+def test_a_condition_on_other_bounds_makes_no_loop_turn(way: str) -> None:
+    body = (
+        f"if n.index < m.index:\n    for j in {UNSURE[way]}:\n        {FENCE}\nelse:\n    {FENCE}"
+    )
+    found = refused(body)
+    assert any("may not turn" in why for why in found.values()), found
+
+
+def test_a_fence_like_the_named_one_in_a_loop_that_may_stop_turning_is_no_proof() -> None:
+    loop = f"for j in range(41 - m.index):\n        {FENCE}"
+    found = refused(f"if m.index % 2 == 0:\n    {FENCE}\nelse:\n    {loop}")
+    assert any("nothing orders" in why for why in found.values()), found

@@ -36,14 +36,14 @@ from tkc.analysis.known import (
 from tkc.analysis.machine import Code
 from tkc.analysis.moves import Run
 from tkc.analysis.phases import runs
-from tkc.analysis.places import Front, Instances, Kinds, Taken
+from tkc.analysis.places import Front, Instances, Kinds, Taken, around
 from tkc.ir.certificates import label
 from tkc.ir.effects import effects_of
 from tkc.ir.isa.assumptions import PIPELINED
 from tkc.ir.isa.memory import Kind, Proxy, Space, Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence
 
     from xdsl.ir import Operation
 
@@ -80,7 +80,7 @@ def wrong(certificate: Certificate, kernel: s.KernelOp) -> dict[int, str]:
     traces = [found for _, found in ran]
     cluster, doubtful = _cluster(kernel), always_turned(code)
     judges = {
-        m: Judge(Run(traces, Kinds(cluster, PROFILES[m], named, likes)), ops, doubtful)
+        m: Judge(Run(traces, Kinds(cluster, PROFILES[m], named, likes, doubtful)), ops)
         for m in models
     }
     for numbers, pair in pairs.items():
@@ -226,8 +226,6 @@ class Judge:
     run: Run
     ops: Mapping[str, Operation] = field(default_factory=dict)
     """Operations by their names."""
-    doubtful: Set[Operation] = frozenset()
-    """Loops of which it has not been seen what is true where they do not turn."""
     routes: dict[int, Route] = field(default_factory=dict)
     """By the identity of a chain, of a certificate that stays as it is meanwhile."""
 
@@ -316,15 +314,16 @@ class Judge:
     def _certain(self, chain: tuple[Link, ...], x: Access, y: Access) -> None:
         """Raises Broken where a step stands in a loop that may not turn, and neither what is before it nor what comes
         next in its role does."""
-        if not self.doubtful:
+        doubtful = self.run.all.doubtful
+        if not doubtful:
             return
         ends = (x.copy.role, x.event.op), (y.copy.role, y.event.op)
         links = [end for link in chain for end in (link.start, link.end)]
         steps = [(end.role, op) for end in links if (op := self.ops.get(end.site)) is not None]
         way = [ends[0], *steps, ends[1]]
         for before, (role, op), after in zip(way, way[1:], way[2:], strict=False):
-            near = {o for r, other in (before, after) if r == role for o in _round(other)}
-            if any(loop not in near for loop in _round(op) if loop in self.doubtful):
+            near = {o for r, other in (before, after) if r == role for o in around(other)}
+            if any(loop not in near for loop in around(op) if loop in doubtful):
                 raise Broken(f"{label(op)} is in a loop that may not turn")
 
     def route(self, chain: tuple[Link, ...]) -> Route:
@@ -451,14 +450,6 @@ class Judge:
             if writes == wanted:
                 found.add(PIPED.get(row.needs, "pipelined"))
         return found
-
-
-def _round(op: Operation) -> Iterator[Operation]:
-    """The operations round one."""
-    at = op.parent_op()
-    while at is not None:
-        yield at
-        at = at.parent_op()
 
 
 class Side(NamedTuple):

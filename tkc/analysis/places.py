@@ -29,6 +29,10 @@ from tkc.analysis.phases import owners
 from tkc.ir.isa.memory import Done, Space, Touch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Set
+
+    from xdsl.ir import Operation
+
     from tkc.ir.certificates import End, Link
 
 NOWHERE = 1 << 60
@@ -36,6 +40,14 @@ NOWHERE = 1 << 60
 
 Front = tuple[Known, list[int]]
 """What is known of some instances of an access, and from where on in its role's trace of each."""
+
+
+def around(op: Operation) -> Iterator[Operation]:
+    """The operations round one."""
+    at = op.parent_op()
+    while at is not None:
+        yield at
+        at = at.parent_op()
 
 
 class Taken(NamedTuple):
@@ -56,6 +68,8 @@ class Kinds:
     named: Mapping[str, Like]
     """Of operations by their names in certificates."""
     likes: dict[Instruction, Like]
+    doubtful: Set[Operation] = frozenset()
+    """Loops of which it has not been seen what is true where they do not turn."""
     accesses: dict[Any, Access] = field(default_factory=dict)
     operands: dict[tuple[Instruction, str], Operand] = field(default_factory=dict)
     numbers: dict[Any, int] = field(default_factory=dict)
@@ -140,10 +154,21 @@ class Places:
             here = self.by_operation.get(copy, {})
             alike = self.alike[copy].get(named[site], []) if copy in self.alike else []
             so_named = [of for of in alike if of.name == site]
+            alike = self._there(alike, so_named)
             mine = _merged([here[of] for of in so_named])
             every = mine if so_named == alike else _merged([here[of] for of in alike])
             found = self._places[copy, site] = mine, every
         return found
+
+    def _there(self, alike: list[Instruction], named: list[Instruction]) -> list[Instruction]:
+        """Those of some instructions that stand in no loop that may not turn, but for loops round the named one."""
+        if not self.all.doubtful:
+            return alike
+        mine = {loop for of in named for loop in self._doubtful(of)}
+        return [of for of in alike if self._doubtful(of) <= mine]
+
+    def _doubtful(self, of: Instruction) -> set[Operation]:
+        return {op for op in around(of.op) if op in self.all.doubtful}
 
     def instances(self, end: End, operand: str, owner: int) -> Instances:
         """Those of an operand's access to the memory of CTA `owner`."""
