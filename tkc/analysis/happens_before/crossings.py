@@ -52,7 +52,9 @@ def learned(
     assert isinstance(wait, Wait)
     crossing = from_.role.cta != to.role.cta
     sem = wait.sem
-    if "A15" not in source.assumed and hides(graph, act, from_, to):
+    access = source.access
+    waived = "A2" in source.assumed and automaton.told_at_cta_scope(access.proxy, access.done)
+    if "A15" not in source.assumed and not waived and hides(graph, act, from_, to):
         if source.access.space is Space.TENSOR:
             sem = Sem.RELAXED  # in time it comes after all the same, which tcgen05.fence asks for
         elif state.name != "half":
