@@ -88,6 +88,8 @@ def test_a_fence_in_a_loop_that_may_stop_turning_is_no_proof() -> None:
 SURE = {
     "less": f"if m.index < 40:\n    for j in range(m.index, 40):\n        {FENCE}",
     "greater": f"if 40 > m.index:\n    for j in range(m.index, 40):\n        {FENCE}",
+    "from a number": f"if 0 < m.index:\n    for j in range(m.index):\n        {FENCE}",
+    "in steps": f"if m.index < 40:\n    for j in range(m.index, 40, 3):\n        {FENCE}",
     "among others": f"if m.index % 2 == 0 and n.index < m.index:\n    for j in range(n.index, m.index):\n        {FENCE}",
     "further out": f"if m.index < 40:\n    if n.index % 2 == 0:\n        for j in range(m.index, 40):\n            {FENCE}\n"
     f"    else:\n        {FENCE}",
@@ -101,7 +103,7 @@ def test_a_loop_that_a_condition_makes_turn_is_as_good_as_none(way: str) -> None
 
 UNSURE = {
     "to elsewhere": "range(n.index, 40)",
-    "from elsewhere": "range(40 - m.index, m.index + 100)",
+    "from elsewhere": "range(2 * n.index - 40, m.index)",
     "only more": "range(0, 40 - m.index)",
 }
 
