@@ -258,7 +258,8 @@ def test_a_comparison_of_elements_is_no_condition(line: str, message: str) -> No
 
 ELSEWHERE = [
     ("mean(v)", "no function `mean`: it is `row_sum(x) / N` of rows of N elements, `col_sum(x) / M` of columns of M"),
-    ("v.sum()", "a register value, f32 [64, 64] has no `.sum`: `row_sum(x)` is one value a row, `col_sum(x)` one a column"),
+    ("v.sum()", "a register value, f32 [64, 64] has no `.sum`: `row_sum(x)` is one value a row, `col_sum(x)` one a column, "
+     "`tile_sum(x)` one number"),
     ("clamp(v, 0, 1)", "no function `clamp`: it is `min(max(x, low), high)`"),
     ("v.to(bf16)", "a register value, f32 [64, 64] has no `.to`: a dtype is a function: `bf16(x)`"),
     ("v ** 2", "the language has no `**`: a square is `x * x`"),

@@ -43,7 +43,7 @@ def test_no_fence_goes_that_is_needed() -> None:
 
 
 def test_the_emulator_agrees(seed: int) -> None:
-    """It also tells of what is under way when a CTA ends (TK313), and shows little of barriers whose phases mix."""
+    """It shows little of barriers whose phases mix."""
     said: Counter[tuple[bool, bool]] = Counter()
     for number in count(seed):
         program, target = clustered(number)
@@ -51,7 +51,7 @@ def test_the_emulator_agrees(seed: int) -> None:
             continue
         wrong = judge(program, "practice", [chosen_trips(program)])
         try:
-            codes = runs(program, target, iter(range(2)), 2) - {"TK313"}
+            codes = runs(program, target, iter(range(2)), 2)
         except (NotInStage, TkcError):
             continue  # more rows than the role's threads hold at a time, a scope that PTX has not
         assert wrong or not codes, f"seed {number}: the emulator finds {codes}\n{program}"

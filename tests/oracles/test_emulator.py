@@ -18,8 +18,9 @@ from oracles.roles import Program
 
 from tkc.diagnostics import TkcError
 
-NOT_ASKED = {"TK310", "TK320", "TK324"}
-"""How a kernel may end, and initialised data: the programs neither drain at their end nor fill whole tiles."""
+NOT_ASKED = {"TK310", "TK313", "TK319", "TK320", "TK324"}
+"""What the oracle does not model: how a kernel may end (no program drains at its end, before whatever barrier of the
+cluster the compiler puts there), registers of products, and initialised data (no program fills whole tiles)."""
 
 
 def chosen_trips(program: Program) -> dict[str, int]:

@@ -176,8 +176,12 @@ def test_what_is_refused(changes: list[tuple[str, str]], code: str, why: str) ->
 
 
 def test_copies_stay_where_the_order_of_accesses_is_not_known() -> None:
-    """Two barriers `done` of which the program uses one: then nothing is said of any access, and nothing may go."""
-    text = changed(FORMS["move"], ("barrier done * 1", "barrier done * 2"))
+    """An argument says which phase a wait is for: then nothing is said of any access, and nothing may go."""
+    text = changed(
+        FORMS["move"],
+        ("C: global[bf16, M, N]):", "C: global[bf16, M, N], first: i32):"),
+        ("wait done[i], turn, cluster", "wait done[i], turn ^ first, cluster"),
+    )
     (told,) = [
         d.message for d in run(Job(text, "k.tk", "sm_100a")).diagnostics if d.code == "TK222"
     ]

@@ -150,7 +150,7 @@ stage.tcgen05_fence {side = "before_thread_sync", id = "f"}
 }
 }"""
     with pytest.raises(
-        TargetError, match=r"stage\.tcgen05_fence needs tcgen05 and tensor memory; sm_90a has none"
+        TargetError, match=r"`fence tcgen05` needs tcgen05 and tensor memory; sm_90a has none"
     ) as error:
         run(parse(text), "lower-stage-to-ptx")
     location = error.value.diagnostics[0].location

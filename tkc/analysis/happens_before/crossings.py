@@ -10,6 +10,7 @@ from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, refine, shift
 from tkc.analysis.happens_before.events import Arrive, Complete, Threads, Turns, Wait, first_operand
 from tkc.analysis.happens_before.graph import Graph, Node, Site
+from tkc.ir.isa.memory import Scope, Sem, Space
 
 
 def released(
@@ -34,6 +35,7 @@ def released(
 
 
 def learned(
+    graph: Graph,
     source: Source,
     moment: bool,
     given: tuple[State, str],
@@ -49,13 +51,57 @@ def learned(
     wait = to.event.act
     assert isinstance(wait, Wait)
     crossing = from_.role.cta != to.role.cta
+    sem = wait.sem
+    if "A15" not in source.assumed and hides(graph, act, from_, to):
+        if source.access.space is Space.TENSOR:
+            sem = Sem.RELAXED  # in time it comes after all the same, which tcgen05.fence asks for
+        elif state.name != "half":
+            return None
     if rule == "release":
         assert isinstance(act, Arrive)
-        return automaton.release(state, source, act.sem, act.scope, wait.sem, wait.scope, crossing)
+        return automaton.release(state, source, act.sem, act.scope, sem, wait.scope, crossing)
     narrow = crossing and wait.scope.value == "cta"
     if narrow and "A2" not in source.assumed:
         return None
-    return automaton.acquired(state, source, rule, wait.sem, crossing, narrow)
+    return automaton.acquired(state, source, rule, sem, crossing, narrow)
+
+
+def hides(graph: Graph, act: Arrive | Complete, from_: Node, to: Node) -> bool:
+    """Whether a wait may read an arrival through another one of its phase, and not morally strongly all the way.
+
+    8.9.2: each arrival reads the one before. Two of different CTAs are morally strong where both scopes reach (8.7).
+    """
+    ring = graph.rings[act.barrier]
+    others = [s.node for sites in (*ring.arrivals.values(), ring.copies) for s in sites]
+    chain = [from_, to]
+    chain += [n for n in (*others, *ring.unknown) if not _always_before(graph, act, n, from_)]
+    return len({n.role.cta for n in chain}) > 1 and any(_of_cta_scope(n) for n in chain)
+
+
+def _of_cta_scope(node: Node) -> bool:
+    """Whether an arrival or a wait reaches no further than its CTA: no completion does, of copies or products."""
+    assert node.event is not None
+    act = node.event.act
+    if isinstance(act, Arrive) and act.commit:
+        return False
+    return isinstance(act, Arrive | Wait) and act.scope is Scope.CTA
+
+
+def _always_before(graph: Graph, act: Arrive | Complete, node: Node, from_: Node) -> bool:
+    """Whether one thread arrives by a node before it comes to another, at the same item."""
+    if (node.role, node.path, node.loops, node.turns) != (
+        from_.role, from_.path, from_.loops, from_.turns,
+    ):  # fmt: skip
+        return False
+    one = node.threads == from_.threads == Threads.ONE
+    return (
+        one and node.number < from_.number and _items(graph, node, act) == _items(graph, from_, act)
+    )
+
+
+def _items(graph: Graph, node: Node, act: Arrive | Complete) -> list[tuple[Clock, int, int]]:
+    sites = [s for key, s in graph.sites_of.get(node, ()) if key == act.barrier]
+    return [(s.clock, s.rate, s.offset) for s in sites]
 
 
 def awaiting(

@@ -441,7 +441,9 @@ class Reach:
         waits: dict[tuple[State, str], set[Node]] = {}
         for after, rule in released(self.source, self.moment, state, act):
             for wait in self.graph.rings[act.barrier].waits:
-                made = learned(self.source, self.moment, (after, rule), act, site.node, wait.node)
+                made = learned(
+                    self.graph, self.source, self.moment, (after, rule), act, site.node, wait.node
+                )
                 if made is not None:
                     waits.setdefault(made, set()).add(wait.node)
         for (known, rule), nodes in waits.items():
@@ -491,7 +493,9 @@ class Reach:
         site, act = told.site, told.act
         offset = 0 if site.after else site.offset
         for wait, later, given in awaiting(self.graph, act.barrier, node, clock, site.rate, offset):
-            made = learned(self.source, self.moment, (told.state, told.rule), act, node, wait.node)
+            made = learned(
+                self.graph, self.source, self.moment, (told.state, told.rule), act, node, wait.node
+            )
             if made is not None:
                 yield wait, later, given, automaton.of(made[0], wait.node.threads), made[1]
 
