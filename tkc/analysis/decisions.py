@@ -82,11 +82,11 @@ def _must_turn(loop: s.ForOp, code: Code) -> bool:
     """Whether a condition round a loop lets through only what is less than the loop's end where it begins."""
     by = loop.step.owner
     counted = isinstance(by, s.UnitOp) and by.which.data == "count"
-    step = _constant(loop.step, code)
-    if not (counted or (step is not None and step > 0)):
+    step = code.constants.get(code.number(loop.step))
+    if not (counted or (isinstance(step, int) and step > 0)):
         return False
     return any(
-        _same(least, loop.lower, code) and _same(most, loop.upper, code)
+        least is loop.lower and most is loop.upper
         for condition in _holding(loop)
         for least, most in _less(condition)
     )
@@ -113,16 +113,6 @@ def _less(condition: SSAValue) -> Iterator[tuple[SSAValue, SSAValue]]:
             yield y, x
         case _:
             pass
-
-
-def _same(x: SSAValue, y: SSAValue, code: Code) -> bool:
-    number = _constant(x, code)
-    return x is y or (number is not None and number == _constant(y, code))
-
-
-def _constant(value: SSAValue, code: Code) -> int | None:
-    found = code.constants.get(code.number(value))
-    return found if isinstance(found, int) else None
 
 
 def undecided(code: Code) -> list[Decision]:
