@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects.builtin import StringAttr, UnitAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
@@ -174,24 +176,23 @@ def _awaits_its_own(op: Operation) -> bool:
 
 def _warpgroups_come(p: Placement, op: Operation) -> bool:
     """Whether several warpgroups, whose rows one role splits, come to a statement."""
-    around = op.parent_op()
-    while around is not None and not isinstance(around, t.RoleOp):
-        guard = guard_of(around.condition) if isinstance(around, s.IfOp) else None
-        if guard is not None and (guard.warp is not None or guard.elected == s.By.ONE):
-            return False
-        around = around.parent_op()
-    return p.role.plan.groups > 1
+    guards = (guard_of(condition) for condition in _conditions(op))
+    one_alone = any(g and (g.warp is not None or g.elected == s.By.ONE) for g in guards)
+    return p.role.plan.groups > 1 and not one_alone
 
 
 def _some_come(op: Operation) -> bool:
     """Whether threads that no election chooses come to a statement: `elect-single-thread` refuses it."""
+    return any(guard_of(c) is None and varies(c) is not Varies.NOWHERE for c in _conditions(op))
+
+
+def _conditions(op: Operation) -> Iterator[SSAValue]:
+    """The conditions round a statement in its role."""
     around = op.parent_op()
     while around is not None and not isinstance(around, t.RoleOp):
-        if isinstance(around, s.IfOp) and guard_of(around.condition) is None:
-            if varies(around.condition) is not Varies.NOWHERE:
-                return True
+        if isinstance(around, s.IfOp):
+            yield around.condition
         around = around.parent_op()
-    return False
 
 
 def _one(p: Placement) -> SSAValue:
