@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tkc.analysis.swizzle import SPANS, Use, choose
@@ -46,7 +46,6 @@ def test_the_choice(dtype: str, columns: int, uses: frozenset[Use], swizzle: str
     assert (choice.swizzle if choice else None) == swizzle
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(sorted(DTYPES)),
     st.integers(1, 600),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tkc.analysis.tensor_memory import columns_given, columns_of, depths_that_fit
@@ -31,7 +31,6 @@ def test_64_rows_take_lanes_and_not_half_the_columns() -> None:
             assert layout.place(row, column, 8) == (0, 32 * (row // 16) + row % 16, column)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

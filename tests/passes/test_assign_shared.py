@@ -6,7 +6,7 @@ import itertools
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations
 
@@ -27,7 +27,6 @@ rings = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rings, st.lists(st.integers(1, 8), max_size=6))
 def test_nothing_overlaps_and_every_slot_is_aligned(sizes: list[Ring], barriers: list[int]) -> None:
     offsets, total = place(sizes, barriers)
@@ -47,7 +46,6 @@ def test_nothing_overlaps_and_every_slot_is_aligned(sizes: list[Ring], barriers:
     assert taken[-1][0] % BARRIER_BYTES == 0
 
 
-@settings(deadline=None)
 @given(rings)
 def test_padding_stands_only_inside_slots(sizes: list[Ring]) -> None:
     """Rings are sorted by alignment and a slot is a multiple of its own, so none is needed between them."""

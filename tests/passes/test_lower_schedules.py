@@ -6,7 +6,7 @@ import itertools
 from math import prod
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from passes.programs import gemm, lowered, operations
 from passes.stage_machine import Machine
@@ -35,7 +35,6 @@ def blocks(shape: list[int], group: int, serpentine: bool = False) -> list[tuple
     return found
 
 
-@settings(deadline=None)
 @given(shapes, st.integers(1, 10))
 @example([5, 3], 8)  # a group of more rows than there are
 @example([3, 5, 2], 2)
@@ -44,7 +43,6 @@ def test_items_are_the_blocks_each_once(shape: list[int], group: int) -> None:
     assert sorted(found) == sorted(itertools.product(*map(range, shape)))
 
 
-@settings(deadline=None)
 @given(shapes, st.integers(0, 3), st.booleans())
 def test_an_axis_may_be_outermost_and_go_down(
     shape: list[int], axis: int, descending: bool
@@ -64,13 +62,11 @@ def test_an_axis_may_be_outermost_and_go_down(
     assert found == sorted(every, key=lambda n: (sign * n[axis], *n))
 
 
-@settings(deadline=None)
 @given(shapes)
 def test_without_bands_the_last_axis_is_fastest(shape: list[int]) -> None:
     assert blocks(shape, 1) == list(itertools.product(*map(range, shape)))
 
 
-@settings(deadline=None)
 @given(shapes, st.integers(2, 10))
 def test_a_band_is_walked_column_by_column(shape: list[int], group: int) -> None:
     """All items of a band of `group` rows come before those of the next; within it the column changes last."""
@@ -82,7 +78,6 @@ def test_a_band_is_walked_column_by_column(shape: list[int], group: int) -> None
     assert keys == sorted(keys)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 7), min_size=2, max_size=4), st.integers(1, 10))
 def test_every_second_band_is_walked_backwards(shape: list[int], group: int) -> None:
     straight, found = blocks(shape, group), blocks(shape, group, serpentine=True)
