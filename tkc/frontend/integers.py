@@ -133,6 +133,17 @@ def _fold(sign: str, a: Size, b: Size) -> int | None:
     return value if value <= LIMIT else None
 
 
+def unchained(values: Values, e: S.Binary) -> None:
+    """TK101 where a comparison is the left side of another, as in `0 < x < 1`."""
+    if isinstance(e.left, S.Binary) and e.left.operator in COMPARISONS:
+        told = [values.scope.source.excerpt(x.span) for x in (e.left, e.left.right, e.right)]
+        values.fail(
+            "TK101",
+            f"a comparison has two sides: `{told[0]} and {told[1]} {e.operator} {told[2]}`",
+            e.span,
+        )
+
+
 def compare(
     values: Values, e: S.Binary, left: Any, right: Any
 ) -> Condition | Elementwise | P.Value:

@@ -223,24 +223,14 @@ class Values:
     def _binary(self, e: S.Binary) -> Any:
         if e.operator in N.JOINS:
             return N.join(self, e)
-        if e.operator in N.COMPARISONS and self._chained(e):
-            told = [self.scope.source.excerpt(x.span) for x in (e.left, e.left.right, e.right)]
-            self.fail(
-                "TK101",
-                f"a comparison has two sides: `{told[0]} and {told[1]} {e.operator} {told[2]}`",
-                e.span,
-            )
+        if e.operator in N.COMPARISONS:
+            N.unchained(self, e)
         left, right = self.both(e.left, e.right)
         if e.operator in N.COMPARISONS:
             if self._placed(left) or self._placed(right):
                 return self.positions.compare(self, e.operator, left, right, e.span)
             return N.compare(self, e, left, right)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
-
-    @staticmethod
-    def _chained(e: S.Binary) -> bool:
-        """Whether a comparison is the left side of another, as in `0 < x < 1`."""
-        return isinstance(e.left, S.Binary) and e.left.operator in N.COMPARISONS
 
     def test(self, e: S.Expression) -> Test:
         """A condition that is known at compile time, or that a launch can tell."""

@@ -57,10 +57,11 @@ class NumberOp(Operation):
         if kind not in KINDS:
             raise VerifyException(f"no kind {kind!r} of numbers; one of {', '.join(KINDS)}")
         types = [v.type for v in self.inputs]
+        told = ", ".join(map(str, types))
         if kind == CONVERT:
             known = tuple(TYPES.values())[1:]
             if len(types) != 1 or types[0] not in known or self.value.type not in known[:4]:
-                raise VerifyException(f"no conversion of {types} to {self.value.type}")
+                raise VerifyException(f"no conversion of {told} to {self.value.type}")
             return
         arity = SCALARS[kind].arity
         if len(types) != arity:
@@ -69,7 +70,7 @@ class NumberOp(Operation):
         amount = i32 if kind in ("shl", "shr") else of
         wanted = [i1, of, of] if kind == "select" else [of, amount]
         if of not in WIDE or types != wanted:
-            raise VerifyException(f"{kind} is of two u32 or of two i64, not of {types}")
+            raise VerifyException(f"{kind} is of two ui32 or of two i64, not of {told}")
         gives = i1 if SCALARS[kind].predicate else of
         if self.value.type != gives:
             raise VerifyException(f"{kind} of {of} gives {gives}, not {self.value.type}")
