@@ -83,7 +83,6 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "rows_f32": (ROWS, {"dtype": "f32", "columns": 32, "shape": "M, N", "copy": "Y[m, n] <- read(x)"}),
     "turned_bf16": (ROWS, {"dtype": "bf16", "columns": 64, "shape": "N, M", "copy": "Y[n, m] <- read(x).T"}),
     "turned_f32": (ROWS, {"dtype": "f32", "columns": 32, "shape": "N, M", "copy": "Y[n, m] <- read(x).T"}),
-    "turned_e4m3": (ROWS, {"dtype": "e4m3", "columns": 128, "shape": "N, M", "copy": "Y[n, m] <- read(x).T"}),
     "matrices_128": (PRODUCT, {"r": "bf16", "c": "bf16", "columns": 128, "shape": "M, N",
                                "copy": "C[m, n] <- bf16(read(d) + f32(read(r)))"}),
     "matrices_64": (PRODUCT, {"r": "bf16", "c": "bf16", "columns": 32, "shape": "M, N",
