@@ -235,6 +235,10 @@ def _item(p: Placement, op: t.PutOp | t.GetOp) -> None:
     for ring, slot, slots in opened:
         how = list(dict.fromkeys(h for x in slots for h in x.how))
         if How.WGMMA in how:
+            if p.role.known:
+                from tkc.passes.placement.explicit import end_products
+
+                end_products(p, op)
             _await_products(p)
         properties: dict[str, Attribute] = {"how": names(how)}
         if isinstance(op, t.PutOp):
