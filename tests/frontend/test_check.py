@@ -167,6 +167,11 @@ def test_notes_show_the_other_place() -> None:
     assert (note.message, note.location.line) == ("`a` is first defined here", 9)
 
 
+def test_what_cannot_be_an_accumulator_may_have_been_meant_for_an_operand() -> None:
+    said = only(mistakes(changed(GEMM, ("accum  d: tile[f32", "accum  d: tile[bf16"))))
+    assert "registers write it to a `shared` tile" in said.diagnostic.notes[0].message
+
+
 LATER = [
     ("launch persistent", "launch cooperative", "`launch cooperative`"),
     ("A: global[bf16, M, K]", "A: list[G, list[H, global[bf16, M, K]]]", "a list of lists"),

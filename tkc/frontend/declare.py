@@ -366,6 +366,11 @@ class Declarations:
                 "TK105",
                 f"an accumulator is f32, f16 of f16 and 8-bit floats, or i32 of s8 and u8, not {dtype}",
                 type_.span,
+                self.scope.note(
+                    f"a tile of {dtype} in tensor memory, as an operand of products, is not supported yet: registers "
+                    "write it to a `shared` tile, which products read",
+                    type_.span,
+                ),
             )
         shape = tuple(self.values.number(axis, "an extent of a tile") for axis in axes)
         scale_rows = scaling.rows_of_scales(self.values, type_, scale, shape[0])
