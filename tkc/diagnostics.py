@@ -280,8 +280,8 @@ _NUMBER = re.compile(r"\b\d+\b")
 
 
 def once(found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """The first of those that say the same of the same places but for numbers: a statement that is written out several times
-    (`unroll`, families, functions) is one mistake."""
+    """The first of those that say the same of the same places but for numbers: a statement that is written out several
+    times (`unroll`, families, functions) is one mistake."""
     if len(found) < 2:
         return tuple(found)
     kept: dict[Any, Diagnostic] = {}

@@ -162,8 +162,8 @@ class RingProtocol:
                 more, fewer = sorted((site, first), key=lambda s: -s.rate)
                 yield finding_at(
                     "TK305", more.node,
-                    f"{_event(more).told_at} in role {more.node.role.name} goes on by {more.rate} items of {self._name} a "
-                    f"turn, and {_event(fewer).told_at} in role {fewer.node.role.name} by {fewer.rate}",
+                    f"{_event(more).told_at} in role {more.node.role.name} goes on by {more.rate} items of {self._name} "
+                    f"a turn, and {_event(fewer).told_at} in role {fewer.node.role.name} by {fewer.rate}",
                 )  # fmt: skip
                 return
             if site.clock is not first.clock:
@@ -354,8 +354,8 @@ class RingProtocol:
             if not self._waited_before(wait, depth):
                 yield finding_at(
                     "TK306", wait.node,
-                    f"{_event(wait).told_at} in role {wait.node.role.name} does not wait for every phase of {self._name}: "
-                    "parity tells a phase only from the one before",
+                    f"{_event(wait).told_at} in role {wait.node.role.name} does not wait for every phase of "
+                    f"{self._name}: parity tells a phase only from the one before",
                 )  # fmt: skip
                 continue
             if not self._awaited(wait, depth):

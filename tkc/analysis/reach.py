@@ -133,7 +133,9 @@ def _applied(kind: str, parts: tuple[Any, ...]) -> Any:
 
 def ranges(threads: Iterable[int]) -> str:
     """`0 to 3 and 8`."""
-    rows = [[t for _, t in row] for _, row in groupby(enumerate(sorted(threads)), lambda x: x[1] - x[0])]
+    rows = [
+        [t for _, t in row] for _, row in groupby(enumerate(sorted(threads)), lambda x: x[1] - x[0])
+    ]
     told = [str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in rows]
     if len(told) > 4:
         told = [*told[:3], f"{len(told) - 3} more ranges"]

@@ -1,5 +1,5 @@
-"""Writes into a source what is meant beyond doubt: other words, each kept only where the mistake is then gone, and lines
-that are missing, each kept only where the analysis then finds less, and nothing new."""
+"""Writes into a source what is meant beyond doubt: other words, each kept only where the mistake is then gone, and
+lines that are missing, each kept only where the analysis then finds less, and nothing new."""
 
 from __future__ import annotations
 

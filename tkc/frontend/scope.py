@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from tkc.diagnostics import Edit, Location, Note, nearest
 from tkc.frontend.program import Axis, Bounds, Pipe
@@ -184,6 +184,14 @@ class Scope:
     ) -> None:
         told = message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "…"
         self.source.found.error(code, told, self.place(span), *notes, fix=fix, help=help)
+
+    def mend(
+        self, code: str, message: str, span: Span, *notes: Note, at: Span, text: str
+    ) -> NoReturn:
+        """Fails where a text in the place of what stands at `at` is what is meant."""
+        edit = self.source.edit(at, text)
+        self.error(code, message, span, *notes, fix=edit, help=None if edit else text)
+        raise Failed
 
     def later(self, what: str, span: Span, *notes: Note) -> None:
         """The construct belongs to the language and cannot be compiled yet."""

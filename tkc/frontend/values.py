@@ -149,7 +149,7 @@ class Values:
             told = f"{describe(x)} is no register value: `read({x.name})` is"
             written = self.scope.source.excerpt(span)
             if written.split("[")[0] == x.name.split("[")[0]:
-                self.mend("TK106", told, span, at=span, text=f"read({written})")
+                self.scope.mend("TK106", told, span, at=span, text=f"read({written})")
             self.fail("TK106", told, span)
         if isinstance(x, Slice):
             if not x.shape:
@@ -581,15 +581,6 @@ class Values:
         self, code: str, message: str, span: Span, *notes: Any, help: str | None = None
     ) -> NoReturn:
         self.scope.error(code, message, span, *notes, help=help)
-        raise Failed
-
-    def mend(
-        self, code: str, message: str, span: Span, *notes: Any, at: Span, text: str
-    ) -> NoReturn:
-        """Fails where a text in the place of what stands at `at` is what is meant."""
-        edit = self.scope.source.edit(at, text)
-        help = None if edit else text
-        self.scope.error(code, message, span, *notes, fix=edit, help=help)
         raise Failed
 
     def written(self, target: P.Slice, span: Span) -> None:

@@ -249,7 +249,7 @@ class Writes:
         fits = isinstance(source, Regs)
         told = f"{dtypes}: a copy keeps the dtype" + (f"; `{cast}` fits" if fits else "")
         if fits and whole:
-            self.values.mend("TK105", told, given, note, at=given, text=cast)
+            self.scope.mend("TK105", told, given, note, at=given, text=cast)
         self.values.fail("TK105", told, given, note)
 
     # assignments
@@ -316,7 +316,7 @@ class Writes:
         left, right = excerpt(s.target.span), excerpt(s.value.span)
         told = f"`=` sets a register value or clears an accumulator; {what} is copied to by `<-`"
         if all(map(self.scope.source.whole, (s.target.span, s.value.span))):
-            self.values.mend("TK101", told, s.span, at=s.span, text=f"{left} <- {right}")
+            self.scope.mend("TK101", told, s.span, at=s.span, text=f"{left} <- {right}")
         self.values.fail("TK101", told, s.span)
 
     def _clear(self, s: S.Assign, d: Tile) -> P.Statement:
@@ -518,5 +518,10 @@ class Writes:
             handed_on = self.scope.several(d.name)
             if handed_on:  # setting it to 0 would lose what another role has left there
                 told += f"; a get adds to what is there, and `keep {d.name}` in a put hands it on"
-            self.values.fail("TK114", told, s.span, help=None if handed_on else f"begin the put with `{d.name} = 0`")
+            self.values.fail(
+                "TK114",
+                told,
+                s.span,
+                help=None if handed_on else f"begin the put with `{d.name} = 0`",
+            )
         return made

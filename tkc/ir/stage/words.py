@@ -46,7 +46,11 @@ _ENDS = {
     "stage.mbarrier_arrive": ("arrive", "the put to {}", "the release of a slot of {}"),
     "stage.tcgen05_commit": ("commit", "the put to {}", "the release of a slot of {}"),
     "stage.copies_arrive": ("arrive", "the put to {}", "the release of a slot of {}"),
-    "stage.mbarrier_try": ("try_wait", "the wait for an item of {}", "the wait for a free slot of {}"),
+    "stage.mbarrier_try": (
+        "try_wait",
+        "the wait for an item of {}",
+        "the wait for a free slot of {}",
+    ),
 }
 """What is done to a barrier: the command, and what it is where the barrier is that of a pipe's items or free slots."""
 
