@@ -162,8 +162,8 @@ class RingProtocol:
                 more, fewer = sorted((site, first), key=lambda s: -s.rate)
                 yield finding_at(
                     "TK305", more.node,
-                    f"{_event(more).told_at} in role {more.node.role.name} goes on by {more.rate} items of {self._name} "
-                    f"a turn, and {_event(fewer).told_at} in role {fewer.node.role.name} by {fewer.rate}",
+                    f"{_event(more).told_at} in role {more.node.role.name} goes on by {more.rate} items of "
+                    f"{self._name} a turn, and {_event(fewer).told_at} in role {fewer.node.role.name} by {fewer.rate}",
                 )  # fmt: skip
                 return
             if site.clock is not first.clock:
