@@ -29,10 +29,12 @@ class Threads(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class Some:
-    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known."""
+    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known;
+    `holds`: the sets with a name that are part of it."""
 
     of: Who
     members: frozenset[int] | None = None
+    holds: frozenset[Threads] = frozenset()
 
     @property
     def sure(self) -> bool:
