@@ -311,11 +311,12 @@ class RingProtocol:
         for site in copies:
             act = _act(site)
             assert isinstance(act, Complete)
+            size = act.bytes * max(1, _threads(site.node))
             if site.every or site.sometimes:
-                always += act.bytes
+                always += size
             else:
                 case = site.node.loops[-1] if site.node.loops else None
-                by_case[case] = by_case.get(case, 0) + act.bytes
+                by_case[case] = by_case.get(case, 0) + size
         received = {always + b for b in by_case.values()} or {always}
         if received != {announced}:
             told = " or ".join(f"{b:,}" for b in sorted(received))

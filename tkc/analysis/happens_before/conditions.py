@@ -105,6 +105,10 @@ class Team:
             return who
         return next((t for t in NAMED if self._members(t) == through), self._part(who, through))
 
+    def lanes(self, who: Some) -> bool:
+        """Whether they are the lanes of some warps that act for these."""
+        return who.members is not None and all(t % LANES == self.lane for t in who.members)
+
     def one_of(self, who: Some) -> Some:
         """The thread that is elected of those of one whole warp; else all of them."""
         chosen = None if who.members is None else self._elected(who.members, alone=True)

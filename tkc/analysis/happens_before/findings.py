@@ -20,6 +20,7 @@ from tkc.analysis.happens_before.events import Access, AwaitGroup, Program, Role
 from tkc.analysis.happens_before.graph import Graph, build
 from tkc.analysis.happens_before.paths import MOST_LABELS, Unfollowed
 from tkc.analysis.happens_before.quick import Quick
+from tkc.analysis.happens_before.repeated import check_repeated
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PROFILES
 from tkc.analysis.happens_before.verdicts import (
@@ -68,7 +69,7 @@ def findings(program: Program, profile: str = "practice") -> list[Finding]:
         units = list(check_units(graph))
         acquired = acquires_of_units(graph)
         broken += map(_among_units, units[: int(acquired)])
-        found += [*check_elements(graph), *([] if acquired else units)]
+        found += [*check_elements(graph), *check_repeated(graph), *([] if acquired else units)]
         late = [*check_lifetimes(judge), *check_dependent(graph)]
         if not found:
             found = [*check_laps(graph), *check_numbered(graph), *check_first_reads(judge, judged)]
