@@ -197,7 +197,9 @@ ENDED = OF_CLUSTER.replace("        phase = 0\n", "        phase = 0\n        sy
 """Role two comes once more than role one, which has ended then."""
 
 
-@pytest.mark.parametrize("text", [OF_CLUSTER, OF_CLUSTER.replace(LAST, HALVES), ENDED.replace(LAST, HALVES)])
+@pytest.mark.parametrize(
+    "text", [OF_CLUSTER, OF_CLUSTER.replace(LAST, HALVES), ENDED.replace(LAST, HALVES)]
+)
 def test_who_has_arrived_or_ended_lets_others_leave_the_barrier_of_the_cluster(text: str) -> None:
     assert hang(text) is None
 

@@ -35,10 +35,16 @@ ONCE = STORED.replace("elect warp:", "elect:")
 ADDED = ("Y[m, n] <-", "Y[m, n] +=")
 LARGEST = ("store Y[m, n] <- c[0]", "store Y[m, n] <- c[0], max")
 LOADED = (
-    ("            elect:\n                expect", "            elect warp:\n                expect"),
+    (
+        "            elect:\n                expect",
+        "            elect warp:\n                expect",
+    ),
     ("* 4, count = 1", "* 4, count = 4"),
 )
-TWO = ("            elect warp:\n                store", "            if warp < 2:\n              elect warp:\n                store")
+TWO = (
+    "            elect warp:\n                store",
+    "            if warp < 2:\n              elect warp:\n                store",
+)
 
 
 def of(text: str) -> list[tuple[str, str]]:

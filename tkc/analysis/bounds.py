@@ -326,7 +326,9 @@ def _first_turn(judge: Judge, read: Place, write: Place, clock: Clock) -> int:
     filled, wanted = write.access.slot, read.access.slot
     if filled is None or wanted is None or read.access.buffer is not write.access.buffer:
         return 0
-    if any(s.loop is not None and judge.graph.clock_of[s.loop] is not clock for s in (filled, wanted)):
+    if any(
+        s.loop is not None and judge.graph.clock_of[s.loop] is not clock for s in (filled, wanted)
+    ):
         return 0
     turns = len(filled.before) + len(filled.period)
     return next((n for n in range(turns) if filled.at(n) == wanted.at(0)), 0)

@@ -155,8 +155,8 @@ def _run(
 
 
 def _with_meetings(phases: Phases) -> dict[Copy, list[Deed]]:
-    """What the copies of roles do to mbarriers, and to barriers of threads, numbered ones and the cluster's: they arrive,
-    and who waits leaves with the phase that it arrived at."""
+    """What the copies of roles do to mbarriers, and to barriers of threads, of a CTA or the cluster: they arrive, and
+    who waits leaves with the phase that it arrived at."""
     words: dict[tuple[int, int], Word] = {}
     found: dict[Copy, list[Deed]] = {}
     arrived: dict[tuple[Copy, Word], int] = {}
@@ -223,7 +223,9 @@ def _end(
     if word is None:
         return
     most = max(arrived.get((copy, word), 0) for copy in deeds)
-    comes = next(d.event for mine in deeds.values() for d in mine if d.tells and d.tells[0][0] is word)
+    comes = next(
+        d.event for mine in deeds.values() for d in mine if d.tells and d.tells[0][0] is word
+    )
     for copy, mine in deeds.items():
         threads = _all_threads(phases, copy)
         for _ in range(most - arrived.get((copy, word), 0)):
