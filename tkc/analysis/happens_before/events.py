@@ -361,13 +361,15 @@ def _events(body: list[Item]) -> Iterator[Event]:
 
 @dataclass(eq=False, slots=True)
 class Barrier:
-    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals."""
+    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals; `word`: words in
+    global memory, one an item (`words.py`)."""
 
     name: str
     depth: int = 1
     count: int = 1
     owner: int = 0
     op: Any = None
+    word: bool = False
 
 
 @dataclass(eq=False, slots=True)
