@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import AtomicOp, LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp, TryWaitOp, WhileOp
+from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp
 
 LANES = 32
@@ -60,7 +61,9 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
         case AtomicOp() | TryWaitOp():
             return Varies.BY_LANE
         case LoadElementOp():
-            return max(varies(v, seen) for v in owner.indices)
+            return max((varies(v, seen) for v in owner.indices), default=Varies.NOWHERE)
+        case NumberOp():
+            return max(varies(v, seen) for v in owner.inputs)
         case ArithOp():
             found = _numbered(value)
             if found is not None:
