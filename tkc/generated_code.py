@@ -46,19 +46,18 @@ class GeneratedCode:
         kept = self.known.get((mode, text))
         if kept is not None:
             return marshal.loads(kept)
-        code: CodeType = compile(text, "<string>", mode)
+        code: CodeType = compile(text, "<string>", mode, dont_inherit=True)
         self.add((mode, text), code)
         return code
 
     def function(self, text: str) -> CodeType:
         """The code of the function that a text defines, and does no more."""
-        kept = self.known.get(("def", text))
+        kept = self.known.get(("function", text))
         if kept is not None:
             return marshal.loads(kept)
-        (code,) = (
-            c for c in compile(text, "<string>", "exec").co_consts if isinstance(c, CodeType)
-        )
-        self.add(("def", text), code)
+        whole: CodeType = compile(text, "<string>", "exec", dont_inherit=True)
+        (code,) = (part for part in whole.co_consts if isinstance(part, CodeType))
+        self.add(("function", text), code)
         return code
 
     @contextmanager
@@ -159,7 +158,7 @@ def _dataclass(found: GeneratedCode, cls: Any, *how: Any) -> Any:
     Names, which of them have defaults, and `how` are all that the methods' code is made of; defaults and annotations
     are put in here. Rarer things are left to `dataclasses` itself, and so is all that is wrong.
     """
-    _init, _repr, _eq, order, unsafe_hash, frozen, match_args, kw_only, slots, weakref_slot = how
+    order, unsafe_hash, frozen, match_args, kw_only, slots, weakref_slot = how[3:]
     fields = None if order or unsafe_hash or kw_only else _fields(cls, frozen)
     if fields is None:
         return _make_dataclass(cls, *how)
@@ -201,6 +200,7 @@ def _dataclass(found: GeneratedCode, cls: Any, *how: Any) -> Any:
 def _fields(cls: Any, frozen: bool) -> dict[str, Any] | None:
     """The fields by name, those of the bases first; None where there is more to a class than plain fields."""
     fields: dict[str, Any] = {}
+    field: Any
     above: list[bool] = []
     for base in cls.__mro__[-1:0:-1]:
         theirs = getattr(base, "__dataclass_fields__", None)
@@ -247,13 +247,17 @@ def _codes(made: type, written: Sequence[bool]) -> list[tuple[str, CodeType | No
     return [(n, getattr(space[n], "__code__", None) if n not in _SAME else None) for n in names]
 
 
-def _add_methods(cls: Any, codes: list[tuple[str, CodeType | None]], fields: dict[str, Any]) -> None:
+def _add_methods(
+    cls: Any, codes: list[tuple[str, CodeType | None]], fields: dict[str, Any]
+) -> None:
     module, qualname = sys.modules.get(cls.__module__), cls.__qualname__
     outer = module.__dict__ if module else {}
     for name, code in codes:
         if code is None:
             same = _SAME.get(name)
             made = same(cls, fields) if same is not None else None
+            if made is not None:
+                made.__module__ = cls.__module__
         elif name == "__init__":
             made = _init(code, outer, fields)
         else:
@@ -309,11 +313,14 @@ def _repr(_: type, fields: dict[str, Any]) -> Any:
     return __repr__
 
 
+_above: Any = super
+
+
 def _setattr(cls: Any, fields: dict[str, Any]) -> Any:
     def __setattr__(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or _is_field(fields, name):
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(cls, self).__setattr__(name, value)
+        _above(cls, self).__setattr__(name, value)
 
     return __setattr__
 
@@ -322,7 +329,7 @@ def _delattr(cls: Any, fields: dict[str, Any]) -> Any:
     def __delattr__(self: Any, name: str) -> None:
         if type(self) is cls or _is_field(fields, name):
             raise FrozenInstanceError(f"cannot delete field {name!r}")
-        super(cls, self).__delattr__(name)
+        _above(cls, self).__delattr__(name)
 
     return __delattr__
 
