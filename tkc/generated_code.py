@@ -401,9 +401,13 @@ def _keep_patterns(found: GeneratedCode) -> None:
     vars(compiler).update(_sre=told, compile=pattern)
 
 
+_FORM = 2
+"""Of the keys: a file of another form begins anew, for nobody would ask for what it holds."""
+
+
 def _head(data: bytes) -> bytes:
     """What must stand before the data: the bytecode's version, and a hash that half a file does not have."""
-    return importlib.util.MAGIC_NUMBER + importlib.util.source_hash(data)
+    return importlib.util.MAGIC_NUMBER + bytes([_FORM]) + importlib.util.source_hash(data)
 
 
 def _read(path: str) -> dict[tuple[object, ...], bytes]:
