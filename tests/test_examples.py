@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -134,13 +135,27 @@ def test_the_text_is_exact(name: str, target: str, golden: Callable[[str, str], 
     golden(made(name, target).ptx, f"{name}-{target}.ptx")
 
 
-def replay(dump: Path, out: Path) -> str:
-    """The PTX that the command in a dump's first line makes."""
+def passes(dump: Path) -> str:
+    """Those of the command in a dump's first line."""
     first = dump.read_text().splitlines()[0]
     match = re.fullmatch(r"// tkc-opt (?:-p '(.*)' )?-t ptx (\S+)", first)
     assert match is not None, first
     assert match[2] == dump.name
-    assert opt.main(["-p", match[1] or "", "-t", "ptx", "-o", str(out), str(dump)]) == 0
+    return match[1] or ""
+
+
+def replay(dump: Path, out: Path) -> str:
+    """The PTX that the command in a dump's first line makes."""
+    assert opt.main(["-p", passes(dump), "-t", "ptx", "-o", str(out), str(dump)]) == 0
+    return out.read_text()
+
+
+def step(dump: Path, after: Path, out: Path) -> str:
+    """The IR that a dump's command makes on its way to what a later dump's begins with."""
+    whole, rest = passes(dump), passes(after)
+    assert whole.endswith(rest)
+    first = whole.removesuffix(rest).rstrip(",")
+    assert opt.main(["-p", first, "--print-debuginfo", "-o", str(out), str(dump)]) == 0
     return out.read_text()
 
 
@@ -157,12 +172,17 @@ def test_the_first_dump_replays_to_the_same_text(name: str, target: str, tmp_pat
     assert replay(dump, tmp_path / "out") == kernel.ptx
 
 
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.soak)])
 @BOTH
-def test_every_dump_replays_to_the_same_text(target: str, tmp_path: Path) -> None:
+def test_every_dump_replays_to_the_same_text(target: str, whole: bool, tmp_path: Path) -> None:
+    """Each makes the next, and the last one the PTX: so all of them do; in long runs each by itself."""
     kernel = tkc.compile(source("gemm_bf16"), target=target, dump=tmp_path / "dump")
     dumps = sorted((tmp_path / "dump").glob("*.mlir"))
     assert len(dumps) > 8
-    for dump in dumps:
+    for dump, after in pairwise(dumps):
+        made = step(dump, after, tmp_path / "out")
+        assert made.rstrip("\n") == after.read_text().split("\n", 1)[1].rstrip("\n"), dump.name
+    for dump in dumps if whole else dumps[-1:]:
         assert replay(dump, tmp_path / "out") == kernel.ptx, dump.name
 
 
