@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, starmap
+from operator import lt
 
 from oracles.ptx_model import HOME, PRACTICE, STRICT
 from oracles.relations import bits
@@ -115,7 +116,7 @@ class Graph:
 
     def reach(self, edges: list[tuple[int, int]]) -> list[int]:
         """What each event comes before; edges go up in number, so one pass from the last is a closure."""
-        assert all([a < b for a, b in edges])
+        assert all(starmap(lt, edges))
         reach = [0] * self.n
         for a, b in sorted(edges, reverse=True):
             reach[a] |= reach[b] | 1 << b
