@@ -44,7 +44,6 @@ def pytest_collection() -> Iterator[None]:
     """What is collected lives to the end: 14,000 tests are not looked through again by each garbage collection."""
     gc.disable()
     yield
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
