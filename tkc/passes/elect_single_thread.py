@@ -372,9 +372,7 @@ def _sweep(value: SSAValue) -> None:
             owner.erase()
 
 
-def check_alone(
-    regions: Sequence[Region], where: str, *, warp: bool, group: bool = False
-) -> None:
+def check_alone(regions: Sequence[Region], where: str, *, warp: bool, group: bool = False) -> None:
     """TK121 where threads are to meet, or to do together, in a place that not all of them reach.
 
     With `warp`, whole warps reach it, which may meet by themselves; with `group` whole warpgroups, each of which comes
