@@ -283,5 +283,8 @@ def cases(rng: np.random.Generator) -> dict[str, Case]:
         **{f"elements_{d}": elements(d, rng) for d in TYPES},
         "numbers": numbers(rng),
         **{f"vectors_{d}": vectors(d, rng) for d in BYTES},
-        **{f"turned_{d}": turned(d, out, rng) for d, out in zip(BYTES, BYTES[1:] + BYTES[:1], strict=True)},
+        **{
+            f"turned_{d}": turned(d, out, rng)
+            for d, out in zip(BYTES, BYTES[1:] + BYTES[:1], strict=True)
+        },
     }

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
+from tkc.frontend import always
 from tkc.frontend.sizes import label
 from tkc.frontend.syntax import Span
 from tkc.ir.interned import integer
@@ -427,6 +428,12 @@ def _elect(k: Kernel, x: X.Elect) -> None:
 def _if(k: Kernel, x: X.If) -> None:
     names = k.flow.names(x)
     condition = k.expression(x.condition)
+    holds = always.known(condition, k.counters)
+    if holds is not None:
+        outer = dict(k.values)
+        k.body(x.then if holds else x.otherwise)
+        k.values = outer | {n: k.values[n] for n in names}
+        return
     types: list[Attribute] = []
     then = k.region((), _yielding(k, x.then, names, x.span))
     last = then.block.last_op
@@ -465,6 +472,8 @@ def _range(k: Kernel, x: X.Range) -> None:
     def fill(given: Sequence[SSAValue]) -> None:
         outer = k.values.get(x.variable)
         k.values[x.variable] = given[0]
+        if isinstance(x.step, X.Number) and isinstance(x.step.size, int) and x.step.size > 0:
+            k.counters[given[0]] = bounds[0], bounds[1]
         inner(given)
         if outer is not None:
             k.values[x.variable] = outer

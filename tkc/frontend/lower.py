@@ -93,6 +93,8 @@ class _Kernel:
         self.role_name = ""
         self.sites: dict[str, int] = {}
         self.entry: list[Operation] = []
+        self.counters: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
+        """Of counters of loops that count up, the first and the end of their numbers."""
         self.held: dict[str, SSAValue] = {}
         """What the role at hand reads when it begins, and the values."""
 

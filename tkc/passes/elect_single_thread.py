@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import MemoryEffectKind, Pure, only_has_effect
 
-from tkc.analysis.guards import LANES, Guard, Varies, guard_of, varies
+from tkc.analysis.guards import Guard, Varies, guard_of, varies
 from tkc.diagnostics import Diagnostic, Severity, TkcError, report
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
@@ -121,6 +121,8 @@ class RoleElection:
         self.warps = role.warps.value.data
         self.elected: dict[Who, SSAValue] = {}
         self.chosen: dict[int, SSAValue] = {}
+        self.looked = False
+        """Whether conditions that no thread meets have been told."""
 
     def run(self) -> None:
         block = self.role.body.block
@@ -177,8 +179,12 @@ class RoleElection:
     def _condition(self, op: s.IfOp, where: Where) -> None:
         """A condition: one that tests threads is an election where it can be, any other is looked into."""
         guard = guard_of(op.condition)
-        if guard is not None and (guard.never or (guard.warp or 0) >= self.warps):
-            self._never(op, guard)
+        if not self.looked and (guard is None or guard.narrows):
+            from tkc.analysis.reach import unmet
+
+            self.looked = True
+            for told in unmet(self.role):
+                report(told)
         if guard is not None and guard.warp is not None and self.warps == 1 and guard.warp == 0:
             guard = replace(guard, warp=None)
         if guard is not None and not guard.narrows:
@@ -244,23 +250,6 @@ class RoleElection:
         old = op.condition
         op.operands = [predicate]
         _sweep(old)
-
-    def _never(self, op: s.IfOp, guard: Guard) -> None:
-        """Numbers of warps and threads count from the role's own first."""
-        warps = "1 warp" if self.warps == 1 else f"{self.warps} warps"
-        which = f"it asks for warp {guard.warp}"
-        if guard.never:
-            several = "it asks for several threads at once"
-            which = "no warp has such a lane" if guard.number >= LANES else several
-        report(
-            Diagnostic(
-                "TK122",
-                f"no thread meets this condition: {which}, and role {self.role.sym_name.data} has {warps} of 32 "
-                "threads, counted from 0",
-                location_of(op),
-                Severity.WARNING,
-            )
-        )
 
     def _keep(self, op: s.IfOp, why: str) -> None:
         report(
@@ -384,9 +373,7 @@ def _sweep(value: SSAValue) -> None:
             owner.erase()
 
 
-def check_alone(
-    regions: Sequence[Region], where: str, *, warp: bool, group: bool = False
-) -> None:
+def check_alone(regions: Sequence[Region], where: str, *, warp: bool, group: bool = False) -> None:
     """TK121 where threads are to meet, or to do together, in a place that not all of them reach.
 
     With `warp`, whole warps reach it, which may meet by themselves; with `group` whole warpgroups, each of which comes

@@ -113,7 +113,7 @@ def explicit(p: Placement, op: Operation) -> bool:
                 "TK202",
                 f"{words(op)} needs {Feature.TCGEN05}; {p.target.name} has none",
                 location_of(op),
-                fix=targets_with({Feature.TCGEN05}),
+                help=targets_with({Feature.TCGEN05}),
             )
         case s.StageOp() if not op.regions:
             _copy(p, op)
