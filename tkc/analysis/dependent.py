@@ -29,7 +29,7 @@ def check_dependent(graph: Graph, without: Set[Event] = frozenset()) -> Iterator
     grid_waits = [n for n in graph.nodes if n.event and isinstance(n.event.act, GridWait)]
     waits = [_after(graph, n, frozenset(without)) for n in grid_waits]
     for node in graph.nodes:
-        if node.event is None or graph.symmetry.repeats(node.role):
+        if node.event is None or graph.symmetry.mirrors(node.role):
             continue
         touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
         if touches and not _ever_known(waits, node):

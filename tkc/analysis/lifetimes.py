@@ -30,7 +30,7 @@ def check_lifetimes(judge: Judge) -> Iterator[Finding]:
             access = place.access
             if access.space not in (Space.SHARED, Space.TENSOR) or access.done not in _AWAIT:
                 continue
-            if judge.graph.symmetry.repeats(place.node.role):
+            if judge.graph.symmetry.mirrors(place.node.role):
                 continue
             key = judge.reach(place), place.node.path
             if key not in over:

@@ -36,6 +36,11 @@ def after(
     return graph.moments[key]
 
 
+def soon_after(graph: Graph, node: Node, turns: Turns | None) -> Reach | None:
+    """The first of what comes after a wait of any thread, as far as it has been followed to find deadlocks."""
+    return graph.moments.get(node) if turns in (None, node.turns) else None
+
+
 def _moment(
     node: Node, any_thread: bool, assumed: frozenset[str] = PRACTICE, by_warps: bool = True
 ) -> Source:
@@ -74,12 +79,11 @@ def deadlocks(graph: Graph) -> list[Finding]:
     seen: set[Node] = set()
     for ring in graph.rings.values():
         for wait in ring.waits:
-            if wait.node in seen or graph.symmetry.repeats(wait.node.role):
+            if wait.node in seen or graph.symmetry.mirrors(wait.node.role):
                 continue
-            source = _moment(wait.node, True)
-            reach = Reach(
+            reach = graph.moments[wait.node] = Reach(
                 graph,
-                source,
+                _moment(wait.node, True),
                 wait.node,
                 any_site=True,
                 moment=True,

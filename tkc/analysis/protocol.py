@@ -29,7 +29,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_all, items_of
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
-from tkc.analysis.moments import after, finding_at, known_at
+from tkc.analysis.moments import after, finding_at, known_at, soon_after
 from tkc.analysis.rates import unequal
 from tkc.diagnostics import Severity
 from tkc.ir.certificates import origin
@@ -347,7 +347,7 @@ class RingProtocol:
         for wait in self.ring.waits:
             if (
                 wait.clock is self.graph.kernel
-                or self.graph.symmetry.repeats(wait.node.role)
+                or self.graph.symmetry.mirrors(wait.node.role)
                 or _implied(wait)
             ):
                 continue
@@ -374,13 +374,15 @@ class RingProtocol:
         depth = self.ring.barrier.depth
         for sites in self.ring.arrivals.values():
             for site in sites:
-                if site.clock is self.graph.kernel or self.graph.symmetry.repeats(site.node.role):
+                if site.clock is self.graph.kernel or self.graph.symmetry.mirrors(site.node.role):
                     continue
                 if not (site.every or site.sometimes) or self._alone(site):
                     continue
                 items = [i for i in range(depth, depth + site.rate * self._period()) if site.has(i)]
+                own = site.node.role  # its own waits tell at once
+                waits = sorted(self.ring.waits, key=lambda w: w.node.role is not own)
                 if not all(
-                    any(self._follows(site, w, i - depth, depth) for w in self.ring.waits)
+                    any(self._follows(site, w, i - depth, depth) for w in waits)
                     or self._completed(site, i - depth, depth)
                     for i in items
                 ):
@@ -403,7 +405,11 @@ class RingProtocol:
             return False
         if not wait.has(item):
             return False
-        reach = after(self.graph, wait.node, True, self._turns(wait, item))
+        turns = self._turns(wait, item)
+        soon = soon_after(self.graph, wait.node, turns)
+        if soon is not None and self._later(soon, site, wait, depth):
+            return True
+        reach = after(self.graph, wait.node, True, turns)
         while not self._later(reach, site, wait, depth):
             if not reach.advance(site.node.role):
                 return False

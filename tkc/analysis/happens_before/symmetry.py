@@ -71,6 +71,11 @@ class Symmetry:
             for r, shape in self.shapes.items()
         )
 
+    def mirrors(self, role: Role) -> bool:
+        """Whether a role does, and hears of others, what one looked at before it does: the first of its copies, or that
+        of a CTA which may have this one's number. Of other units nothing is said."""
+        return self.repeats(role) or any(role.cta ^ k < role.cta for k in self.swaps)
+
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""
         return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
