@@ -371,26 +371,32 @@ class RingProtocol:
     def _early(self) -> Iterator[Finding]:
         """An arrival at the next round of a slot must find this one complete: it comes after a wait for it, or after
         all arrivals that complete it."""
-        depth = self.ring.barrier.depth
+        symmetry = self.graph.symmetry
         for sites in self.ring.arrivals.values():
             for site in sites:
-                if site.clock is self.graph.kernel or self.graph.symmetry.mirrors(site.node.role):
+                if site.clock is self.graph.kernel or symmetry.repeats(site.node.role):
                     continue
                 if not (site.every or site.sometimes) or self._alone(site):
                     continue
-                items = [i for i in range(depth, depth + site.rate * self._period()) if site.has(i)]
-                own = site.node.role  # its own waits tell at once
-                waits = sorted(self.ring.waits, key=lambda w: w.node.role is not own)
-                if not all(
-                    any(self._follows(site, w, i - depth, depth) for w in waits)
-                    or self._completed(site, i - depth, depth)
-                    for i in items
-                ):
+                name = symmetry.name(site.node.role, site.node.number, self.ring.barrier.owner)
+                if name not in self.graph.moments:
+                    self.graph.moments[name] = self._in_time(site)
+                if not self.graph.moments[name]:
                     yield finding_at(
                         "TK306", site.node,
                         f"{_event(site).name} in role {site.node.role.name} may arrive at {self._name} for the "
                         "next round while this one is not complete: nothing before it waits for this one",
                     )  # fmt: skip
+
+    def _in_time(self, site: Site) -> bool:
+        depth, own = self.ring.barrier.depth, site.node.role
+        waits = sorted(self.ring.waits, key=lambda w: w.node.role is not own)  # its own tell at once
+        return all(
+            any(self._follows(site, w, i - depth, depth) for w in waits)
+            or self._completed(site, i - depth, depth)
+            for i in range(depth, depth + site.rate * self._period())
+            if site.has(i)
+        )
 
     def _turns(self, wait: Site, item: int) -> Turns | None:
         """The turns of a wait that are like that of an item, where its loop has parts that run in some turns."""

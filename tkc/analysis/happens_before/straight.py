@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import Block, SSAValue
 
-from tkc.analysis.happens_before.evaluate import Evaluator, Unknown
+from tkc.analysis.happens_before.evaluate import FEW, Evaluator
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.scalar import SCALARS, ArithOp
 
@@ -23,15 +23,23 @@ class Straight:
         self.evaluator, self.names = evaluator, names
         self.places = {name: n for n, name in enumerate(names)}
         self.steps: list[Step] = []
-        for value in values:
-            self._write(value)
-        self.wanted = [self.places[value] for value in values]
+        self.wanted = [self.place(value) for value in values]
 
-    def __call__(self, given: Sequence[int]) -> Numbers:
+    def __call__(self, given: Sequence[int | None]) -> Numbers:
         numbers: Numbers = list(given)
-        for step in self.steps:
-            numbers.append(step(numbers))
+        self.follow(numbers)
         return [numbers[n] for n in self.wanted]
+
+    def place(self, value: SSAValue) -> int:
+        """Where a value is among the numbers, written out if it is not yet."""
+        if value not in self.places:
+            self._write(value)
+        return self.places[value]
+
+    def follow(self, numbers: Numbers) -> None:
+        """Takes the steps that these numbers, which begin with those of `names`, have not gone through."""
+        for step in self.steps[len(numbers) - len(self.names) :]:
+            numbers.append(step(numbers))
 
     def _write(self, value: SSAValue) -> None:
         stack = [value]
@@ -60,7 +68,16 @@ class Straight:
                 at = op.results.index(value)
                 return [op.condition, *(x.operands[at] for x in lasts if x is not None)]
         kept = self._kept(value)
-        return [] if kept is None else [kept]
+        if kept is not None:
+            return [kept]
+        if type(op) is s.ForOp and self._few(op) is not None:
+            return [op.lower, op.step, *(row.init for row in self.evaluator.carried[op])]
+        return []
+
+    def _few(self, loop: s.ForOp) -> int | None:
+        """How often a loop of few turns does, where its turns can be written out."""
+        turns = None if self.evaluator.turn else self.evaluator.trips(loop)
+        return turns if turns is not None and turns <= FEW else None
 
     def _kept(self, value: SSAValue) -> SSAValue | None:
         """What a loop carries on without a change."""
@@ -79,10 +96,33 @@ class Straight:
             if op.kind.data == "select":
                 return _chosen(*parts)
             return _of(op.kind.data, parts)
-        if parts:
+        if len(parts) == 1:
             (same,) = parts
             return lambda numbers: numbers[same]
+        if parts:
+            return self._after(value, parts)
         return self._otherwise(value)
+
+    def _after(self, value: SSAValue, parts: list[int]) -> Step:
+        """What a loop of few turns leaves."""
+        loop = value.owner
+        assert isinstance(loop, s.ForOp)
+        turns, rows, count = self._few(loop), self.evaluator.carried[loop], len(self.names)
+        number = next(n for n, row in enumerate(rows) if row.result is value)
+        inside = [*(row.argument for row in rows), loop.body.block.args[0], *self.names]
+        body = Straight(self.evaluator, [row.step for row in rows], inside)
+        lower, by, *inits = parts
+
+        def after(numbers: Numbers) -> int | None:
+            first, step = numbers[lower], numbers[by]
+            if first is None or step is None:
+                return None
+            state, beside = [numbers[n] for n in inits], numbers[:count]
+            for turn in range(turns or 0):
+                state = body([*state, first + turn * step, *beside])
+            return state[number]
+
+        return after
 
     def _otherwise(self, value: SSAValue) -> Step:
         known = self.evaluator.constant(value)
@@ -92,10 +132,7 @@ class Straight:
 
         def through(numbers: Numbers) -> int | None:
             given = {v: n for v, n in zip(names, numbers, strict=False) if n is not None}
-            try:
-                return evaluator.value(value, given)
-            except Unknown:
-                return None
+            return evaluator.value(value, given)
 
         return through
 

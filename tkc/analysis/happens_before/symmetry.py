@@ -76,6 +76,10 @@ class Symmetry:
         of a CTA which may have this one's number. Of other units nothing is said."""
         return self.repeats(role) or any(role.cta ^ k < role.cta for k in self.swaps)
 
+    def name(self, role: Role, number: int, cta: int) -> tuple[Hashable, ...]:
+        """What places of roles have in common that do the same there, with one CTA each."""
+        return self.shapes[role], number, self.ctas(role.cta, cta)
+
     def ctas(self, *numbers: int) -> tuple[int, ...]:
         """CTAs by the least numbers that they may have."""
         return min(tuple([n ^ k for n in numbers]) for k in (0, *self.swaps))
