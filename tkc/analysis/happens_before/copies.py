@@ -60,6 +60,17 @@ def alike(ops: Sequence[Operation], differ: set[SSAValue]) -> bool:
     return True
 
 
+def apart(ops: Sequence[Operation], differ: set[SSAValue]) -> set[Operation]:
+    """Operations that ask for what differs, and all under conditions that do."""
+    found: set[Operation] = set()
+    for op in ops:
+        if any([v in differ for v in op.operands]):
+            found.add(op)
+            if type(op) is s.IfOp:
+                found.update(op.walk())
+    return found
+
+
 DIVIDES = frozenset({"div", "mod", "and", "shr"})
 """Arithmetic that makes a counter repeat."""
 

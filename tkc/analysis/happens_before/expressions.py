@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from tkc.analysis.happens_before.properties import written
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
@@ -22,6 +23,7 @@ class Expressions:
         self.known: dict[SSAValue, int] = {}
         self.loops: dict[Block, Hashable] = {}
         self.parts: dict[int, frozenset[Hashable]] = {}
+        self.writes: dict[SSAValue, bool] = {}
 
     def __call__(self, value: SSAValue) -> int:
         key = value
@@ -31,6 +33,12 @@ class Expressions:
             self.known[key] = number
             self.parts[number] = uses
         return self.known[key]
+
+    def written(self, tensor: SSAValue) -> bool:
+        """Whether anything in the kernel writes a tensor, or an array of a list."""
+        if tensor not in self.writes:
+            self.writes[tensor] = written(tensor)
+        return self.writes[tensor]
 
     def counters(self, number: int) -> frozenset[Hashable]:
         """The loops whose counters an expression has, and `group` and `rank` where it has these."""

@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 
 from tkc.analysis.happens_before.chained import chain_alike
 from tkc.analysis.happens_before.conditions import who_acts
-from tkc.analysis.happens_before.copies import alike, differing
+from tkc.analysis.happens_before.copies import alike, apart, differing
 from tkc.analysis.happens_before.evaluate import FEW
 from tkc.analysis.happens_before.events import (
     Barrier,
@@ -105,6 +105,7 @@ class Copies:
             self.acts = who_acts(values)
             self.differ = differing([*self.beside, *values.ops])
             self.alike = alike(values.ops, self.differ)
+            self.apart = apart(values.ops, self.differ) if cluster > 1 else frozenset()
         elif self.alike:
             values = first.values.of_copy(group, rank, self.differ)
         else:
@@ -114,7 +115,9 @@ class Copies:
             self.first = found
         else:
             found.evolve = first.evolve
+        found.apart = self.apart
         if group in self.of_group and self.alike:
+            found.said = self.of_group[group].said
             found.formulas.like(self.of_group[group].formulas, self.differ)
         self.of_group.setdefault(group, found)
         return found
