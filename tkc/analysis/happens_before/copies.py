@@ -47,10 +47,9 @@ def alike(ops: Sequence[Operation], differ: set[SSAValue]) -> bool:
     """Whether all that loops carry, and how often they turn, is the same in all copies of a role."""
     for op in ops:
         kind = type(op)
-        if kind is s.IfOp and op.condition in differ:
-            if op.results or any(_counts(o) for o in op.walk()):
-                return False
-        elif kind is s.ForOp or kind is WhileOp:
+        if kind is s.IfOp and op.results and op.condition in differ:
+            return False
+        if kind is s.ForOp or kind is WhileOp:
             blocks: list[Block] = [b for region in op.regions for b in region.blocks]
             carried = [*op.operands, *op.results, *(a for b in blocks for a in b.args)]
             if any(v in differ for v in carried):
@@ -58,6 +57,20 @@ def alike(ops: Sequence[Operation], differ: set[SSAValue]) -> bool:
         elif kind is ArithOp and op.kind.data in DIVIDES and op.inputs[1] in differ:
             return False
     return True
+
+
+def chosen(ops: Sequence[Operation], differ: set[SSAValue]) -> list[SSAValue]:
+    """Conditions that differ, with loops under them. What these carry is the same in all copies that turn them, and
+    which do is known where the conditions are."""
+    return [
+        op.condition
+        for op in ops
+        if type(op) is s.IfOp and op.condition in differ and any(_counts(o) for o in op.walk())
+    ]
+
+
+def _counts(op: Operation) -> bool:
+    return isinstance(op, s.ForOp | WhileOp) or (isinstance(op, s.IfOp) and bool(op.results))
 
 
 def apart(ops: Sequence[Operation], differ: set[SSAValue]) -> set[Operation]:
@@ -73,7 +86,3 @@ def apart(ops: Sequence[Operation], differ: set[SSAValue]) -> set[Operation]:
 
 DIVIDES = frozenset({"div", "mod", "and", "shr"})
 """Arithmetic that makes a counter repeat."""
-
-
-def _counts(op: Operation) -> bool:
-    return isinstance(op, s.ForOp | WhileOp) or (isinstance(op, s.IfOp) and bool(op.results))
