@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.analysis.happens_before.evaluate import FEW, Evaluator
 from tkc.ir.stage import ops as s
@@ -61,7 +61,7 @@ class Straight:
         """What a value is made of, as far as that is written out."""
         op = value.owner
         if type(op) is ArithOp:
-            return list(op.operands)
+            return list(op.inputs)
         if type(op) is s.IfOp:
             lasts = [r.block.last_op for r in (op.then, op.otherwise) if r is not None and r.blocks]
             if len(lasts) == 2:
@@ -70,14 +70,22 @@ class Straight:
         kept = self._kept(value)
         if kept is not None:
             return [kept]
-        if type(op) is s.ForOp and self._few(op) is not None:
-            return [op.lower, op.step, *(row.init for row in self.evaluator.carried[op])]
+        loop = self._turned(op)
+        if loop is not None:
+            return [loop.lower, loop.step, *(row.init for row in self.evaluator.carried[loop])]
         return []
 
-    def _few(self, loop: s.ForOp) -> int | None:
-        """How often a loop of few turns does, where its turns can be written out."""
-        turns = None if self.evaluator.turn else self.evaluator.trips(loop)
-        return turns if turns is not None and turns <= FEW else None
+    def _turned(self, op: Operation | Block) -> s.ForOp | None:
+        """The loop whose turns so far give a value: those of one that is looked at turn by turn, or all."""
+        loop = op.parent_op() if type(op) is Block else op
+        if type(loop) is not s.ForOp or (loop in self.evaluator.turn) is not (type(op) is Block):
+            return None
+        turns = self._turns(loop)
+        return loop if turns is not None and turns <= FEW else None
+
+    def _turns(self, loop: s.ForOp) -> int | None:
+        turns = self.evaluator.turn.get(loop)
+        return turns if turns is not None else self.evaluator.trips(loop)
 
     def _kept(self, value: SSAValue) -> SSAValue | None:
         """What a loop carries on without a change."""
@@ -104,21 +112,29 @@ class Straight:
         return self._otherwise(value)
 
     def _after(self, value: SSAValue, parts: list[int]) -> Step:
-        """What a loop of few turns leaves."""
-        loop = value.owner
-        assert isinstance(loop, s.ForOp)
-        turns, rows, count = self._few(loop), self.evaluator.carried[loop], len(self.names)
-        number = next(n for n, row in enumerate(rows) if row.result is value)
-        inside = [*(row.argument for row in rows), loop.body.block.args[0], *self.names]
-        body = Straight(self.evaluator, [row.step for row in rows], inside)
+        """What a loop carries after few turns."""
+        evaluator, loop = self.evaluator, self._turned(value.owner)
+        assert loop is not None
+        turns, rows, count = self._turns(loop) or 0, evaluator.carried[loop], len(self.names)
+        carried, counter = [row.argument for row in rows], loop.body.block.args[0]
+        given = carried if type(value.owner) is Block else [row.result for row in rows]
+        if value is not counter and value not in given:
+            return lambda _: None
+        number = given.index(value) if value is not counter else None
+        inside = {n: t for n, t in evaluator.turn.items() if n is not loop}
+        looked_at, evaluator.turn = evaluator.turn, inside
+        body = Straight(evaluator, [row.step for row in rows], [*carried, counter, *self.names])
+        evaluator.turn = looked_at
         lower, by, *inits = parts
 
         def after(numbers: Numbers) -> int | None:
             first, step = numbers[lower], numbers[by]
             if first is None or step is None:
                 return None
+            if number is None:
+                return first + turns * step
             state, beside = [numbers[n] for n in inits], numbers[:count]
-            for turn in range(turns or 0):
+            for turn in range(turns):
                 state = body([*state, first + turn * step, *beside])
             return state[number]
 
@@ -128,11 +144,14 @@ class Straight:
         known = self.evaluator.constant(value)
         if known is not None or not isinstance(value.owner, s.ForOp | Block | s.IfOp):
             return lambda _: known
-        names, evaluator = self.names, self.evaluator
+        names, evaluator, turn = self.names, self.evaluator, self.evaluator.turn
 
         def through(numbers: Numbers) -> int | None:
             given = {v: n for v, n in zip(names, numbers, strict=False) if n is not None}
-            return evaluator.value(value, given)
+            looked_at, evaluator.turn = evaluator.turn, turn
+            known = evaluator.value(value, given)
+            evaluator.turn = looked_at
+            return known
 
         return through
 
