@@ -133,7 +133,7 @@ class Evaluator:
             while stack:  # not by recursion: sums can be longer than Python's stack is deep
                 op = stack[-1].owner
                 if type(op) is ArithOp:
-                    more = [v for v in op.operands if v not in found and v not in given]
+                    more = [v for v in op.inputs if v not in found and v not in given]
                     if more:
                         stack += more
                         continue
@@ -174,7 +174,7 @@ class Evaluator:
     def _arith(
         self, op: ArithOp, given: dict[SSAValue, int], found: dict[SSAValue, int | None]
     ) -> int | None:
-        kind, inputs = op.kind.data, op.operands
+        kind, inputs = op.kind.data, op.inputs
         if kind == "select":
             chosen = self._known(inputs[0], given, found)
             return None if chosen is None else self._known(inputs[1 if chosen else 2], given, found)
@@ -265,7 +265,7 @@ class Evaluator:
         """How often a loop turns, where that is a constant."""
         if not isinstance(loop, s.ForOp):
             return None
-        lower, upper, step = (self.constant(v) for v in (loop.lower, loop.upper, loop.step))
+        lower, upper, step = map(self.constant, (loop.lower, loop.upper, loop.step))
         if lower is None or upper is None or step is None:
             return None
         return max(0, -(-(upper - lower) // step)) if step > 0 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tkc.analysis.happens_before.properties import written
@@ -46,7 +47,7 @@ class Expressions:
 
     def _write(self, value: SSAValue) -> tuple[Hashable, frozenset[Hashable]]:
         op = value.owner
-        if isinstance(op, Block):
+        if type(op) is Block:
             if (
                 op in self.loops
                 and isinstance(op.parent_op(), s.ForOp)
@@ -63,7 +64,10 @@ class Expressions:
             parts = frozenset[Hashable]().union(*(self.parts[i] for i in inputs))
             return ("element", id(op.place), *inputs), parts
         if isinstance(op, ConstOp):
-            return ("const", str(op.constant)), frozenset()
+            number = op.constant
+            if isinstance(number, IntegerAttr):
+                return ("const", number.value.data, number.type), frozenset()
+            return ("const", str(number)), frozenset()
         if isinstance(op, SizeOp):
             return ("size", op.symbol.data), frozenset()
         if isinstance(op, s.UnitOp):
