@@ -32,7 +32,8 @@ def check_dependent(graph: Graph, without: Set[Event] = frozenset()) -> Iterator
         if node.event is None or graph.symmetry.mirrors(node.role):
             continue
         touches = [a for a in node.event.accesses if a.space is Space.GLOBAL]
-        if touches and not _ever_known(waits, node):
+        own = [reach for reach in waits if reach.origin.role is node.role]  # what is nearest first
+        if touches and not (_ever_known(own, node) or _ever_known(waits, node)):
             yield finding_at(
                 "TK318",
                 node,
