@@ -15,7 +15,7 @@ from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
-from tkc.analysis.moments import finding_at
+from tkc.analysis.moments import FEW, finding_at
 from tkc.ir.isa.memory import Space
 
 _TENSORS = "global memory"
@@ -53,7 +53,7 @@ def _after(graph: Graph, node: Node, without: frozenset[Event]) -> Reach:
 def _ever_known(waits: list[Reach], node: Node) -> bool:
     """Whether the threads of a node know of one of the waits, as far as these are followed until then."""
     while not any(_known(reach, node) for reach in waits):
-        if not any([reach.advance(node.role) for reach in waits]):
+        if not any([reach.advance(node.role, FEW) for reach in waits]):
             return False
     return True
 

@@ -13,6 +13,9 @@ from tkc.analysis.happens_before.report import Finding
 from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.ir.isa.memory import Space
 
+FEW = 2
+"""Labels that are followed at a time where most questions are answered after few."""
+
 
 def after(
     graph: Graph,

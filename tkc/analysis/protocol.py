@@ -29,7 +29,7 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.graph import Graph, Node, Ring, Site, covers_all, items_of
 from tkc.analysis.happens_before.paths import Reach
 from tkc.analysis.happens_before.report import Finding
-from tkc.analysis.moments import after, finding_at, known_at, soon_after
+from tkc.analysis.moments import FEW, after, finding_at, known_at, soon_after
 from tkc.analysis.rates import unequal
 from tkc.diagnostics import Severity
 from tkc.ir.certificates import origin
@@ -417,7 +417,7 @@ class RingProtocol:
             return True
         reach = after(self.graph, wait.node, True, turns)
         while not self._later(reach, site, wait, depth):
-            if not reach.advance(site.node.role):
+            if not reach.advance(site.node.role, FEW):
                 return False
         return True
 
@@ -438,7 +438,7 @@ class RingProtocol:
             return False
         reach = after(self.graph, before.node, False, self._turns(before, item), by_warps=False)
         while not self._behind(reach, site, before, depth):
-            if not reach.advance(site.node.role):
+            if not reach.advance(site.node.role, FEW):
                 return False
         return True
 
@@ -496,7 +496,7 @@ class RingProtocol:
         sites = [*(s for sites in self.ring.arrivals.values() for s in sites), *self.ring.copies]
         toward = sites[0].node.role if sites else None
         while not self._told(wait, item, depth, reach):
-            if not reach.advance(toward):
+            if not reach.advance(toward, FEW):
                 return False
         return True
 
