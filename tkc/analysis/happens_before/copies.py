@@ -73,14 +73,11 @@ def _counts(op: Operation) -> bool:
     return isinstance(op, s.ForOp | WhileOp) or (isinstance(op, s.IfOp) and bool(op.results))
 
 
-def apart(ops: Sequence[Operation], differ: set[SSAValue]) -> set[Operation]:
+def apart(differ: set[SSAValue]) -> set[Operation]:
     """Operations that ask for what differs, and all under conditions that do."""
-    found: set[Operation] = set()
-    for op in ops:
-        if any([v in differ for v in op.operands]):
-            found.add(op)
-            if type(op) is s.IfOp:
-                found.update(op.walk())
+    found = {use.operation for value in differ for use in value.uses}
+    for op in [op for op in found if type(op) is s.IfOp]:
+        found.update(op.walk())
     return found
 
 

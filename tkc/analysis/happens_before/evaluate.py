@@ -110,16 +110,14 @@ class Evaluator:
 
     def constant(self, value: SSAValue) -> int | None:
         """The integer, where it is the same throughout."""
-        return self.value(value, {})
-
-    def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int | None:
-        """The integer, from constants and what is given; None where these do not give it."""
-        if given:
-            return self._known(value, given, {})
         known = self.constants.get(turns := tuple(self.turn.items()))
         if known is None:
             known = self.constants[turns] = {}
-        return self._known(value, given, known)
+        return known[value] if value in known else self._known(value, {}, known)
+
+    def value(self, value: SSAValue, given: dict[SSAValue, int]) -> int | None:
+        """The integer, from constants and what is given; None where these do not give it."""
+        return self._known(value, given, {}) if given else self.constant(value)
 
     def _known(
         self, value: SSAValue, given: dict[SSAValue, int], found: dict[SSAValue, int | None]

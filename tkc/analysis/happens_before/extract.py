@@ -112,7 +112,7 @@ class Copies:
             self.differ = differing([*self.beside, *values.ops])
             self.alike = alike(values.ops, self.differ)
             self.chosen = chosen(values.ops, self.differ) if self.alike else []
-            self.apart = apart(values.ops, self.differ) if cluster > 1 else frozenset()
+            self.apart = apart(self.differ) if cluster > 1 else frozenset()
         found = Operations(self.role, group, rank, cluster, made.barriers, write, values, self.acts)
         if first is None:
             self.first = found

@@ -112,6 +112,7 @@ class Operations(Numbering):
         mine = range(self.group * self.warps, (self.group + 1) * self.warps)
         self.team = Team(mine, self.lane, self.warp)
         self.turns: Turns | None = None
+        self.waits: dict[SSAValue, set[Operation]] = {}
         self.said: dict[Hashable, Said] = {}
         self.apart: Set[Operation] = frozenset[Operation]()
         """Operations of which copies of the role do not say the same."""

@@ -42,20 +42,17 @@ class Straight:
             numbers.append(step(numbers))
 
     def _write(self, value: SSAValue) -> None:
-        stack = [value]
+        places, stack = self.places, [(value, self._parts(value))]
         while stack:  # not by recursion: sums can be longer than Python's stack is deep
-            now = stack[-1]
-            if now in self.places:
-                stack.pop()
-                continue
-            parts = self._parts(now)
-            more = [v for v in parts if v not in self.places]
+            now, parts = stack[-1]
+            more = [v for v in parts if v not in places]
             if more:
-                stack += more
+                stack += [(v, self._parts(v)) for v in more]
                 continue
-            self.steps.append(self._step(now, [self.places[v] for v in parts]))
-            self.places[now] = len(self.names) + len(self.steps) - 1
             stack.pop()
+            if now not in places:
+                self.steps.append(self._step(now, [places[v] for v in parts]))
+                places[now] = len(self.names) + len(self.steps) - 1
 
     def _parts(self, value: SSAValue) -> list[SSAValue]:
         """What a value is made of, as far as that is written out."""
