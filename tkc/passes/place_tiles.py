@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from tkc.analysis.accumulators import is_explicit
 from tkc.analysis.launch import launch_of
 from tkc.analysis.product_shapes import check_shapes
-from tkc.analysis.roles import WARPGROUP, slots_of
+from tkc.analysis.roles import WARPGROUP, slots_of, too_many_threads
 from tkc.analysis.shared_memory import check_slots, shared_buffers
 from tkc.analysis.sharing import joined, pipes_of, shares_place
 from tkc.diagnostics import Note, TargetError, TkcError
@@ -122,6 +122,9 @@ def first_warps(p: Placement) -> dict[t.RoleOp, int]:
         for role, plan in p.plans.items():
             if (plan.warps % WARPGROUP == 0) == wide:
                 first[role], at = at, at + plan.warps
+    if 32 * at > p.target.max_threads:
+        warps = {role: plan.warps for role, plan in p.plans.items()}
+        raise too_many_threads(p.kernel.sym_name.data, p.kernel, warps, p.target)
     return first
 
 
