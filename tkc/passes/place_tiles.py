@@ -122,9 +122,11 @@ def first_warps(p: Placement) -> dict[t.RoleOp, int]:
         for role, plan in p.plans.items():
             if (plan.warps % WARPGROUP == 0) == wide:
                 first[role], at = at, at + plan.warps
-    if 32 * at > p.target.max_threads:
-        warps = {role: plan.warps for role, plan in p.plans.items()}
-        raise too_many_threads(p.kernel.sym_name.data, p.kernel, warps, p.target)
+    beyond = {
+        r: plan.warps for r, plan in p.plans.items() if 32 * plan.warps > p.target.max_threads
+    }
+    if beyond:  # how many all of them take is known once roles are fused
+        raise too_many_threads(p.kernel.sym_name.data, p.kernel, beyond, p.target)
     return first
 
 
