@@ -112,6 +112,7 @@ CODES: Mapping[str, str] = {
     "TK324": "exit with work in flight",
     "TK325": "order of accesses not settled",
     "TK326": "slot owned by two blocks at once",
+    "TK327": "several threads do what one would",
     "TK330": "cluster asked for after a refusal",
     # TK4xx launch
     "TK401": "wrong number of arguments",

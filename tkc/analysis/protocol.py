@@ -37,12 +37,16 @@ from tkc.ir.certificates import origin
 
 def check_barriers(graph: Graph) -> list[Finding]:
     """Barriers whose items cannot be followed, or whose phases cannot complete."""
-    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).findings()]
+    return [f for ring in _mbarriers(graph) for f in RingProtocol(graph, ring).findings()]
 
 
 def check_laps(graph: Graph) -> list[Finding]:
     """Waits that may be two phases behind or ahead, of barriers that are right otherwise."""
-    return [f for ring in graph.rings.values() for f in RingProtocol(graph, ring).laps()]
+    return [f for ring in _mbarriers(graph) for f in RingProtocol(graph, ring).laps()]
+
+
+def _mbarriers(graph: Graph) -> list[Ring]:
+    return [ring for ring in graph.rings.values() if not ring.barrier.word]
 
 
 def check_meetings(graph: Graph) -> list[Finding]:
@@ -311,11 +315,12 @@ class RingProtocol:
         for site in copies:
             act = _act(site)
             assert isinstance(act, Complete)
+            size = act.bytes * max(1, _threads(site.node))
             if site.every or site.sometimes:
-                always += act.bytes
+                always += size
             else:
                 case = site.node.loops[-1] if site.node.loops else None
-                by_case[case] = by_case.get(case, 0) + act.bytes
+                by_case[case] = by_case.get(case, 0) + size
         received = {always + b for b in by_case.values()} or {always}
         if received != {announced}:
             told = " or ".join(f"{b:,}" for b in sorted(received))

@@ -25,7 +25,7 @@ from tkc.analysis.guards import Guard, Varies, guard_of, varies
 from tkc.diagnostics import Diagnostic, Note, Severity, TkcError, report
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
-from tkc.ir.stage.explicit import IdentityOp, WhileOp
+from tkc.ir.stage.explicit import IdentityOp, NamedBarrierOp, WhileOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import arith, const
 from tkc.ir.stage.types import AccumulatorType
@@ -204,8 +204,15 @@ class RoleElection:
             self._inside(op.regions[:1], Where.WARP)
             self._inside(op.regions[1:], Where.SOME)
         else:
-            by_warp = varies(op.condition) is Varies.BY_WARP
-            check_alone(op, op.regions, "which some threads of the role run alone", warp=by_warp)
+            by = varies(op.condition)
+            where_alone = "which some threads of the role run alone"
+            if by is Varies.BY_WARP:
+                where_alone += (
+                    "; warpgroups that share the rows of an accumulator may part, as by `warp // 4 == 1`, to meet at "
+                    "numbered barriers, else roles do: `role math[i in 0, 1], warps 4`"
+                )
+            by_warp, by_group = by < Varies.BY_LANE, by is Varies.BY_GROUP
+            check_alone(op, op.regions, where_alone, warp=by_warp, group=by_group)
             self._inside(op.regions, Where.SOME)
 
     def _inside(self, regions: Sequence[Region], where: Where) -> None:
@@ -366,15 +373,21 @@ def _sweep(value: SSAValue) -> None:
             owner.erase()
 
 
-def check_alone(decides: Operation, regions: Sequence[Region], where: str, *, warp: bool) -> None:
+def check_alone(
+    decides: Operation, regions: Sequence[Region], where: str, *, warp: bool, group: bool = False
+) -> None:
     """TK121 where threads are to meet, or to do together, in a place that not all of them reach; `decides` says which.
 
-    With `warp`, whole warps reach it, which may meet by themselves.
+    With `warp`, whole warps reach it, which may meet by themselves; with `group` whole warpgroups, each of which comes
+    to numbered barriers for itself.
     """
     for region in regions:
         for op in region.walk():
             together = isinstance(op, s.StageOp) and op.executed_by is By.ALL and not op.EACH
-            if together and not (warp and isinstance(op, s.WarpSyncOp)):
+            meets = (warp and isinstance(op, s.WarpSyncOp)) or (
+                group and isinstance(op, NamedBarrierOp) and op.threads is not None
+            )
+            if together and not meets:
                 raise TkcError.at(
                     "TK121",
                     f"{words(op)} takes all threads of the role and stands in a place {where}",

@@ -29,10 +29,12 @@ class Threads(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class Some:
-    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known."""
+    """Those of `of` that one condition lets through, which is not followed; `members`: their numbers, where known;
+    `holds`: the sets with a name that are part of it."""
 
     of: Who
     members: frozenset[int] | None = None
+    holds: frozenset[Threads] = frozenset()
 
     @property
     def sure(self) -> bool:
@@ -374,13 +376,15 @@ def _events(body: list[Item]) -> Iterator[Event]:
 
 @dataclass(eq=False, slots=True)
 class Barrier:
-    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals."""
+    """`depth` mbarriers in the shared memory of CTA `owner`, whose phases take `count` arrivals; `word`: words in
+    global memory, one an item (`words.py`)."""
 
     name: str
     depth: int = 1
     count: int = 1
     owner: int = 0
     op: Any = None
+    word: bool = False
 
 
 @dataclass(eq=False, slots=True)
