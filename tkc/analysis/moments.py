@@ -62,10 +62,9 @@ def _by_warps(node: Node) -> Who:
 
 def known_at(reach: Reach, node: Node) -> Iterator[tuple[State, Position]]:
     """What is known at a node, and from when on."""
-    for kept in reach.labels.get(node, {}).values():
-        for label in kept:
-            if label.state.name not in PENDING:  # products behind the moment are still under way
-                yield label.state, label.position
+    for label in reach.at(node):
+        if label.state.name not in PENDING:  # products behind the moment are still under way
+            yield label.state, label.position
 
 
 def deadlocks(graph: Graph) -> list[Finding]:
@@ -87,7 +86,7 @@ def deadlocks(graph: Graph) -> list[Finding]:
                 turns=wait.node.turns,
             ).run()
             labels = [
-                x for kept in reach.labels.get(wait.node, {}).values() for x in kept
+                x for x in reach.at(wait.node)
                 if bound(x.position, wait.clock, wait.clock in wait.node.path) <= 0
                 and both(x.state.who, wait.node.threads) is not None  # a warp does not wait for another's wait
             ]  # fmt: skip

@@ -379,8 +379,9 @@ class RingProtocol:
                 if not (site.every or site.sometimes) or self._alone(site):
                     continue
                 items = [i for i in range(depth, depth + site.rate * self._period()) if site.has(i)]
+                waits = sorted(self.ring.waits, key=lambda w: w.node.role is not site.node.role)
                 if not all(
-                    any(self._follows(site, w, i - depth, depth) for w in self.ring.waits)
+                    any(self._follows(site, w, i - depth, depth) for w in waits)
                     or self._completed(site, i - depth, depth)
                     for i in items
                 ):

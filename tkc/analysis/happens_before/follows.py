@@ -8,7 +8,7 @@ from tkc.analysis.happens_before.automaton import State
 from tkc.analysis.happens_before.clocks import Clock
 from tkc.analysis.happens_before.events import Arrive, Complete, Meet, Turns
 from tkc.analysis.happens_before.graph import Node, Site
-from tkc.analysis.happens_before.ways import Known, Ways
+from tkc.analysis.happens_before.ways import Ways
 
 
 @dataclass(eq=False, slots=True)
@@ -42,4 +42,4 @@ class Alike:
     """What is the same for accesses that become known by the same steps."""
 
     steps: dict[tuple[Node, State], Follows] = field(default_factory=dict)
-    ways: dict[Known, Ways] = field(default_factory=dict)
+    ways: dict[tuple[State, bool], Ways] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf, lcm
 from typing import Any
 
+from tkc.analysis.happens_before.automaton import MOST_GROUPS
 from tkc.analysis.happens_before.clocks import (
     Clock,
     Position,
@@ -21,19 +22,25 @@ from tkc.analysis.happens_before.clocks import (
 )
 from tkc.analysis.happens_before.events import (
     Arrive,
+    AwaitGroup,
     Barrier,
     Beside,
     Choice,
+    CloseGroup,
     Complete,
     Event,
+    GridWait,
     Index,
     Item,
     Loop,
+    MapFence,
     Meet,
     Program,
     ProxyFence,
     Role,
     Sometimes,
+    TensorFence,
+    ThreadFence,
     Threads,
     Turns,
     Wait,
@@ -63,14 +70,33 @@ class Node:
     next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        act = self.event.act if self.event is not None else None
-        products = self.event is not None and self.event.products
-        if act is not None or products:
-            barrier = getattr(act, "barrier", None)
-            self.does = type(act), getattr(act, "done", None), barrier is None, products
+        if self.event is not None:
+            self.does = _kind(self.event, self.role.cta)
 
     def __repr__(self) -> str:
         return f"{self.role.name}.{self.event.name}" if self.event else f"{self.role.name}.·"
+
+
+def _kind(event: Event, cta: int) -> Hashable:
+    """What of an act says whether it adds to what is known (`ways`); None: it never does."""
+    act, products = event.act, event.products
+    match act:
+        case Arrive():
+            return Arrive, act.commit, act.copies, products
+        case Meet():
+            return Meet, act.among, act.barrier is None, act.does, products
+        case ProxyFence():
+            return ProxyFence, act.space, act.half, cta, products
+        case CloseGroup() | AwaitGroup():
+            return type(act), act.done, getattr(act, "pending", 0), products
+        case TensorFence():
+            return TensorFence, act.before, products
+        case MapFence():
+            return MapFence, act.half, products
+        case Complete() | ThreadFence() | GridWait():
+            return type(act), products
+        case _:
+            return products or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +179,8 @@ class Graph:
     symmetry: Symmetry = field(init=False)
     one_way: bool = field(init=False)
     """Whether there are one-way proxy fences, which ask whose access it is."""
+    closed: int = field(init=False)
+    """So many groups behind one are as good as more: no wait leaves more under way."""
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     tells: dict[Role, set[Role]] = field(default_factory=dict)
     """The roles that one of another's waits may have been told by."""
@@ -181,8 +209,10 @@ class Graph:
 
     def __post_init__(self) -> None:
         self.symmetry = Symmetry(self.program)
-        events = (e for role in self.program.roles for e in role.events())
-        self.one_way = any(isinstance(e.act, ProxyFence) and e.act.half for e in events)
+        acts = [e.act for role in self.program.roles for e in role.events()]
+        self.one_way = any(isinstance(act, ProxyFence) and act.half for act in acts)
+        pending = [act.pending for act in acts if isinstance(act, AwaitGroup)]
+        self.closed = min(MOST_GROUPS, max(pending, default=0) + 1)
 
     def toward(self, role: Role) -> dict[Role, int]:
         """From each role, by how many arrivals or meetings at least one comes to this role."""

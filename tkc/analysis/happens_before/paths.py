@@ -41,7 +41,8 @@ from tkc.analysis.happens_before.graph import (
     items_of,
 )
 from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
-from tkc.analysis.happens_before.ways import Steps, Ways, matters
+from tkc.analysis.happens_before.matters import kinds, matters
+from tkc.analysis.happens_before.ways import Steps, Ways
 from tkc.ir.isa.memory import Done, Space
 
 
@@ -110,6 +111,7 @@ class Reach:
         key = (
             access.space, access.proxy, access.done, access.write, first_operand(access), source.threads, source.cta,
             source.home, source.assumed, self.graph.assumed, self.moment, self.any_site, self.hasty,
+            self.whoever,
             (access.buffer, access.slot) if access.space is Space.MAP else None,
         )  # fmt: skip
         self.alike = self.graph.alike.setdefault(key, Alike())
@@ -315,12 +317,17 @@ class Reach:
 
     def _ways(self, state: State, fenced: bool = False) -> Ways:
         """Where program order leads what is known so."""
-        known = (state.name, state.part == Part.FULL and state.who is Threads.ALL, fenced)
-        ways = self.alike.ways.get(known)
+        ways = self.alike.ways.get((state, fenced))
         if ways is None:
-            access, met = self.source.access, self.hasty and "A20" in self.source.assumed
-            what = matters(access.space, access.proxy, access.done, known, self.moment, met)
-            ways = self.alike.ways[known] = self.graph.ways.setdefault(what, Ways(what))
+            if self.hasty or self.moment or self.whoever:
+                met = self.hasty and "A20" in self.source.assumed
+                what = matters(self.source, state, self.moment, met, fenced, self.graph.closed)
+            else:  # a chain's steps end where a label stands
+                what = kinds(self.source, state)
+            found = self.graph.ways
+            ways = self.alike.ways[state, fenced] = found.get(what) or found.setdefault(
+                what, Ways(what)
+            )
         return ways
 
     def _pass(self, label: Label, states: list[tuple[State, str, Ways]]) -> None:
