@@ -43,3 +43,5 @@ class Alike:
 
     steps: dict[tuple[Node, State], Follows] = field(default_factory=dict)
     ways: dict[tuple[State, bool], Ways] = field(default_factory=dict)
+    told: dict[tuple[Node, State], list[Told]] = field(default_factory=dict)
+    """What nodes tell of a state that add nothing to it."""

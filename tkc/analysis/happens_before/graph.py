@@ -29,7 +29,6 @@ from tkc.analysis.happens_before.events import (
     CloseGroup,
     Complete,
     Event,
-    GridWait,
     Index,
     Item,
     Loop,
@@ -40,7 +39,6 @@ from tkc.analysis.happens_before.events import (
     Role,
     Sometimes,
     TensorFence,
-    ThreadFence,
     Threads,
     Turns,
     Wait,
@@ -49,7 +47,18 @@ from tkc.analysis.happens_before.events import (
 from tkc.analysis.happens_before.rules import PRACTICE
 from tkc.analysis.happens_before.symmetry import Symmetry
 
+Edge = tuple["Node", str, Clock | None]
+Hearers = Role | tuple[Role, ...]
+"""A role, or those that wait for what one tells them."""
 NEXT, LEAVE, PLAIN, CHOICE = "loop", "leave", "po", "choice"
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """Nodes of which each leads to the next one alone; `acts`: where in it those are that do more than touch."""
+
+    nodes: list[Node]
+    acts: list[tuple[int, Node]]
 
 
 @dataclass(eq=False, slots=True)
@@ -67,7 +76,10 @@ class Node:
     """Which node of its role it is."""
     does: Hashable = field(init=False, default=None)
     """What kind of act its event has, and whether it issues products of a warpgroup; None: it only touches."""
-    next: list[tuple[Node, str, Clock | None]] = field(default_factory=list)
+    next: list[Edge] = field(default_factory=list)
+    segment: Segment = field(init=False)
+    place: int = field(init=False, default=0)
+    """Where in its segment it is."""
 
     def __post_init__(self) -> None:
         if self.event is not None:
@@ -93,10 +105,10 @@ def _kind(event: Event, cta: int) -> Hashable:
             return TensorFence, act.before, products
         case MapFence():
             return MapFence, act.half, products
-        case Complete() | ThreadFence() | GridWait():
-            return type(act), products
-        case _:
+        case None:
             return products or None
+        case _:
+            return type(act), products
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +196,8 @@ class Graph:
     entries: dict[Node, tuple[Node, list[Node]]] = field(default_factory=dict)
     tells: dict[Role, set[Role]] = field(default_factory=dict)
     """The roles that one of another's waits may have been told by."""
-    steps_to: dict[Role, dict[Role, int]] = field(default_factory=dict)
+    steps_to: dict[Role, dict[Hearers, int]] = field(default_factory=dict)
+    heard: dict[Node, tuple[Role, ...]] = field(default_factory=dict)
     awaiting: dict[Hashable, list[tuple[Site, int, Turns | None]]] = field(default_factory=dict)
     """The waits for items that come by a node (`paths`)."""
     waiting: list[Node] = field(default_factory=list)
@@ -214,8 +227,8 @@ class Graph:
         pending = [act.pending for act in acts if isinstance(act, AwaitGroup)]
         self.closed = min(MOST_GROUPS, max(pending, default=0) + 1)
 
-    def toward(self, role: Role) -> dict[Role, int]:
-        """From each role, by how many arrivals or meetings at least one comes to this role."""
+    def toward(self, role: Role) -> dict[Hearers, int]:
+        """From each role, or roles, by how many arrivals or meetings at least one comes to this role."""
         if not self.tells:
             for ring in self.rings.values():
                 tell = {s.node.role for s in ring.copies} | set(ring.arrivals)
@@ -227,12 +240,22 @@ class Graph:
                     self.tells.setdefault(one, set()).update(meet)
         found = self.steps_to.get(role)
         if found is None:
-            found, last, far = {role: 0}, [role], 0
+            found: dict[Hearers, int] | None = {role: 0}
+            last, far = [role], 0
             while last:
                 far += 1
                 told = (other for one in last for other in self.tells.get(one, ()))
                 last = list(dict.fromkeys(o for o in told if found.setdefault(o, far) == far))
             self.steps_to[role] = found
+        return found
+
+    def hearers(self, node: Node) -> tuple[Role, ...]:
+        """The roles that wait for what a node arrives at, or copies."""
+        found = self.heard.get(node)
+        if found is None:
+            rings = [self.rings[k] for k, _ in self.sites_of.get(node, ()) if k in self.rings]
+            roles = dict.fromkeys(w.node.role for ring in rings for w in ring.waits)
+            found = self.heard[node] = tuple(roles)
         return found
 
     def entry(self, node: Node) -> tuple[Node, list[Node]]:
@@ -274,6 +297,7 @@ def build(program: Program) -> Graph:
         clock = clocks[turns.loop]
         known = graph.periods.get(clock, (turns.loop, 1))[1]
         graph.periods[clock] = (turns.loop, lcm(known, turns.period))
+    straighten(graph)
     passed: set[Loop] = set()
     for node in graph.nodes:
         passed.update(node.loops)
@@ -415,7 +439,25 @@ def _indices(event: Event) -> Iterator[tuple[Hashable, Index | None]]:
 
 # Program order -------------------------------------------------------------------------------------------------------
 
-Pending = list[tuple[Node, str, Clock | None]]
+Pending = list[Edge]
+
+
+def straighten(graph: Graph) -> None:
+    """Makes segments of program order."""
+    done = set[Node]()
+    for first in graph.nodes:
+        if first in done:
+            continue
+        nodes, at = list[Node](), first
+        segment = Segment(nodes, [])
+        while at not in done:
+            done.add(at)
+            at.segment, at.place = segment, len(nodes)
+            if at.does is not None:
+                segment.acts.append((len(nodes), at))
+            nodes.append(at)
+            if len(at.next) == 1 and at.next[0][1] == PLAIN:
+                at = at.next[0][0]
 
 
 def _link(pending: Pending, node: Node) -> None:

@@ -7,6 +7,7 @@ search stops.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tkc.analysis.happens_before.automaton import PENDING, TO_ACQUIRE, Part, Source, State
 from tkc.analysis.happens_before.events import (
@@ -24,6 +25,14 @@ from tkc.analysis.happens_before.events import (
     Wait,
 )
 from tkc.ir.isa.memory import Done, Proxy, Space
+
+
+class Deed(Enum):
+    """What an act does to what is known: nothing, it tells others of it, or it adds to it (and may tell others)."""
+
+    NOTHING = 0
+    TELLS = 1
+    STOPS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +62,28 @@ class Matters:
     edited: str = ""
     fences: bool = False
 
-    def by(self, event: Event | None, cta: int) -> bool:
-        """Whether what an event does in a CTA adds to what is known."""
+    def by(self, event: Event | None, cta: int) -> Deed:
+        """What an event of a CTA does to what is known."""
+        if self._adds(event, cta):
+            return Deed.STOPS
+        act, tells = event.act if event is not None else None, False
+        if isinstance(act, Arrive):
+            tells = self.commits if act.commit else self.copies if act.copies else self.arrivals
+        elif isinstance(act, Complete):
+            tells = self.complete
+        return Deed.TELLS if tells else Deed.NOTHING
+
+    def _adds(self, event: Event | None, cta: int) -> bool:
         act = event.act if event is not None else None
         if self.products and event is not None and event.products:
             return True
         match act:
-            case Arrive():
-                return self.commits if act.commit else self.copies if act.copies else self.arrivals
             case Meet(does="wait"):
                 return False
             case Meet(among="warp"):
                 return self.warps
             case Meet():
                 return self.roles or (self.others and act.barrier is not None)
-            case Complete():
-                return self.complete
             case CloseGroup():
                 return act.done in self.groups and self.closed < self.most
             case AwaitGroup():
@@ -83,7 +98,7 @@ class Matters:
                 return act.half == self.edited
             case ThreadFence():
                 return self.fences
-            case _:  # a wait tells nothing of what its thread knows
+            case _:
                 return False
 
 
@@ -148,9 +163,11 @@ def matters(
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Which kinds of acts may add to what is known of an access. `meet`: meetings of one role or warp; `groups`: groups
-    of these kinds."""
+    """Which kinds of acts may add to what is known of an access. `moment`: of an event's moment, whatever proxies;
+    `meet`: meetings of one role or warp; `products`: products of a warpgroup; `groups`: groups of these kinds."""
 
+    moment: bool
+    products: bool
     meet: bool
     complete: bool
     groups: frozenset[Done]
@@ -158,11 +175,18 @@ class Kinds:
     proxy: bool
     maps: bool
 
-    def by(self, event: Event | None, _: int) -> bool:
-        """Whether what an event does may add to what is known."""
+    def by(self, event: Event | None, _: int) -> Deed:
+        """What an event may do to what is known."""
+        return Deed.STOPS if self._acts(event) else Deed.NOTHING
+
+    def _acts(self, event: Event | None) -> bool:
         act = event.act if event is not None else None
+        if self.products and event is not None and event.products:
+            return True
+        if self.moment and self.groups:
+            return isinstance(act, CloseGroup | AwaitGroup) and act.done in self.groups
         match act:
-            case None | Wait():
+            case None:
                 return False
             case Arrive():
                 return True
@@ -170,6 +194,10 @@ class Kinds:
                 return self.meet or act.barrier is not None
             case Complete():
                 return self.complete
+            case _ if self.moment:
+                return isinstance(act, Wait)
+            case Wait():
+                return False
             case CloseGroup() | AwaitGroup():
                 return act.done in self.groups
             case TensorFence():
@@ -182,19 +210,22 @@ class Kinds:
                 return True
 
 
-def kinds(source: Source, state: State) -> Kinds:
+def kinds(source: Source, state: State, moment: bool) -> Kinds:
     """What may add to such knowledge of an access."""
     name, access, groups = state.name, source.access, set[Done]()
     if name in PENDING:
-        groups = {access.done}
+        groups = {Done.WGMMA_GROUP if moment else access.done}
         if access.done is Done.BULK_GROUP_READ:
             groups.add(Done.BULK_GROUP)
     tensor = access.space is Space.TENSOR
+    full = state.part == Part.FULL and state.who is Threads.ALL
     return Kinds(
-        meet=tensor or state.part != Part.FULL or state.who is not Threads.ALL,
-        complete=name == "raw" and access.proxy is Proxy.ASYNC,
+        moment=moment,
+        products=moment and not full and name not in PENDING,
+        meet=tensor or not full,
+        complete=moment or (name == "raw" and access.proxy is Proxy.ASYNC),
         groups=frozenset(groups),
-        tensor=tensor,
-        proxy=not tensor and name in ("gen", "raw", "half"),
-        maps=access.space is Space.MAP,
+        tensor=tensor and not moment,
+        proxy=not tensor and not moment and name in ("gen", "raw", "half"),
+        maps=access.space is Space.MAP and not moment,
     )

@@ -35,7 +35,9 @@ from tkc.analysis.happens_before.follows import Alike, Follows, Told
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
+    Hearers,
     Node,
+    Segment,
     Site,
     follow,
     items_of,
@@ -63,6 +65,11 @@ Given = dict[Node, list[tuple[Position, Label]]]
 """What the branches of a choice say of one state, by their last nodes."""
 
 
+Stage = tuple[Hearers, int]
+Tell = tuple[Label, State, str, Node, Steps]
+"""A label on its way, by a rule, as the state that it has come to; and the node past which it tells others of that."""
+
+
 class Unfollowed(Exception):
     """A kernel is too large for its order to be followed: nothing is known of it."""
 
@@ -88,10 +95,14 @@ class Reach:
     entry: Node | None = None
     turns: Turns | None = None
     hasty: bool = False
+    chains: bool = False
+    """Whether chains are asked for, whose steps end where a label stands: always of accesses, unless `hasty`."""
+    brief: bool = field(init=False)
     labels: dict[Node, dict[Key, list[Label]]] = field(default_factory=dict)
     choices: dict[tuple[Node, tuple[Clock, ...]], dict[State, Given]] = field(default_factory=dict)
-    queue: dict[tuple[Role, int], deque[Label]] = field(default_factory=dict)
-    """Labels still to be followed, by their role and by how many roles they have gone through."""
+    queue: dict[Stage, deque[Label | Tell]] = field(default_factory=dict)
+    """What is still to be followed: labels by their role, what is to be told by the roles that hear of it, and by how
+    many roles they have gone through."""
     groups: dict[Group, dict[Site, list[tuple[Position, Label]]]] = field(default_factory=dict)
     alike: Alike = field(init=False)
     """What is the same for all accesses that become known by the same steps."""
@@ -99,6 +110,8 @@ class Reach:
     """What has gone on along program order from a node."""
     asked: dict[Node, list[Label]] = field(default_factory=dict)
     """What is known at the nodes that are asked about."""
+    asking: dict[Segment, list[Node]] = field(default_factory=dict)
+    """These nodes, by segment."""
     measured: dict[Hashable, Any] = field(default_factory=dict)
     """How far apart accesses are by the labels looked at so far (`distance`)."""
     rests: dict[tuple[Label, Node], frozenset[Operation] | None] = field(default_factory=dict)
@@ -108,10 +121,11 @@ class Reach:
 
     def __post_init__(self) -> None:
         origin, access, source = self.origin, self.source.access, self.source
+        self.brief = not self.chains and (self.hasty or self.moment or self.whoever)
         key = (
             access.space, access.proxy, access.done, access.write, first_operand(access), source.threads, source.cta,
             source.home, source.assumed, self.graph.assumed, self.moment, self.any_site, self.hasty,
-            self.whoever,
+            self.brief,
             (access.buffer, access.slot) if access.space is Space.MAP else None,
         )  # fmt: skip
         self.alike = self.graph.alike.setdefault(key, Alike())
@@ -140,19 +154,29 @@ class Reach:
         while queue and count > 0:
             place = None
             for at in queue:
-                ahead = at[1] + far.get(at[0], FAR)
+                steps = far.get(at[0])
+                ahead = at[1] + (self._far(far, at[0]) if steps is None else steps)
                 if place is None or ahead < least or (ahead == least and at[1] > place[1]):
                     place, least = at, ahead
             assert place is not None
             labels = queue[place]
             while labels and count:
                 label = labels.popleft()
-                if not label.dead:
+                if isinstance(label, tuple):
+                    self._told_past(*label)
+                    count -= 1
+                elif not label.dead:
                     self._visit(label)
                     count -= 1
             if not labels:
                 del queue[place]
         return went
+
+    def _far(self, far: dict[Hearers, int], roles: Hearers) -> int:
+        """From roles, by how many arrivals at least one comes to where `far` is counted from."""
+        one = [roles] if isinstance(roles, Role) else roles
+        found = far[roles] = min([far.get(role, FAR) for role in one], default=FAR)
+        return found
 
     def run(self) -> Reach:
         """Follows all labels to their ends."""
@@ -197,11 +221,12 @@ class Reach:
             crossed = before.crossed + (node.role is not before.node.role)
             label = Label(node, state, position, rule, before, False, crossed)
             known[:] = [*(o for o in known if not o.dead), label]
-        queue = self.queue.get((node.role, crossed))
-        if queue is None:
-            self.queue[node.role, crossed] = deque([label])
-        else:
-            queue.append(label)
+        if node.next or not self.brief:
+            queue = self.queue.get((node.role, crossed))
+            if queue is None:
+                self.queue[node.role, crossed] = deque([label])
+            else:
+                queue.append(label)
         asked = self.asked.get(node)
         if asked is not None:
             asked.append(label)
@@ -217,23 +242,61 @@ class Reach:
                 x for kept in self.labels.get(node, {}).values() for x in kept
             ]
             for ways, sent in self.sent.items():
-                for start, steps in ways.past.get(node, ()):
-                    for before, state, rule in sent.get(start, ()):
-                        self._passing(found, node, steps, before, state, rule)
+                for start, first, behind, steps in ways.past.get(node.segment, ()):
+                    if first <= node.place < behind:
+                        for before, state, rule in sent.get(start, ()):
+                            self._passing(found, node, steps, before, state, rule)
+            self.asking.setdefault(node.segment, []).append(node)
         return found
 
     def _passing(
         self, found: list[Label], node: Node, steps: Steps, before: Label, state: State, rule: str
     ) -> None:
         """A label of a node that labels only pass."""
-        position, last = self._along(before, steps)
+        label = self._past(node, steps, before, state, rule)
+        if label is not None:
+            found.append(label)
+
+    def _past(
+        self, node: Node, steps: Steps, before: Label, state: State, rule: str
+    ) -> Label | None:
+        """What is known at a node that a label passes."""
+        position, last = self._along(before, steps) if steps else (before.position, "po")
         if position is None:
-            return
+            return None
         if node.turns is not None:
             position = rounded(self.graph, self.turns, position, node.turns)
         limit, most = self.graph.limit, self.most
-        if all([-limit <= offset <= most for _, offset in position]):
-            found.append(Label(node, state, position, rule if rule != "po" else last, before))
+        if not all([-limit <= offset <= most for _, offset in position]):
+            return None
+        how = rule if rule != "po" else last
+        return Label(node, state, position, how, before, False, before.crossed)
+
+    def _told_past(self, before: Label, state: State, rule: str, node: Node, steps: Steps) -> None:
+        """What a node tells others of a label that passes it."""
+        graph = self.graph
+        graph.visited += 1
+        if graph.bounded and graph.visited > MOST_LABELS:
+            raise Unfollowed
+        if before.dead or (self.without and node.event in self.without):
+            return
+        told = self.alike.told.get((node, state))
+        if told is None:
+            act = node.event.act if node.event is not None else None
+            told = self.alike.told[node, state] = list(
+                self._arrive(node, state, act)
+                if isinstance(act, Arrive)
+                else self._next_copy(node, state, act)
+                if isinstance(act, Complete)
+                else ()
+            )
+        label = self._past(node, steps, before, state, rule) if told else None
+        if label is not None:
+            for each in told:
+                if each.cases is None:
+                    self._to_waits(each, label)
+                else:
+                    self._group(label, each)
 
     def _visit(self, label: Label) -> None:
         """What follows from a label: along program order, and at those who wait for the node's arrival."""
@@ -319,11 +382,11 @@ class Reach:
         """Where program order leads what is known so."""
         ways = self.alike.ways.get((state, fenced))
         if ways is None:
-            if self.hasty or self.moment or self.whoever:
+            if self.brief:
                 met = self.hasty and "A20" in self.source.assumed
                 what = matters(self.source, state, self.moment, met, fenced, self.graph.closed)
-            else:  # a chain's steps end where a label stands
-                what = kinds(self.source, state)
+            else:
+                what = kinds(self.source, state, self.moment)
             found = self.graph.ways
             ways = self.alike.ways[state, fenced] = found.get(what) or found.setdefault(
                 what, Ways(what)
@@ -332,18 +395,25 @@ class Reach:
 
     def _pass(self, label: Label, states: list[tuple[State, str, Ways]]) -> None:
         """Along program order."""
-        node, asking = label.node, self.asked
+        node, asking = label.node, self.asking
         for state, rule, ways in states:
             sent = self.sent.get(ways)
             if sent is None:
                 sent = self.sent[ways] = {}
             sent.setdefault(node, []).append((label, state, rule))
             for way in ways.found.get(node) or ways.on(node):
-                if asking:
-                    for past, before in way.past:
-                        asked = asking.get(past)
-                        if asked is not None:
-                            self._passing(asked, past, before, label, state, rule)
+                for segment, first, behind, steps in way.past if asking else ():
+                    for past in asking.get(segment, ()):
+                        if first <= past.place < behind:
+                            self._passing(self.asked[past], past, steps, label, state, rule)
+                for told, steps in way.tells:
+                    stage = self.graph.hearers(told), label.crossed + 1
+                    queue = self.queue.get(stage)
+                    if queue is None:
+                        queue = self.queue[stage] = deque()
+                    queue.append((label, state, rule, told, steps))
+                if way.to is None:
+                    continue
                 if not way.steps:
                     if way.choice:
                         self._chosen(way.to, label.position, label, state, rule)
