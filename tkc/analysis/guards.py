@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import AtomicOp, LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp, TryWaitOp, WhileOp
+from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp
 
 LANES = 32
@@ -59,7 +60,9 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
         case AtomicOp() | TryWaitOp():
             return Varies.BY_LANE
         case LoadElementOp():
-            return max(varies(v, seen) for v in owner.indices)
+            return max((varies(v, seen) for v in owner.indices), default=Varies.NOWHERE)
+        case NumberOp():
+            return max(varies(v, seen) for v in owner.inputs)
         case ArithOp():
             found = _numbered(value)
             if found is not None:

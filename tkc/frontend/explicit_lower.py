@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr, f32, i1, i32
+from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 import tkc.frontend.explicit_program as X
@@ -37,6 +37,7 @@ from tkc.ir.stage.explicit import (
     TryWaitOp,
     WhileOp,
 )
+from tkc.ir.stage.numbers import TYPES
 from tkc.ir.stage.types import BarriersType
 from tkc.ir.syntax import segments
 from tkc.ir.tile import explicit as T
@@ -109,7 +110,7 @@ def value(k: Kernel, x: Any) -> SSAValue:
 
 
 def scalar(type: P.Scalar) -> Attribute:
-    return i1 if type == X.I1 else i32 if type == X.I32 else f32
+    return TYPES[type.dtype]
 
 
 def _choose(k: Kernel, x: X.Choose) -> SSAValue:

@@ -7,6 +7,8 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 I32, I1 = Scalar("i32"), Scalar("i1")
+WIDE = (Scalar("u32"), Scalar("i64"))
+INTEGERS = (I32, *WIDE)
 
 IDENTITIES = ("lane", "warp", "thread", "rank", "unit", "units")
 """Names of what a thread and its CTA are; plain names, which a program may give another meaning."""

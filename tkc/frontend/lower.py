@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
-    i1,
     i32,
     i64,
 )
@@ -35,6 +34,8 @@ from tkc.frontend.syntax import Elsewhere, Span
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import as_hint
 from tkc.ir.interned import integer
+from tkc.ir.stage.numbers import CONVERT, TYPES, NumberOp
+from tkc.ir.stage.numbers import WIDE as OF_NUMBERS
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
@@ -55,7 +56,7 @@ from tkc.ir.tile.types import (
     counts_of,
 )
 
-_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32, "i1": i1}
+_SCALARS = TYPES
 
 
 def _explicit() -> Any:
@@ -509,7 +510,7 @@ class _Kernel:
 
             outer, self.block = self.block, self.entry
             self.held[x.name] = self.value(
-                LoadElementOp, x.span, [self.values[x.name]], f32, name=x.name
+                LoadElementOp, x.span, [self.values[x.name]], _type(x.type), name=x.name
             )
             self.block = outer
         return self.held[x.name]
@@ -558,7 +559,12 @@ class _Kernel:
                 return self.apply(kind, parts, type, span)
 
             return COMPOSED[kind](make, operands[0])
-        op = T.MapOp if isinstance(type, RegsType) else ArithOp
+        if isinstance(type, RegsType):
+            return self.value(T.MapOp, span, operands, type, {"kind": StringAttr(kind)})
+        if kind.startswith("to_") and (operands[0].type, type) != (i32, f32):
+            kind = CONVERT
+        of_numbers = kind == CONVERT or any(v.type in OF_NUMBERS for v in operands)
+        op = NumberOp if of_numbers else ArithOp
         return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
 
 

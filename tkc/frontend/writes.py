@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+import tkc.frontend.wide as wide
 from tkc.diagnostics import nearest
 from tkc.frontend import scaling
 from tkc.frontend.describe import describe, dims
@@ -292,12 +294,16 @@ class Writes:
         known = self.scope.names.get(name)
         if known is not None and isinstance(known.meaning, Unknown):
             return None  # what is wrong with it has been said
-        held = known is not None and known.meaning == I32
-        if isinstance(value, Int) and not held:
+        held = known.meaning if known is not None and known.meaning in X.INTEGERS else None
+        if isinstance(value, Int) and held is None:
             self.scope.names[name] = Entry(REGISTER, Int(value.size, word), word)
             return None
         if isinstance(value, Int):
-            value = Number(value.size, at)
+            value = (
+                Number(value.size, at)
+                if held == I32
+                else wide.as_type(self.values, value, held, at)
+            )
         checked = self.values.as_value(value, at)
         self.scope.names[name] = Entry(REGISTER, checked.type, word)
         return P.Set(name, checked, span)

@@ -12,6 +12,7 @@ from tkc.diagnostics import TkcError
 from tkc.ir.interned import integer
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
+from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.ops import How
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import AccumulatorType, Home
@@ -47,7 +48,7 @@ def statements(p: Placement, block: Block) -> None:
 
 def _statement(p: Placement, op: Operation) -> None:
     match op:
-        case SizeOp() | ConstOp() | ArithOp():
+        case SizeOp() | ConstOp() | ArithOp() | NumberOp():
             p.scalar(op)
         case t.ForTilesOp():
             _for_tiles(p, op)
