@@ -146,11 +146,18 @@ def matters(
     acquired = state.fence not in TO_ACQUIRE
     own = access.proxy is Proxy.GENERIC
     proxies = None
-    if not tensor and access.space is not Space.MAP and not fenced and name in ("gen", "raw", "half"):
+    if (
+        not tensor
+        and access.space is not Space.MAP
+        and not fenced
+        and name in ("gen", "raw", "half")
+    ):
         home = -1 if own or (name == "half") else source.home
         if acquired or name == "half":
             proxies = Proxies(name, access.space, home, own)
-    edited = {"gen": "release", "edited": "acquire"}.get(name, "") if access.space is Space.MAP else ""
+    edited = (
+        {"gen": "release", "edited": "acquire"}.get(name, "") if access.space is Space.MAP else ""
+    )
     raw = acquired and name == "raw" and access.proxy is Proxy.ASYNC
     awaited = met and name == "done" and access.done is Done.TCGEN05_WAIT
     return Matters(

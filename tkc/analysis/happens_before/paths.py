@@ -8,15 +8,14 @@ is then known as the state says. Positions are partial: a node keeps those that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from xdsl.ir import Operation
 
 from tkc.analysis.happens_before import automaton
-from tkc.analysis.happens_before.automaton import PENDING, Part, Source, State
+from tkc.analysis.happens_before.automaton import Part, Source, State
 from tkc.analysis.happens_before.clocks import Clock, Position, leave, outward, shift
 from tkc.analysis.happens_before.crossings import awaiting, learned, released, rounded
 from tkc.analysis.happens_before.events import (
@@ -27,32 +26,23 @@ from tkc.analysis.happens_before.events import (
     Role,
     Threads,
     Turns,
-    Wait,
     first_operand,
 )
 from tkc.analysis.happens_before.exclusion import exclusive
-from tkc.analysis.happens_before.follows import Alike, Follows, Told
+from tkc.analysis.happens_before.follows import Alike, Told, known_to_all
 from tkc.analysis.happens_before.graph import (
     LEAVE,
     Graph,
     Hearers,
     Node,
-    Segment,
     Site,
     follow,
     items_of,
 )
 from tkc.analysis.happens_before.labels import Group, Label, as_early, worst
-from tkc.analysis.happens_before.matters import kinds, matters
+from tkc.analysis.happens_before.nodes import Segment
 from tkc.analysis.happens_before.ways import Steps, Ways
 from tkc.ir.isa.memory import Done, Space
-
-
-@cache
-def _known_to_all(state: State) -> State:
-    """The state that says more: all parts, known to all threads."""
-    return State(state.name, state.n, state.fence, Part.FULL, Threads.ALL)
-
 
 Key = tuple[State, tuple[Clock, ...]]
 FAR = 100
@@ -128,7 +118,9 @@ class Reach:
             self.brief,
             (access.buffer, access.slot) if access.space is Space.MAP else None,
         )  # fmt: skip
-        self.alike = self.graph.alike.setdefault(key, Alike())
+        self.alike = self.graph.alike.setdefault(
+            key, Alike(self.graph, source, self.moment, self.any_site, self.hasty, self.brief)
+        )
         position: Position = ((origin.path[-1], 0),)
         first = Label(origin, State("", 0, 0, 0, origin.threads), position, "start", None)
         for state in automaton.start(self.source):
@@ -137,7 +129,7 @@ class Reach:
             label = Label(origin, state, position, "start", None)
             self.begun += (label,)
             if self.moment:  # after the event itself
-                self._pass(label, [(state, "po", self._ways(state))])
+                self._pass(label, [(state, "po", self.alike.way(state))])
             elif self.entry in (None, origin):
                 self._visit(label)
             else:
@@ -203,7 +195,7 @@ class Reach:
         if here is None:
             here = self.labels[node] = {}
         if state.part != Part.FULL or state.who is not Threads.ALL:
-            best = here.get((_known_to_all(state), clocks))
+            best = here.get((known_to_all(state), clocks))
             if best is not None and any([as_early(o.position, position) for o in best]):
                 return
         key = (state, clocks)
@@ -280,16 +272,7 @@ class Reach:
             raise Unfollowed
         if before.dead or (self.without and node.event in self.without):
             return
-        told = self.alike.told.get((node, state))
-        if told is None:
-            act = node.event.act if node.event is not None else None
-            told = self.alike.told[node, state] = list(
-                self._arrive(node, state, act)
-                if isinstance(act, Arrive)
-                else self._next_copy(node, state, act)
-                if isinstance(act, Complete)
-                else ()
-            )
+        told = self.alike.tells(node, state)
         label = self._past(node, steps, before, state, rule) if told else None
         if label is not None:
             for each in told:
@@ -305,11 +288,9 @@ class Reach:
         if graph.bounded and graph.visited > MOST_LABELS:
             raise Unfollowed
         if self.without and node.event in self.without:
-            self._pass(label, [(state, "po", self._ways(state))])
+            self._pass(label, [(state, "po", self.alike.way(state))])
             return
-        step = self.alike.steps.get((node, state))
-        if step is None:
-            step = self.alike.steps[node, state] = self._step(node, state)
+        step = self.alike.step(node, state)
         for told in step.told:
             if told.cases is None:
                 self._to_waits(told, label)
@@ -318,80 +299,6 @@ class Reach:
         if step.met is not None:
             self._tell(label, step.met)
         self._pass(label, step.ways)
-
-    def _step(self, node: Node, state: State) -> Follows:
-        """What a label of a node and a state does, whatever its position."""
-        step = Follows([], [])
-        states = [(state, "po")]
-        event = node.event
-        if event is not None:
-            act = event.act
-            if self.moment and state.name not in PENDING and event.products:
-                if node.role.warps == 4 and "A12" in self.graph.assumed:
-                    states += automaton.issued(state, event, node.threads, self.source)
-            elif act is None:
-                pass
-            elif isinstance(act, Meet):
-                states += self._meet(node, state, act, step)
-            elif isinstance(act, Arrive):
-                step.told += self._arrive(node, state, act)
-            elif isinstance(act, Complete):
-                step.told += self._next_copy(node, state, act)
-            elif not isinstance(act, Wait):
-                added = list(automaton.step(state, event, node.threads, self.source, node.role.cta))
-                counted = added and added[0][1] == "group" and added[0][0].who == state.who
-                states = added if counted else states + added
-        fenced = False
-        if self.hasty and len(states) > 1:
-            states, fenced = self._shortened(states)
-        step.ways = [(after, rule, self._ways(after, fenced)) for after, rule in states]
-        return step
-
-    def _shortened(self, states: list[tuple[State, str]]) -> tuple[list[tuple[State, str]], bool]:
-        """Without what the rest says, too; and whether no further proxy fence adds to that."""
-        state, more = states[0][0], [after for after, _ in states[1:]]
-        if (
-            self.source.access.space is Space.TENSOR
-            or self.graph.one_way
-            or "A11" not in self.source.assumed
-        ):
-            return states, False
-        full = _known_to_all(state)
-        if state != full and full in more:
-            return states[1:], False
-        joined = state == full and state.name == "gen" and not state.fence
-        return states, joined and any(s.name == "async" and s == _known_to_all(s) for s in more)
-
-    def _next_copy(self, node: Node, state: State, act: Complete) -> Iterator[Told]:
-        """The bytes of a later copy also tell what its thread knew: in fact (`moment`), or by A5."""
-        who = automaton.both(state.who, node.threads)
-        if who is None:
-            return
-        state = automaton.of(state, who)
-        known = State("gen" if self.moment else "raw", 0, 0, Part.FULL, Threads.ALL)
-        told = (
-            state.name not in PENDING and automaton.whole(state, self.source.threads)
-            if self.moment
-            else automaton.known_complete(state, self.source)
-        )
-        if told:
-            for _, site in self.graph.sites_of.get(node, ()):
-                yield Told(act, site, known, "bytes-known")
-
-    def _ways(self, state: State, fenced: bool = False) -> Ways:
-        """Where program order leads what is known so."""
-        ways = self.alike.ways.get((state, fenced))
-        if ways is None:
-            if self.brief:
-                met = self.hasty and "A20" in self.source.assumed
-                what = matters(self.source, state, self.moment, met, fenced, self.graph.closed)
-            else:
-                what = kinds(self.source, state, self.moment)
-            found = self.graph.ways
-            ways = self.alike.ways[state, fenced] = found.get(what) or found.setdefault(
-                what, Ways(what)
-            )
-        return ways
 
     def _pass(self, label: Label, states: list[tuple[State, str, Ways]]) -> None:
         """Along program order."""
@@ -488,22 +395,6 @@ class Reach:
                 state = State(name, 0, 0, Part.FULL, Threads.ALL)
                 self._to_waits(Told(event.act, site, state, rule), first)
 
-    def _arrive(self, node: Node, state: State, act: Arrive) -> Iterator[Told]:
-        who = automaton.both(state.who, node.threads)
-        if who is None:
-            return
-        state = automaton.of(state, who)
-        if act.barrier not in self.graph.rings:
-            return
-        for _, site in self.graph.sites_of.get(node, ()):
-            if site.every or site.sometimes or self.any_site:
-                for after, rule in released(self.source, self.moment, state, act):
-                    yield Told(act, site, after, rule)
-                continue
-            cases = self.graph.cases(act.barrier, node.role)
-            if cases is not None:
-                yield Told(act, site, state, "", cases)
-
     def _group(self, label: Label, told: Told) -> None:
         """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
         act, site, state, cases = told.act, told.site, told.state, told.cases
@@ -556,25 +447,9 @@ class Reach:
         if items is None:
             return
         clock = items[-1][0]
-        waits = told.waits.get(clock)
-        if waits is None:
-            waits = told.waits[clock] = list(self._told(told, label.node, clock))
-        for wait, later, given, state, rule in waits:
+        for wait, later, given, state, rule in self.alike.waits(told, label.node, clock):
             if not (self.without and wait.node.event in self.without):
                 self._add_at(wait, items, later, given, state, rule, label)
-
-    def _told(
-        self, told: Told, node: Node, clock: Clock
-    ) -> Iterator[tuple[Site, int, Turns | None, State, str]]:
-        """The waits for items counted by a clock that a node tells: how many turns later, and what they know."""
-        site, act = told.site, told.act
-        offset = 0 if site.after else site.offset
-        for wait, later, given in awaiting(self.graph, act.barrier, node, clock, site.rate, offset):
-            made = learned(
-                self.graph, self.source, self.moment, (told.state, told.rule), act, node, wait.node
-            )
-            if made is not None:
-                yield wait, later, given, automaton.of(made[0], wait.node.threads), made[1]
 
     def _add_at(
         self,
@@ -597,21 +472,6 @@ class Reach:
         self._add(wait.node, automaton.of(known, wait.node.threads), position, rule, label)
 
     # Meetings --------------------------------------------------------------------------------------------------------
-
-    def _meet(self, node: Node, state: State, act: Meet, step: Follows) -> list[tuple[State, str]]:
-        """What the threads that meet know afterwards; those of other roles are told."""
-        who = automaton.both(state.who, node.threads)
-        if who is None or act.does == "wait":
-            return []
-        state = automaton.of(state, who)
-        if act.among == "warp":
-            return list(automaton.meet_warp(state, self.source, node.role.warps == 1))
-        met = (
-            [] if act.relaxed and not self.moment else list(automaton.meet_role(state, self.source))
-        )
-        if act.barrier is not None:
-            step.met = act, met
-        return met if act.does == "sync" else []
 
     def _tell(self, label: Label, meeting: tuple[Meet, list[tuple[State, str]]]) -> None:
         """Those of other roles that come to a meeting."""
@@ -645,4 +505,4 @@ class Reach:
     ) -> None:
         """Another role leaves the meeting knowing what this one knew."""
         known = Label(node, state, position, rule, label, False, label.crossed + 1)
-        self._pass(known, [(state, rule, self._ways(state))])
+        self._pass(known, [(state, rule, self.alike.way(state))])

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from tkc.analysis.happens_before.clocks import Clock
-from tkc.analysis.happens_before.graph import CHOICE, LEAVE, NEXT, PLAIN, Edge, Node, Segment
 from tkc.analysis.happens_before.matters import Deed, Kinds, Matters
+from tkc.analysis.happens_before.nodes import CHOICE, LEAVE, NEXT, PLAIN, Edge, Node, Segment
 
 Steps = tuple[tuple[str, Clock | None], ...]
 """The loops left and turned on the way from one node to another."""
