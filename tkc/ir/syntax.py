@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
-from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.ir import (
+    Attribute,
+    Block,
+    ErasedSSAValue,
+    OpResult,
+    OpTrait,
+    Region,
+    SSAValue,
+    SSAValues,
+    Use,
+)
 from xdsl.ir import Operation as IrOperation
 from xdsl.irdl import IRDLOperation
+from xdsl.utils.exceptions import VerifyException
 
 if TYPE_CHECKING:
     # The parser costs 12 ms to import, and compiling needs none.
@@ -131,6 +143,17 @@ class Operation(IRDLOperation, metaclass=_Kind):
         yield self
         yield from _inside(self)
 
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """What xDSL's does, and in its words where something is wrong, but looking at once at all that is inside."""
+        if verify_nested_ops:
+            try:
+                for region in self.regions:
+                    _verify_region(region)
+            except (VerifyException, ValueError):
+                super().verify()
+                raise
+        super().verify(verify_nested_ops=False)
+
     @classmethod
     def takes_operands(cls) -> bool:
         """Whether an operation of this class may have operands."""
@@ -148,6 +171,35 @@ def _inside(op: IrOperation) -> Iterator[IrOperation]:
                 if at.regions:
                     yield from _inside(at)
                 at = following
+
+
+def _verify_region(region: Region) -> None:
+    """What xDSL asks of a region; of an operation that is neither the last of its block nor holds others, few questions."""
+    for block in region.blocks:
+        last = block.last_op
+        if last is None:
+            block.verify()
+        op = block.first_op
+        while op is not None:
+            if op.parent is not block:
+                raise ValueError("in another block")
+            if op is last or op.regions or op._successors:  # pyright: ignore[reportPrivateUsage]
+                for inner in op.regions:
+                    _verify_region(inner)
+                IrOperation.verify(op, verify_nested_ops=False)
+            elif ErasedSSAValue in map(type, op._operands):  # pyright: ignore[reportPrivateUsage]
+                raise ValueError("uses what is erased")
+            else:
+                op.verify_()
+            op = op.next_op
+        if block.parent is not region:
+            raise ValueError("in another region")
+
+
+@cache
+def checking_traits(kind: type[IrOperation]) -> tuple[OpTrait, ...]:
+    """The traits of an operation that have something to verify."""
+    return tuple([t for t in kind.traits if type(t).verify is not OpTrait.verify])
 
 
 def _parse_region(parser: Parser) -> Region:
