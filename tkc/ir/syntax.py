@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABCMeta
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseArrayBase, LocationAttr, i32
@@ -174,7 +175,7 @@ def _inside(op: IrOperation) -> Iterator[IrOperation]:
 
 
 def _verify_region(region: Region) -> None:
-    """What xDSL asks of a region; of an operation that is neither the last of its block nor holds others, few questions."""
+    """What xDSL asks of a region, in fewer questions of operations that neither end a block nor hold others."""
     for block in region.blocks:
         last = block.last_op
         if last is None:
@@ -210,6 +211,15 @@ def _parse_region(parser: Parser) -> Region:
     return region
 
 
+class Result(OpResult[Attribute]):
+    """xDSL's, with what is most often asked of it answered without a call of Python's."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    type = property(attrgetter("_type"))
+    owner = property(attrgetter("op"))
+
+
 _segments: dict[tuple[int, ...], Attribute] = {}
 
 
@@ -242,7 +252,7 @@ def construct(
     fields = op.__dict__
     fields["_operands"] = SSAValues(operands)
     fields["_operand_uses"] = tuple(uses)
-    fields["results"] = SSAValues([OpResult(t, op, i) for i, t in enumerate(result_types)])
+    fields["results"] = SSAValues([Result(t, op, i) for i, t in enumerate(result_types)])
     fields["_successors"] = ()
     fields["_successor_uses"] = ()
     fields["properties"] = {} if properties is None else properties
