@@ -247,7 +247,11 @@ def construct(
     uses: list[Use] = []
     for index, value in enumerate(operands):
         use = Use(op, index)
-        value.add_use(use)
+        after: Use | None = value.first_use
+        if after is not None:
+            use._next_use = after  # pyright: ignore[reportPrivateUsage]
+            after._prev_use = use  # pyright: ignore[reportPrivateUsage]
+        value.first_use = use
         uses.append(use)
     fields = op.__dict__
     fields["_operands"] = SSAValues(operands)
@@ -262,3 +266,14 @@ def construct(
     for region in regions:
         op.add_region(region)
     return op
+
+
+def append(block: Block, op: IrOperation) -> None:
+    """What `block.add_op` does; an operation without regions is not looked for among those round the block."""
+    last = block.last_op
+    if last is None or op.regions or op.parent is not None:
+        block.add_op(op)
+        return
+    op.parent = block
+    op._prev_op, op._next_op = last, None  # pyright: ignore[reportPrivateUsage]
+    last._next_op = block._last_op = op  # pyright: ignore[reportPrivateUsage]
