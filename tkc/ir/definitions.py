@@ -150,7 +150,9 @@ def _optional(construct: VarIRConstruct, index: int, option: AttrSizedSegments) 
         sizes = _sizes(op.properties[name].data.data)
         return at(op._operands, sum(sizes[:index])) if sizes[index] else None
 
-    return property(optional) if construct is VarIRConstruct.OPERAND and option.as_property else None
+    return (
+        property(optional) if construct is VarIRConstruct.OPERAND and option.as_property else None
+    )
 
 
 @cache

@@ -100,7 +100,10 @@ def _within(op: Operation, body: Block) -> bool:
 
 def _before(value: SSAValue, body: Block) -> SSAValue:
     """What an accumulator was before the products of a block."""
-    while isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp | TensorMmaOp) and op.parent_block() is body:
+    while (
+        isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp | TensorMmaOp)
+        and op.parent_block() is body
+    ):
         value = op.source
     return value
 
