@@ -56,8 +56,6 @@ from tkc.ir.tile.types import (
     counts_of,
 )
 
-_SCALARS = TYPES
-
 
 def _explicit() -> Any:
     """The way of explicit code, loaded when a program has some."""
@@ -587,7 +585,7 @@ def _launch(kernel: P.Kernel) -> dict[str, Attribute]:
 def _argument(argument: P.Tensor | P.Given) -> Attribute:
     if isinstance(argument, P.Tensor):
         return TensorType.of(argument.dtype, argument.dims, _scale(argument), argument.listed)
-    return _SCALARS[argument.type.dtype]
+    return TYPES[argument.type.dtype]
 
 
 def _scale(x: P.Tensor | P.Slice) -> ScaleAttr | None:
@@ -599,4 +597,4 @@ def _block(axis: P.Axis) -> Attribute:
 
 
 def _type(type: P.Type) -> Attribute:
-    return RegsType.of(type.dtype, type.shape) if isinstance(type, P.Regs) else _SCALARS[type.dtype]
+    return RegsType.of(type.dtype, type.shape) if isinstance(type, P.Regs) else TYPES[type.dtype]
