@@ -98,6 +98,13 @@ CASES = [
     ("for k in blocks(K, BK):", "for k in blocks(K):", "TK116", "blocks(K)", "not 1 value"),
     ("for m, n in work:", "for m in work:", "TK116", "m", "1 variable for 2 axes"),
     ("work: m, n in", "work: m in", "TK116", "work", "names 1 axis of 2"),
+    (
+        "for m, n in work:",
+        "for m, n in tiles(blocks(M, BM), blocks(N, BN)):",
+        "TK106",
+        "tiles(blocks(M, BM), blocks(N, BN))",
+        "is of a schedule, which has a name that roles share",
+    ),
     ("read(d)", "read(d, d)", "TK116", "read(d, d)", "takes 1 value, not 2"),
     # accumulators
     ("d = 0\n", "\n", "TK114", "d += a @ b.T", "without `d = 0` before it"),

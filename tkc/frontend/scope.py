@@ -162,6 +162,8 @@ class Scope:
         self.inside = False
         self.ctas = 1
         self.alone = ""
+        self.variable: set[str] = set()
+        """Tensors without `const` of which it has been told that roles decide by their elements."""
         self.followed: set[str] = set()
         """Schedules with arguments that some loop goes through, which has looked at their conditions."""
         self.broken = False

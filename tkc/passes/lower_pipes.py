@@ -530,7 +530,9 @@ def _changed_before_put(op: s.WaitOp, other: Ring) -> bool:
     while at is not None:
         if isinstance(at, s.AcquireOp) and at.ring is other.pipe.ring:
             return changed
-        changed |= any(isinstance(o, s.WriteAccumulatorOp | s.MmaOp | TensorMmaOp) for o in at.walk())
+        changed |= any(
+            isinstance(o, s.WriteAccumulatorOp | s.MmaOp | TensorMmaOp) for o in at.walk()
+        )
         at = at.next_op
     return False
 

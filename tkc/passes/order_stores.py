@@ -285,7 +285,9 @@ class Waits:
     def meet_here(self, first: Access, second: Access) -> bool:
         """Whether both may touch one element in one turn of all loops round both."""
         before, after = _parting(first.op, second.op)
-        one_way = before.parent_block() is after.parent_block()  # else in two branches of one condition
+        one_way = (
+            before.parent_block() is after.parent_block()
+        )  # else in two branches of one condition
         return one_way and not self.slices.apart_here(first.place, second.place)
 
     def around(self, first: Access, second: Access) -> None:

@@ -451,7 +451,9 @@ def _nonzero(p: Placement, read: t.ReadOp) -> list[SSAValue]:
     return [] if result is None else [result]
 
 
-def _products_of(p: Placement, read: t.ReadOp, accum: SSAValue) -> Iterable[t.MmaOp | ScaledMmaOp | TensorMmaOp]:
+def _products_of(
+    p: Placement, read: t.ReadOp, accum: SSAValue
+) -> Iterable[t.MmaOp | ScaledMmaOp | TensorMmaOp]:
     """The products that a slot's sum is made of."""
     if block_of(read.tile) is not None and shares_place(accum):
         from tkc.passes.placement.keeping import products_of
@@ -484,7 +486,9 @@ def _trips(product: t.MmaOp | ScaledMmaOp | TensorMmaOp) -> list[SSAValue]:
     return trips
 
 
-def _at_kernel_level(p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMmaOp | TensorMmaOp) -> SSAValue:
+def _at_kernel_level(
+    p: Placement, extent: SSAValue, product: t.MmaOp | ScaledMmaOp | TensorMmaOp
+) -> SSAValue:
     found = p.values.get(extent)
     owner = found.owner if found is not None else None
     if found is None or not isinstance(owner, Operation) or owner.parent_block() is not p.top:

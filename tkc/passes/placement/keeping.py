@@ -37,7 +37,9 @@ def _how(p: Placement, op: Operation, place: SSAValue) -> list[How]:
     """The ways in which an operation touches a place."""
     registers = [How.TENSOR if isinstance(place.type, AccumType) else How.GENERIC]
     match op:
-        case t.MmaOp() | ScaledMmaOp() | TensorMmaOp() if any(place_of(x) is place for x in (op.d, op.a, op.b)):
+        case t.MmaOp() | ScaledMmaOp() | TensorMmaOp() if any(
+            place_of(x) is place for x in (op.d, op.a, op.b)
+        ):
             return [How.TCGEN05 if p.home is Home.TENSOR else How.WGMMA]
         case t.ReadOp() if place_of(op.tile) is place:
             return registers
