@@ -78,8 +78,9 @@ def _nearest(pair: Pair) -> Iterator[int]:
 
 
 def _most(graph: Graph, turns: int) -> int:
-    """The counts within which ways to so many turns of a loop stay: these may go back, and come out of loops that turn
-    so often at least."""
+    """The counts within which ways to so many turns of a loop stay: these may go back, also from the next turn in another
+    branch to the access's own item, and come out of loops that turn so often at least."""
+    turns = max(turns, int(bool(graph.branches)))
     paths = {node.path for node in graph.nodes}
     inner = max(prod([max(1, clock.low) for clock in path]) for path in paths)
     return (turns + graph.back + 1) * inner - 1
