@@ -25,14 +25,14 @@ from tkc.analysis.happens_before.exclusion import contrary, exclusive
 from tkc.analysis.happens_before.graph import Graph, Node
 from tkc.analysis.happens_before.labels import Label
 from tkc.analysis.happens_before.meetings import NEVER, TOGETHER, Meetings, meetings_of
-from tkc.analysis.happens_before.paths import Reach
+from tkc.analysis.happens_before.paths import Caps, Reach
 from tkc.analysis.happens_before.rules import RULES
 from tkc.ir.isa.memory import Done, Space
 
 if TYPE_CHECKING:
     from tkc.analysis.happens_before.near import Near
 
-LONG = 6
+LONG = 12
 """Rounds of a search, of three steps from an access, after which a proof is taken to be unlikely."""
 
 
@@ -107,8 +107,8 @@ class Judge:
     """Whether any proof will do (`quick`)."""
     rows: dict[Hashable, Meetings] = field(default_factory=dict)
     """When two slots meet, by their repetitions."""
-    most: int | None = None
-    """Counts beyond which nothing is followed (`near`), where these are fewer than `graph.limit`."""
+    caps: Caps | None = None
+    """Counts of clocks beyond which nothing is followed (`near`)."""
     near: Near | None = None
     """Says which pairs are in no order, of those whose proof takes long."""
 
@@ -123,8 +123,8 @@ class Judge:
                 home = home_of(place.access, cta, self.assumed)
                 source = Source(place.access, place.event, node.threads, cta, home, self.assumed)
                 found = self.reached[key] = Reach(
-                    self.graph, source, node, self.without, entry=entry, turns=place.turns, hasty=self.hasty,
-                    most=self.graph.limit if self.most is None else self.most,
+                    self.graph, source, node, self.without, most=self.graph.limit, entry=entry, turns=place.turns,
+                    hasty=self.hasty, caps=self.caps,
                 )  # fmt: skip
             self.reach_of[place] = found
         return found
