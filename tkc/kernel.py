@@ -278,11 +278,13 @@ def emulator_args(bound: Bound, given: Mapping[str, Any]) -> list[Any]:
 
     from tkc.backend.bind import PointerValue, ScalarValue, ScratchValue, TensorMapsValue
     from tkc.emulator import Poisoned, TensorMaps
+    from tkc.ir.isa.dtypes import DTYPES
 
     args: list[Any] = []
     for value in bound.values:
         if isinstance(value, ScalarValue):
-            args.append(value.value)
+            short = DTYPES[value.dtype].bits == 16  # a float of 16 bits goes as its bits
+            args.append(int.from_bytes(value.data, "little") if short else value.value)
         elif isinstance(value, PointerValue):
             if value.offset:
                 raise TkcError.at(

@@ -99,6 +99,8 @@
 // CHECK-NEXT: stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"}
 // CHECK-NEXT: stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"}
 // CHECK-NEXT: stage.tcgen05_commit %full, %zero, %one {id = "cm", reads}
+// CHECK-NEXT: %wide = stage.number %zero {kind = "convert"} : (i32) -> (ui32)
+// CHECK-NEXT: %wider = stage.number %wide, %wide {kind = "mul"} : (ui32, ui32) -> (ui32)
 // CHECK-NEXT: %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"}
 // CHECK-NEXT: stage.store_element %el, %C, %zero, %one
 // CHECK-NEXT: %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>}
@@ -212,6 +214,8 @@ builtin.module {
       stage.mbarrier_arrive %full, %zero, %one {by = "all", id = "ar", scope = "cluster", sem = "release"} : (!stage.mbarriers, i32, i32)
       stage.mbarrier_expect %full, %zero, %one {bytes = 16 : i32, by = "one", id = "er"} : (!stage.mbarriers, i32, i32)
       stage.tcgen05_commit %full, %zero, %one {id = "cm", reads} : (!stage.mbarriers, i32, i32)
+      %wide = stage.number %zero {kind = "convert"} : (i32) -> (ui32)
+      %wider = stage.number %wide, %wide {kind = "mul"} : (ui32, ui32) -> (ui32)
       %el = stage.load_element %C, %zero, %one {sem = "acquire", scope = "gpu"} : (!tile.tensor<f32, [M, 64]>, i32, i32) -> (f32)
       stage.store_element %el, %C, %zero, %one : (f32, !tile.tensor<f32, [M, 64]>, i32, i32)
       %old = stage.atomic %C, %el, %zero, %one {kind = "add", operandSegmentSizes = array<i32: 1, 1, 2>} : (!tile.tensor<f32, [M, 64]>, f32, i32, i32) -> (f32)

@@ -10,6 +10,14 @@ builtin.module {
   %f = stage.arith %a, %b {kind = "add"} : (i32, i64) -> (i32) // error: add takes inputs of one scalar type, not i32, i64
   %g = stage.arith %a, %a {kind = "eq"} : (i32, i32) -> (i32) // error: eq gives i1, not i32
   %h = stage.arith %a, %a {kind = "add"} : (i32, i32) -> (i64) // error: add of i32 gives i32, not i64
+  %i = stage.number %a {kind = "convert"} : (i32) -> (ui32)
+  %j = stage.number %a, %a {kind = "add"} : (i32, i32) -> (i32) // error: add is of two ui32 or of two i64, not of i32, i32
+  %k = stage.number %i, %b {kind = "add"} : (ui32, i64) -> (ui32) // error: add is of two ui32 or of two i64, not of ui32, i64
+  %l = stage.number %b, %b {kind = "shl"} : (i64, i64) -> (i64) // error: shl is of two ui32 or of two i64, not of i64, i64
+  %m = stage.number %i, %i {kind = "lt"} : (ui32, ui32) -> (ui32) // error: lt of ui32 gives i1, not ui32
+  %n = stage.number %i {kind = "convert"} : (ui32) -> (bf16) // error: no conversion of ui32 to bf16
+  %o = stage.number %i {kind = "neg"} : (ui32) -> (ui32) // error: no kind 'neg' of numbers
+  %p = stage.number %i {kind = "div"} : (ui32) -> (ui32) // error: div takes 2 inputs, not 1
 }
 
 // -----

@@ -126,20 +126,6 @@ def test_products(target: str, dtype: str, bm: int) -> None:
 
 
 @BOTH
-def test_a_vector_of_bytes_is_refused(target: str) -> None:
-    text = PRODUCT.replace("R: global[TYPE, M, N]", "R: global[TYPE, N]").replace("TYPE", "s8")
-    for old, new in (
-        ("    shared r: tile[s8, BM, 96]\n", ""), ("    pipe extra(r): load -> store\n", ""),
-        ("            put extra: r <- R[m, n]\n", ""), ("get extra, get result", "get result"),
-        ("f32(read(r))", "row(f32(read(R[n])))"), ("BM", "128"),
-    ):  # fmt: skip
-        assert old in text, old
-        text = text.replace(old, new)
-    with pytest.raises(tkc.TkcError, match="a vector of s8 in registers"):
-        tkc.compile(text, target=target)
-
-
-@BOTH
 @pytest.mark.parametrize("bm", [64, 128, 256])
 @pytest.mark.parametrize("dtype", ["f16", "e4m3"])
 def test_sums_in_f16(target: str, dtype: str, bm: int) -> None:

@@ -14,7 +14,8 @@ from tkc.ir.tile.ops import ForTilesOp
 LEVEL2 = (EXAMPLES / "gemm_bf16_level2.tk").read_text(encoding="utf-8")
 
 COPY = """\
-kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], e: global[e4m3, M, N], n: i32):
+kernel k(X: global[bf16, M, N], Y: global[bf16, M, N], e: global[tf32, M, N], n: i32,
+       u: global[u32, M], l: global[i64, M]):
     param BM = 64, BN = 64
     launch persistent
     schedule work: m, n0 in tiles(blocks(M, BM), blocks(N, BN))
@@ -143,12 +144,41 @@ CASES = [
     # single elements
     ("j = read(x[i][0])", "TK116", "x[i][0]", "has 2 axes, and its element as many indices, not 1"),
     ("j = read(x[i][0, 64])", "TK104", "64", "element 64 lies outside axis 1 of x, which has 64"),
-    ("j = read(e[0, 0])", "TK110", "e[0, 0]", "an element of e4m3 as a number"),
+    ("j = read(e[0, 0])", "TK110", "e[0, 0]", "an element of tf32 as a number"),
     (
         "q = atomic_add(x[i][0, 0], 1.0)",
         "TK105",
         "x[i][0, 0]",
-        "is of `f32` and `i32`, not of bf16",
+        "is of `f32`, `i32`, `u32` and `i64`, not of bf16",
+    ),
+    ("j = read(X[read(l[0]), 0])", "TK106", "read(l[0])", "`i32(...)` makes it one"),
+    (
+        "j = read(u[0]) + read(l[0])",
+        "TK105",
+        "read(l[0])",
+        "expected u32, not a number of i64: `u32(...)`",
+    ),
+    ("j = read(u[0]) + lane", "TK105", "lane", "expected u32, not the lane's number: `u32(...)`"),
+    ("j = -read(u[0])", "TK105", "-read(u[0])", "u32 has no negative numbers"),
+    ("j = read(u[0]) - (0 - 1)", "TK117", "(0 - 1)", "-1 is no u32"),
+    ("j = read(u[0]) / 2", "TK106", "read(u[0]) / 2", "an operator of integers, not `/`"),
+    ("j = read(l[0]) % 0", "TK117", "0", "divided by 0"),
+    ("j = read(u[0]) << read(l[0])", "TK106", "read(l[0])", "`i32(...)` makes it one"),
+    ("u[0] <- 1.5", "TK106", "1.5", "expected an integer of u32, not"),
+    ("l[0] <- read(u[0])", "TK105", "read(u[0])", "expected i64, not a number of u32: `i64(...)`"),
+    (
+        "w[0][0] <- read(u[0])",
+        "TK106",
+        "read(u[0])",
+        "not a number of u32: `i32(...)` makes it one",
+    ),
+    ("while read(l[0]): i = 0", "TK106", "read(l[0])", "expected a condition"),
+    ("j = u32(read(x[i]))", "TK110", "u32(read(x[i]))", "in u32: numbers are"),
+    (
+        "j = bf16(read(v[0][0]))",
+        "TK110",
+        "bf16(read(v[0][0]))",
+        "what stores it as an element of bf16",
     ),
     ("v[0][8] <- 1", "TK104", "8", "element 8 lies outside v, which has 8"),
     (
@@ -162,7 +192,12 @@ CASES = [
     ("v[0][0] <- 1, gpu", "TK116", "gpu", "a scope goes with an order"),
     ("f = read(v[0][0], relaxed, relaxed)", "TK102", "relaxed", "one order"),
     ("w[0][0] <- 0.5", "TK106", "0.5", "expected an integer, not the number 0.5"),
-    ("atomic_min(v[0][0], 1)", "TK105", "v[0][0]", "`atomic_min` is of `i32`, not of f32"),
+    (
+        "atomic_min(v[0][0], 1)",
+        "TK105",
+        "v[0][0]",
+        "`atomic_min` is of `i32`, `u32` and `i64`, not of f32",
+    ),
     ("atomic_add(v[0], 1)", "TK106", "v[0]", "not of a slot of v: `v[slot][i]` is one"),
     ("atomic_cas(w[0][0], 1)", "TK116", "atomic_cas(w[0][0], 1)", "an element and 2 values"),
     ("atomic_add(w[0][0], 1, sc)", "TK102", "sc", "one order"),

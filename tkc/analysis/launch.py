@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, SSAValue
 
 from tkc.ir.contract import from_attribute
-from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.layouts import SCALE_ATOM_BYTES, SCALE_ATOM_ROWS, SCALE_ATOM_SCALES
 from tkc.ir.stage.elements import AtomicOp, CopyElementsOp, LoadElementOp, StoreElementOp
+from tkc.ir.stage.numbers import TYPES
 from tkc.ir.stage.scalar import SCALARS, ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.structure import KernelOp as StageKernelOp
 from tkc.ir.tile.explicit import TmaLoadOp, TmaStoreOp
@@ -47,7 +47,7 @@ def launch_of(kernel: KernelOp) -> dict[str, Any]:
     for name_attribute, arg in zip(kernel.arg_names, kernel.body.block.args, strict=True):
         name = name_attribute.data
         if not isinstance(arg.type, TensorType):
-            dtype = next((d for d in DTYPES if d == str(arg.type)), str(arg.type))
+            dtype = next(name for name, type in TYPES.items() if type == arg.type)
             arguments.append({"name": name, "dtype": dtype, "scalar": True})
             continue
         reads, writes = accesses(arg)

@@ -23,15 +23,16 @@ from tkc.ir.isa.memory import Await, Signal
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.elements import LoadElementOp
 from tkc.ir.stage.explicit import IdentityOp
+from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 
 At = tuple[int, ...]
 """Where something stands in a role, or in a turn of one of its loops."""
 
-ALIKE = (ConstOp, ArithOp, SizeOp, s.UnitOp, LoadElementOp, s.ForOp, s.IfOp)
+ALIKE = (ConstOp, ArithOp, NumberOp, SizeOp, s.UnitOp, LoadElementOp, s.ForOp, s.IfOp)
 """What gives all copies of a role the same, from the same operands; of `UnitOp` not the ranks."""
 
-STEADY = (ConstOp, ArithOp, SizeOp, s.UnitOp, s.ElectedOp, IdentityOp, s.GroupOp)
+STEADY = (ConstOp, ArithOp, NumberOp, SizeOp, s.UnitOp, s.ElectedOp, IdentityOp, s.GroupOp)
 """What gives a thread the same in all turns."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import tkc.frontend.program as P
-from tkc.frontend.explicit_program import I32, Number
+from tkc.frontend.explicit_program import I32, WIDE, Number
 from tkc.frontend.program import Regs, Scalar
 from tkc.frontend.scope import REGISTER, Entry, Int, Scope, Unknown
 from tkc.frontend.sizes import show
@@ -50,6 +50,8 @@ def _first(name: str, entry: Entry, type: Regs | Scalar, span: Span) -> P.Value:
     was = entry.meaning
     if type == I32:
         return Number(was.size, entry.span)
+    if type in WIDE:
+        return P.Apply(f"to_{type.dtype}", (Number(was.size, entry.span),), type, entry.span)
     number: P.Value = P.Variable(name, F32, entry.span)
     if isinstance(was, Int):
         number = P.Constant(float(was.size), entry.span)  # type: ignore[arg-type]
@@ -81,6 +83,8 @@ def leave(
 
 def _grows(was: Any, now: Any) -> bool:
     if isinstance(was, Int) and (now == I32 or (isinstance(now, Int) and now.size != was.size)):
+        return True
+    if isinstance(was, Int) and now in WIDE:
         return True
     if isinstance(was, Int) and not isinstance(was.size, int):
         return False

@@ -23,7 +23,10 @@ def converted(values: Values, dtype: str, x: P.Value, span: Span) -> P.Value:
     if isinstance(of, Scalar):
         if dtype == "f32":
             return x if of.dtype == "f32" else P.Apply("to_f32", (x,), Scalar("f32"), span)
-        values.later(f"a scalar in {dtype}", span)
+        values.later(
+            f"a number in {dtype}: it is f32, and what stores it as an element of {dtype} rounds it",
+            span,
+        )
     if of.dtype == "i32" and dtype in CASTS:
         x = Cast(x, Regs("f32", of.shape), span)
         return x if dtype == "f32" else Cast(x, Regs(dtype, of.shape), span)

@@ -12,6 +12,7 @@ from tkc.frontend import lists, scaling, schedules
 from tkc.frontend.clauses import Clauses
 from tkc.frontend.conditions import contract
 from tkc.frontend.describe import describe
+from tkc.frontend.elements import TYPES as NUMBERS
 from tkc.frontend.explicit_program import Barrier
 from tkc.frontend.program import Axis, Given, Maps, Pipe, Require, Scalar, Schedule, Tensor, Tile
 from tkc.frontend.scope import FUNCTIONS, LATER, Failed, Int, Scope, Unknown, listed, plural
@@ -21,6 +22,9 @@ from tkc.frontend.values import Values
 from tkc.ir.tile.types import DTYPES
 
 ACCUMULATORS = ("f32", "f16", "i32")
+SCALARS = ("f32", "i32", "u32", "i64", "bf16", "f16")
+"""Dtypes of arguments that are numbers; in the kernel those of 16 bits are f32."""
+
 WIDEST = dict.fromkeys(("f64", "fp64", "float64", "double"), "f32") | {"u64": "i64"}
 """Dtypes that there are not, and the widest one of their kind."""
 MAX_RANK = 5
@@ -164,9 +168,10 @@ class Declarations:
                     self.scope.define(Word(name.text, name.span), "size", Int(name.text, name.span))
 
     def _scalar(self, word: Word, type_: S.Name) -> None:
-        if type_.text not in ("f32", "i32"):
+        if type_.text not in SCALARS:
             if type_.text in DTYPES:
-                self._later(f"scalar arguments of {type_.text}", type_.span)
+                what = f"scalar arguments of {type_.text}: those of {listed(SCALARS)} are"
+                self._later(what, type_.span)
             near = nearest(type_.text, ["global", *DTYPES])
             hint = (
                 f"; did you mean `{near}`"
@@ -176,7 +181,7 @@ class Declarations:
             self._fail("TK102", f"no type `{type_.text}`{hint}", type_.span)
         given = Given(word.text, Scalar(type_.text), word.span)
         if self.scope.define(
-            word, "argument", given if type_.text == "f32" else Int(word.text, word.span)
+            word, "argument", Int(word.text, word.span) if type_.text == "i32" else given
         ):
             self.arguments.append(given)
 
@@ -189,8 +194,9 @@ class Declarations:
         if scale is not None and len(axes) < 2:
             self._fail("TK106", "a tensor with block scales has two axes or more", type_.span)
         axes = [*count, *axes]
-        if not axes and dtype != "f32":
-            self._later(f"a tensor of {dtype} without axes: one of f32 is a number", type_.span)
+        if not axes and dtype not in NUMBERS:
+            what = f"a tensor of {dtype} without axes: one of {', '.join(NUMBERS)} is a number"
+            self._later(what, type_.span)
         if len(axes) > MAX_RANK:
             self._later(f"a tensor of {len(axes)} axes: it has up to {MAX_RANK}", type_.span)
         dims: list[int | str] = []

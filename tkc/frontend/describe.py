@@ -67,6 +67,10 @@ def describe(x: Any) -> str:
             | X.Choose()
         ) if x.type == X.I32:
             return "an integer of the kernel"
+        case (
+            P.Variable() | P.Apply() | P.Given() | P.Held() | X.Element() | X.Atomic() | X.Choose()
+        ) if x.type in X.WIDE:
+            return f"a number of {x.type.dtype}"
         case P.Variable() | P.Apply() | X.Attempt() | X.Choose() if x.type == X.I1:
             return "a condition"
         case Transposed():

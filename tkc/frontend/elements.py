@@ -9,8 +9,9 @@ import tkc.frontend.explicit_syntax as E
 import tkc.frontend.integers as N
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+import tkc.frontend.wide as wide
 from tkc.frontend.describe import describe
-from tkc.frontend.explicit_program import I32
+from tkc.frontend.explicit_program import I32, WIDE
 from tkc.frontend.program import Scalar, Slice, Tile
 from tkc.frontend.scope import Int, listed, plural
 from tkc.frontend.syntax import Span
@@ -20,8 +21,15 @@ if TYPE_CHECKING:
     from tkc.frontend.values import Values
 
 F32 = Scalar("f32")
-TYPES = {"f32": F32, "i32": I32, "bf16": F32, "f16": F32}
-"""Dtypes of elements, and the number that a thread holds of one: f32 of 16 bits, which a store rounds to nearest."""
+U32, I64 = WIDE
+TYPES = {
+    "f32": F32, "i32": I32, "u32": U32, "i64": I64, "bf16": F32, "f16": F32, "e4m3": F32, "e5m2": F32, "s8": I32,
+    "u8": I32,
+}  # fmt: skip
+"""Dtypes of elements, and the number that a thread holds of one: of fewer than 32 bits f32 or i32. A store rounds it to
+nearest; one that does not fit becomes the nearest that does, but in bf16 and f16, which have an infinity."""
+
+INTEGERS = ("i32", "u32", "i64")
 
 LOADS = ("relaxed", "acquire", "volatile")
 STORES = ("relaxed", "release", "volatile")
@@ -29,14 +37,14 @@ UPDATES = ("relaxed", "acquire", "release", "acq_rel")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
 ATOMICS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "atomic_add": (1, ("f32", "i32")),
-    "atomic_min": (1, ("i32",)),
-    "atomic_max": (1, ("i32",)),
-    "atomic_and": (1, ("i32",)),
-    "atomic_or": (1, ("i32",)),
-    "atomic_xor": (1, ("i32",)),
-    "atomic_exch": (1, ("i32",)),
-    "atomic_cas": (2, ("i32",)),
+    "atomic_add": (1, ("f32", *INTEGERS)),
+    "atomic_min": (1, INTEGERS),
+    "atomic_max": (1, INTEGERS),
+    "atomic_and": (1, INTEGERS),
+    "atomic_or": (1, INTEGERS),
+    "atomic_xor": (1, INTEGERS),
+    "atomic_exch": (1, INTEGERS),
+    "atomic_cas": (2, INTEGERS),
 }
 """Atomic updates: how many values each takes beside the element, and of which dtypes (PTX: atom)."""
 
@@ -79,7 +87,11 @@ def load(values: Values, of: X.Spot | Slice, e: S.Call) -> X.Element:
 def store(values: Values, s: S.Copy, target: X.Spot | Slice) -> X.StoreElement:
     """`Y[i] <- x`, `v[slot][i] <- x, release`."""
     value = values.evaluate(s.source)
-    given = _as(values, value, s.source.span, _type(values, target))
+    type = _type(values, target)
+    if target.dtype in ("s8", "u8") and not N.is_integer(value):
+        given = _rounded(values, value, s.source.span)
+    else:
+        given = _as(values, value, s.source.span, type)
     options = tuple(S.Argument(None, hint) for hint in s.hints)
     sem, scope = _order(values, target, options, STORES)
     return X.StoreElement(target, given, sem, scope, s.span)
@@ -151,10 +163,22 @@ def _type(values: Values, of: X.Spot | Slice) -> Scalar:
     return TYPES[of.dtype]
 
 
+def _rounded(values: Values, x: Any, span: Span) -> P.Value:
+    """A number that becomes an integer of 8 bits."""
+    value = values.as_value(x, span)
+    if value.type not in (F32, *WIDE):
+        values.fail("TK105", f"expected a number, not {describe(value)}", span)
+    return P.Apply("to_i32", (value,), I32, span)
+
+
 def _as(values: Values, x: Any, span: Span, type: Scalar) -> P.Value:
     if type == I32:
         return N.as_integer(values, x, span)
+    if type in WIDE:
+        return wide.as_type(values, x, type, span)
     value = values.as_value(x, span)
+    if value.type in WIDE:
+        value = P.Apply("to_f32", (value,), F32, span)
     if value.type != F32:
         values.fail("TK105", f"expected an f32 number, not {describe(value)}", span)
     return value

@@ -22,7 +22,7 @@ from tkc.ir.stage.debugging import MOST_ARGUMENTS, escaped
 MAX_UNROLLED = 64
 """Copies of a body that a loop over listed values may make."""
 
-PRINTED = {X.I32: "%d", N.F32: "%g"}
+PRINTED = {X.I32: "%d", N.F32: "%g", X.WIDE[0]: "%u", X.WIDE[1]: "%lld"}
 """How numbers are printed, by type."""
 
 SCOPES = {"": "one", "warp": "lane"}

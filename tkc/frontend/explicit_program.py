@@ -7,6 +7,8 @@ from tkc.frontend.sizes import Size
 from tkc.frontend.syntax import Span
 
 I32, I1 = Scalar("i32"), Scalar("i1")
+WIDE = (Scalar("u32"), Scalar("i64"))
+INTEGERS = (I32, *WIDE)
 
 IDENTITIES = ("lane", "warp", "thread", "rank", "unit", "units")
 """Names of what a thread and its CTA are; plain names, which a program may give another meaning."""
@@ -36,6 +38,14 @@ class Place(NamedTuple):
 
     tile: Tile
     index: Value
+    transposed: bool
+    span: Span
+
+
+class Open(NamedTuple):
+    """`a`, `a.T`: the slot of a tile in a put or get that is open."""
+
+    tile: Tile
     transposed: bool
     span: Span
 

@@ -10,9 +10,10 @@ import tkc.frontend.conditions as C
 import tkc.frontend.explicit_program as X
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+import tkc.frontend.wide as wide
 from tkc.frontend.conditions import Condition, Test
 from tkc.frontend.describe import describe
-from tkc.frontend.explicit_program import I1, I32, Number
+from tkc.frontend.explicit_program import I1, I32, WIDE, Number
 from tkc.frontend.scope import Block, Failed, Index, Int
 from tkc.frontend.sizes import LIMIT, NoValue, Size, combine
 from tkc.frontend.syntax import Span
@@ -34,7 +35,7 @@ JOINS = ("and", "or")
 F32 = P.Scalar("f32")
 
 VALUES = (
-    P.Given, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber, X.Element, X.Atomic,
+    P.Given, P.Held, P.Variable, P.Apply, X.Number, X.Identity, X.BlockNumber, X.Element, X.Atomic,
     X.Attempt, X.Choose,
 )  # fmt: skip
 
@@ -84,7 +85,8 @@ def _not(x: P.Value, span: Span) -> P.Value:
 
 
 def _fail(values: Values, x: Any, span: Span, wanted: str) -> NoReturn:
-    values.scope.error("TK106", f"expected {wanted}, not {describe(x)}", span)
+    hint = ": `i32(...)` makes it one" if getattr(x, "type", None) in WIDE else ""
+    values.scope.error("TK106", f"expected {wanted}, not {describe(x)}{hint}", span)
     raise Failed
 
 
@@ -92,6 +94,9 @@ def operate(
     values: Values, sign: str, left: Any, at_left: Span, right: Any, at_right: Span, span: Span
 ) -> P.Value | Int | None:
     """`left sign right` where it is of integers, one of which only the kernel knows; None where it is not."""
+    found = wide.operate(values, sign, left, at_left, right, at_right, span)
+    if found is not None:
+        return found
     bits = sign in BITS
     known = isinstance(left, Int) and isinstance(right, Int)
     if bits and known and (folded := _fold(sign, left.size, right.size)) is not None:
@@ -128,13 +133,28 @@ def _fold(sign: str, a: Size, b: Size) -> int | None:
     return value if value <= LIMIT else None
 
 
+def unchained(values: Values, e: S.Binary) -> None:
+    """TK101 where a comparison is the left side of another, as in `0 < x < 1`."""
+    if isinstance(e.left, S.Binary) and e.left.operator in COMPARISONS:
+        told = [values.scope.source.excerpt(x.span) for x in (e.left, e.left.right, e.right)]
+        values.fail(
+            "TK101",
+            f"a comparison has two sides: `{told[0]} and {told[1]} {e.operator} {told[2]}`",
+            e.span,
+        )
+
+
 def compare(
     values: Values, e: S.Binary, left: Any, right: Any
 ) -> Condition | Elementwise | P.Value:
     """`i < n`."""
     if isinstance(left, Int) and isinstance(right, Int):
         return Condition(C.compare(e.operator, left.size, right.size), e.span)
-    if (is_integer(left) or is_integer(right)) and not (
+    type = wide.among(left, right)
+    if type is not None:
+        sides = ((left, e.left.span), (right, e.right.span))
+        both = tuple(wide.as_type(values, x, type, at) for x, at in sides)
+    elif (is_integer(left) or is_integer(right)) and not (
         _literal(left, right) or _literal(right, left) or _tile(left) or _tile(right)
     ):
         both = (as_integer(values, left, e.left.span), as_integer(values, right, e.right.span))
@@ -281,13 +301,20 @@ def choose(values: Values, e: S.Choice) -> Any:
     then, otherwise = values.both(e.then, e.otherwise)
     if isinstance(then, X.ReadPlace) and isinstance(otherwise, Int) and otherwise.size == 0:
         return then._replace(nonzero=condition)
+    type = wide.among(then, otherwise)
+    if type is not None:
+        a, b = (
+            wide.as_type(values, x, type, s.span)
+            for x, s in ((then, e.then), (otherwise, e.otherwise))
+        )
+        return _either(condition, a, b, e.span)
     if is_integer(then) and is_integer(otherwise):
         a, b = (
             as_integer(values, x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise))
         )
         return _either(condition, a, b, e.span)
     a, b = (values.as_value(x, s.span) for x, s in ((then, e.then), (otherwise, e.otherwise)))
-    if a.type == b.type == F32:
+    if a.type == b.type and a.type in (F32, *WIDE):
         return _either(condition, a, b, e.span)
     if isinstance(a, P.Constant) or isinstance(b, P.Constant):
         return values.positions.choose(values, known, e)

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
     f32,
-    i1,
     i32,
     i64,
 )
@@ -35,6 +34,8 @@ from tkc.frontend.syntax import Elsewhere, Span
 from tkc.ir.contract import to_attribute
 from tkc.ir.emit import as_hint
 from tkc.ir.interned import integer
+from tkc.ir.stage.numbers import CONVERT, TYPES, NumberOp
+from tkc.ir.stage.numbers import WIDE as OF_NUMBERS
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.syntax import Operation as Irdl
 from tkc.ir.syntax import construct, segments
@@ -55,7 +56,7 @@ from tkc.ir.tile.types import (
     counts_of,
 )
 
-_SCALARS: dict[str, Attribute] = {"f32": f32, "i32": i32, "i1": i1}
+_SCALARS = TYPES
 
 
 def _explicit() -> Any:
@@ -92,6 +93,8 @@ class _Kernel:
         self.role_name = ""
         self.sites: dict[str, int] = {}
         self.entry: list[Operation] = []
+        self.counters: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
+        """Of counters of loops that count up, the first and the end of their numbers."""
         self.held: dict[str, SSAValue] = {}
         """What the role at hand reads when it begins, and the values."""
 
@@ -334,7 +337,7 @@ class _Kernel:
                 case P.CopyScales():
                     operands = [self.values[s.source], self.values[s.destination]]
                     self.emit(CopyScalesOp, s.span, operands)
-                case P.Multiply():
+                case P.Multiply() if s.spelled is None:
                     self.multiply(s)
                 case P.Each():
                     work = self.values[s.schedule.name]
@@ -509,7 +512,7 @@ class _Kernel:
 
             outer, self.block = self.block, self.entry
             self.held[x.name] = self.value(
-                LoadElementOp, x.span, [self.values[x.name]], f32, name=x.name
+                LoadElementOp, x.span, [self.values[x.name]], _type(x.type), name=x.name
             )
             self.block = outer
         return self.held[x.name]
@@ -558,7 +561,12 @@ class _Kernel:
                 return self.apply(kind, parts, type, span)
 
             return COMPOSED[kind](make, operands[0])
-        op = T.MapOp if isinstance(type, RegsType) else ArithOp
+        if isinstance(type, RegsType):
+            return self.value(T.MapOp, span, operands, type, {"kind": StringAttr(kind)})
+        if kind.startswith("to_") and (operands[0].type, type) != (i32, f32):
+            kind = CONVERT
+        of_numbers = kind == CONVERT or any(v.type in OF_NUMBERS for v in operands)
+        op = NumberOp if of_numbers else ArithOp
         return self.value(op, span, operands, type, {"kind": StringAttr(kind)})
 
 

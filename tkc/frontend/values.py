@@ -13,6 +13,7 @@ import tkc.frontend.integers as N
 import tkc.frontend.places as places
 import tkc.frontend.program as P
 import tkc.frontend.syntax as S
+import tkc.frontend.wide as wide
 from tkc.diagnostics import nearest
 from tkc.frontend import lists, scaling
 from tkc.frontend.casts import converted
@@ -146,12 +147,11 @@ class Values:
         if isinstance(x, Condition):
             self.later("a condition in floating-point arithmetic", span)
         if isinstance(x, Tile):
-            self.fail(
-                "TK106",
-                f"{describe(x)} is no register value: `read({x.name})` is",
-                span,
-                fix=f"read({x.name})",
-            )
+            told = f"{describe(x)} is no register value: `read({x.name})` is"
+            written = self.scope.source.excerpt(span)
+            if written.split("[")[0] == x.name.split("[")[0]:
+                self.scope.mend("TK106", told, span, at=span, text=f"read({written})")
+            self.fail("TK106", told, span)
         if isinstance(x, Slice):
             if not x.shape:
                 told = (
@@ -180,9 +180,11 @@ class Values:
         if isinstance(x, Unknown):
             raise Failed
         if isinstance(x, Int | P.Given):
-            return x._replace(span=e.span)
+            given = x._replace(span=e.span)
+            short = isinstance(x, P.Given) and DTYPES[x.type.dtype].bits == 16
+            return Apply("to_f32", (given,), F32, e.span) if short else given
         if isinstance(x, Tensor) and not x.dims:
-            return P.Held(e.text, F32, e.span)
+            return P.Held(e.text, elements.TYPES[x.dtype], e.span)
         return P.Variable(e.text, x, e.span) if isinstance(x, Regs | Scalar) else x
 
     def _text(self, e: S.Text) -> NoReturn:
@@ -213,29 +215,21 @@ class Values:
             return self.positions.negative(self, x, e.span)
         if N.of_type(x, X.I32):
             return Apply("sub", (X.Number(0, e.span), x), X.I32, e.span)
+        if wide.is_wide(x):
+            return wide.negative(self, x, e.span)
         return self.apply("neg", (self.as_operand(x, e.operand.span),), e.span)
 
     def _binary(self, e: S.Binary) -> Any:
         if e.operator in N.JOINS:
             return N.join(self, e)
-        if e.operator in N.COMPARISONS and self._chained(e):
-            told = [self.scope.source.excerpt(x.span) for x in (e.left, e.left.right, e.right)]
-            self.fail(
-                "TK101",
-                f"a comparison has two sides: `{told[0]} and {told[1]} {e.operator} {told[2]}`",
-                e.span,
-            )
+        if e.operator in N.COMPARISONS:
+            N.unchained(self, e)
         left, right = self.both(e.left, e.right)
         if e.operator in N.COMPARISONS:
             if self._placed(left) or self._placed(right):
                 return self.positions.compare(self, e.operator, left, right, e.span)
             return N.compare(self, e, left, right)
         return self.operate(e.operator, left, e.left.span, right, e.right.span, e.span)
-
-    @staticmethod
-    def _chained(e: S.Binary) -> bool:
-        """Whether a comparison is the left side of another, as in `0 < x < 1`."""
-        return isinstance(e.left, S.Binary) and e.left.operator in N.COMPARISONS
 
     def test(self, e: S.Expression) -> Test:
         """A condition that is known at compile time, or that a launch can tell."""
@@ -293,7 +287,7 @@ class Values:
         if any(x.type is P.POSITIONS for x in operands):
             return self.positions.beside(self, kind, operands, span)
         operands = tuple(
-            Apply("to_f32", (x,), F32, x.span) if x.type == X.I32 else x for x in operands
+            Apply("to_f32", (x,), F32, x.span) if x.type in X.INTEGERS else x for x in operands
         )
         for x in operands:
             if isinstance(x, P.Transpose):
@@ -412,7 +406,8 @@ class Values:
             else:
                 self.fail(
                     "TK106",
-                    f"an index is a block or an integer, not {describe(x)}",
+                    f"an index is a block or an integer, not {describe(x)}"
+                    + (": `i32(...)` makes it one" if wide.is_wide(x) else ""),
                     argument.value.span,
                 )
         return Slice(tensor.name, tuple(indices), tensor.dtype, tuple(shape), e.span, tensor.scale)
@@ -482,6 +477,8 @@ class Values:
             values = (self.evaluate(arguments[0]),)
         if name == "f32" and self._placed(values[0]):
             return self.positions.numbers(self, values[0], e.span)
+        if f"to_{name}" in wide.CONVERSIONS:
+            return wide.convert(self, name, values[0], e.span)
         if name in DTYPES:
             return self.cast(name, self.as_value(values[0], arguments[0].span), e.span)
         sizes = [x.size for x in values if isinstance(x, Int)]
@@ -489,6 +486,8 @@ class Values:
             return Int(self._combine(name, sizes[0], sizes[1], e.span), e.span)
         if name == "cdiv":
             self.fail("TK106", f"`cdiv` takes integers, not {listed_values(values)}", e.span)
+        if name in ("min", "max") and (found := wide.least(self, name, values, e.span)):  # type: ignore[arg-type]
+            return found
         operands = tuple(self.as_operand(x, a.span) for x, a in zip(values, arguments, strict=True))
         return self.apply(name, operands, e.span)
 
@@ -579,9 +578,9 @@ class Values:
     # reporting
 
     def fail(
-        self, code: str, message: str, span: Span, *notes: Any, fix: str | None = None
+        self, code: str, message: str, span: Span, *notes: Any, help: str | None = None
     ) -> NoReturn:
-        self.scope.error(code, message, span, *notes, fix=fix)
+        self.scope.error(code, message, span, *notes, help=help)
         raise Failed
 
     def written(self, target: P.Slice, span: Span) -> None:

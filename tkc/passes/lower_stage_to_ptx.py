@@ -15,7 +15,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, f32, i32, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    bf16,
+    f16,
+    f32,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 
@@ -28,6 +38,7 @@ from tkc.ir.ptx.emit import At, kernel
 from tkc.ir.ptx.kernel import KernelOp
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import ClusterBarrierOp, NamedBarrierOp
+from tkc.ir.stage.numbers import NumberOp, ui32
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.target import target_of
 from tkc.passes.lowering import (
@@ -73,6 +84,9 @@ SCALAR_PARAMS: dict[Attribute, tuple[str, str]] = {
     f32: ("f32", "f32"),
     i32: ("s32", "i32"),
     i64: ("s64", "i64"),
+    ui32: ("u32", "u32"),
+    bf16: ("b16", "bf16"),
+    f16: ("b16", "f16"),
 }
 """Scalar arguments: the kind of PTX parameter, and the dtype in the contract."""
 
@@ -118,7 +132,7 @@ def lower(source: s.KernelOp, target: Target, trap_hangs: int | None = None) -> 
                 k.declared[op.results[0]] = op
             case s.RoleOp():
                 roles.append(op)
-            case SizeOp() | ConstOp() | ArithOp():
+            case SizeOp() | ConstOp() | ArithOp() | NumberOp():
                 emit.location = op.location
                 k.lowering_of(op).write(k, op)
             case _:

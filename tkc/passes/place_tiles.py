@@ -30,6 +30,7 @@ from tkc.ir.isa.targets import Feature, targets_with
 from tkc.ir.locations import location_of
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.maps import MapsOp
+from tkc.ir.stage.numbers import NumberOp
 from tkc.ir.stage.ops import Across
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.types import BufferType, Home, MapsType, RingType
@@ -126,7 +127,7 @@ def first_warps(p: Placement) -> dict[t.RoleOp, int]:
 
 def _declaration(p: Placement, op: Operation) -> None:
     match op:
-        case SizeOp() | ConstOp() | ArithOp():
+        case SizeOp() | ConstOp() | ArithOp() | NumberOp():
             p.scalar(op)
         case t.ScheduleOp():
             pass
@@ -263,7 +264,7 @@ def _accum(p: Placement, op: t.AccumOp) -> None:
             "TK202",
             f"accumulator {op.sym_name.data} needs tcgen05 or wgmma; {p.target.name} has neither",
             location_of(op),
-            fix=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
+            help=targets_with({Feature.WGMMA}, {Feature.TCGEN05}),
         )
     _buffer(p, op.tile, op.sym_name.data, type, op.within)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from xdsl.dialects.builtin import StringAttr, f32, i1, i32
+from xdsl.dialects.builtin import StringAttr, f32, i1, i32, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import operand_def, prop_def, traits_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
@@ -14,12 +14,13 @@ from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.system import MOST_ARGUMENTS as MOST_ARGUMENTS
 from tkc.ir.isa.system import escaped as escaped
+from tkc.ir.stage.numbers import ui32
 from tkc.ir.stage.structure import By, StageOp
 
-CONVERSIONS: dict[str, Attribute] = {"d": i32, "g": f32}
+CONVERSIONS: dict[str, Attribute] = {"d": i32, "u": ui32, "lld": i64, "g": f32}
 """What each conversion of a format prints."""
 
-_CONVERSION = re.compile(r"%(.)")
+_CONVERSION = re.compile(r"%(lld|.)")
 
 
 @irdl_op_definition

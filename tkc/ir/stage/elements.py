@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, f32, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, f32, i32, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -22,15 +22,19 @@ from tkc.ir.definitions import irdl_op_definition
 from tkc.ir.effects import Effects
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.isa.memory import Await, Close, Done, Kind, Proxy, Signal, Space, Touch
+from tkc.ir.stage.numbers import ui32
 from tkc.ir.stage.structure import By, StageOp
 from tkc.ir.stage.types import BarriersType, BufferType
 from tkc.ir.tile.types import SharedType, TensorType
 
 READ = Touch(Kind.READ, "place", Space.GENERIC)
 WRITE = Touch(Kind.WRITE, "place", Space.GENERIC)
-NUMBER = EqAttrConstraint(f32) | EqAttrConstraint(i32)
+NUMBER = (
+    EqAttrConstraint(f32) | EqAttrConstraint(i32) | EqAttrConstraint(i64) | EqAttrConstraint(ui32)
+)
 PLACE = TensorType | BufferType | SharedType
-"""A tensor; a buffer, whose first index is the slot; at the tile level a slot. Elements of 16 bits are f32 numbers."""
+"""A tensor; a buffer, whose first index is the slot; at the tile level a slot. Floats of 8 and 16 bits
+are f32 numbers, s8 and u8 are i32."""
 
 
 class ElementOp(StageOp):

@@ -29,6 +29,7 @@ from tkc.ir.stage.debugging import DEBUGGING
 from tkc.ir.stage.elements import ELEMENTS
 from tkc.ir.stage.explicit import OPERATIONS as EXPLICIT
 from tkc.ir.stage.maps import MAPS
+from tkc.ir.stage.numbers import NUMBERS
 from tkc.ir.stage.scalar import ArithOp, ConstOp, SizeOp
 from tkc.ir.stage.scales import SCALED
 from tkc.ir.stage.scales import CopyScalesOp as CopyScalesOp
@@ -361,7 +362,7 @@ STAGE = Dialect(
         TmaLoadOp, TmaStoreOp, BulkCommitOp, BulkWaitOp,
         OpenOp, ZeroOp, MmaOp, MmaWaitOp, ReadAccumulatorOp, WriteAccumulatorOp, LoadSharedOp, StoreSharedOp, CastOp,
         MapOp, *VECTORS,
-        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING, *MAPS,
+        *SCALED, *STEALING, *EXPLICIT, *ELEMENTS, *DEBUGGING, *MAPS, *NUMBERS,
     ],
     [BufferType, AccumulatorType, FragmentType, BarriersType, MapsType, RingType],
 )  # fmt: skip

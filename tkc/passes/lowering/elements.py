@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
 from tkc.ir.isa.dtypes import DTYPES
 from tkc.ir.ptx.emit import At
+from tkc.ir.ptx.registers import reg
 from tkc.ir.stage import elements as el
+from tkc.ir.stage.numbers import ui32
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
 from tkc.passes.lowering.fragments import PACKED
+from tkc.passes.lowering.narrow import FLOATS, INTEGERS, NARROW
 from tkc.passes.lowering.shared import Addresses
 from tkc.passes.lowering.state import Kernel, lowers
 from tkc.passes.lowering.vectors import Line
 
-ATOMIC_TYPES = {"add": ".s32", "min": ".s32", "max": ".s32"}
-"""The type of an update of i32; of bits where it is not listed. An f32 is added as one."""
+ATOMIC_TYPES = {
+    (i32, "add"): ".s32", (i32, "min"): ".s32", (i32, "max"): ".s32",
+    (ui32, "add"): ".u32", (ui32, "min"): ".u32", (ui32, "max"): ".u32",
+    (i64, "add"): ".u64", (i64, "min"): ".s64", (i64, "max"): ".s64", (f32, "add"): ".f32",
+}  # fmt: skip
+"""The type of an update; of bits where it is not listed. Sums of 64 bits are the same with and without a sign."""
 
 
 Element = el.LoadElementOp | el.StoreElementOp | el.AtomicOp | el.CopyElementsOp
@@ -57,13 +64,16 @@ def _order(op: el.LoadElementOp | el.StoreElementOp | el.AtomicOp) -> list[str]:
 
 
 def _type(value: SSAValue) -> str:
-    return ".f32" if value.type == f32 else ".b32"
+    return {f32: ".f32", i64: ".b64"}.get(value.type, ".b32")
 
 
 @lowers(el.LoadElementOp)
 def load(k: Kernel, op: el.LoadElementOp) -> None:
     space, place = _where(k, op)
     dtype = _dtype(op.place)
+    if dtype in NARROW:
+        k.values[op.value] = _load_byte(k, op, dtype, space, place)
+        return
     if dtype not in PACKED:
         k.values[op.value] = k.emit("ld", *_order(op), space, _type(op.value), place)
         return
@@ -75,10 +85,34 @@ def load(k: Kernel, op: el.LoadElementOp) -> None:
         k.values[op.value] = k.emit("mov.b32_to_f32", upper)
 
 
+def _load_byte(k: Kernel, op: el.LoadElementOp, dtype: str, space: str, place: At) -> SSAValue:
+    """An integer extends in the load; a float of 8 bits is exact in f16."""
+    if dtype in INTEGERS:
+        return k.emit("ld", *_order(op), space, f".{dtype}", place, results=reg("b32"))
+    byte = k.emit("ld", *_order(op), space, ".b8", place, results=reg("b16"))
+    halves = k.emit("cvt.half.fp8x2", ".f16x2", FLOATS[dtype], byte)
+    return k.emit("cvt", ".f32", ".f16", k.emit("cvt", ".u16", ".u32", halves))
+
+
+def _store_byte(
+    k: Kernel, op: el.StoreElementOp, dtype: str, space: str, place: At, value: SSAValue
+) -> None:
+    """What does not fit becomes the nearest that does."""
+    if dtype in INTEGERS:
+        least, most = INTEGERS[dtype]
+        byte = k.emit("min", ".s32", k.emit("max", ".s32", value, least), most)
+    else:
+        byte = k.emit("cvt.fp8x2", FLOATS[dtype], 0.0, value)
+    k.emit("st", *_order(op), space, ".b8", place, byte)
+
+
 @lowers(el.StoreElementOp)
 def store(k: Kernel, op: el.StoreElementOp) -> None:
     space, place = _where(k, op)
     dtype, value = _dtype(op.place), k.register(op.source)
+    if dtype in NARROW:
+        _store_byte(k, op, dtype, space, place, value)
+        return
     if dtype not in PACKED:
         k.emit("st", *_order(op), space, _type(op.source), place, value)
         return
@@ -94,9 +128,9 @@ def atomic(k: Kernel, op: el.AtomicOp) -> None:
     kind, order = op.kind.data, _order(op)
     given = [k.register(v) for v in op.given]
     if kind in ("exch", "cas"):
-        k.values[op.value] = k.emit(f"atom.{kind}", *order, space, ".b32", at, *given)
+        k.values[op.value] = k.emit(f"atom.{kind}", *order, space, _type(op.value), at, *given)
         return
-    type = ".f32" if op.value.type == f32 else ATOMIC_TYPES.get(kind, ".b32")
+    type = ATOMIC_TYPES.get((op.value.type, kind), _type(op.value))
     unused = not op.value.uses.get_length() and (
         op.sem is None or op.sem.data in ("relaxed", "release")
     )

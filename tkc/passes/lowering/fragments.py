@@ -186,16 +186,13 @@ def cast(k: Kernel, op: s.CastOp) -> None:
     elif source.dtype in PACKED and to == "f32":
         convert = _unpack_single if single else _unpack
     elif source.dtype == "f32" and to in narrow.NARROW:
-        convert = narrow.pack
+        convert = narrow.pack_single if single else narrow.pack
     elif source.dtype in narrow.NARROW and to == "f32":
-        convert = narrow.unpack
+        convert = narrow.unpack_single if single else narrow.unpack
     else:
         raise TkcError.at(
             "TK110", f"converting {source.dtype} to {to} is not supported yet", location_of(op)
         )
-    if single:
-        narrow.refuse_vector(to, op)
-        narrow.refuse_vector(source.dtype, op)
     dtype = source.dtype if to == "f32" else to
     parts = tuple(convert(k, dtype, part) for part in source.parts)
     k.values[op.value] = replace(source, dtype=to, parts=parts)

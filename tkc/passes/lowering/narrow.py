@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from tkc.diagnostics import TkcError
 from tkc.ir.isa.layouts import SWIZZLES
-from tkc.ir.locations import location_of
 from tkc.ir.ptx.emit import At
 from tkc.ir.ptx.registers import reg, type_of
 from tkc.passes.lowering.state import Fragment, Kernel
@@ -25,16 +23,6 @@ CHUNK = 16
 """Bytes of one vector access."""
 
 Part = tuple[SSAValue, ...]
-
-
-def refuse_vector(dtype: str, op: Operation) -> None:
-    """TK110 for a vector of 8-bit elements in registers."""
-    if dtype in NARROW:
-        raise TkcError.at(
-            "TK110",
-            f"a vector of {dtype} in registers is not supported yet; vectors of 16- and 32-bit dtypes are",
-            location_of(op),
-        )
 
 
 # Conversions ---------------------------------------------------------------------------------------------------------
@@ -76,6 +64,20 @@ def unpack(k: Kernel, dtype: str, part: Part) -> Part:
         )
         for n in (24, 16)
     )
+
+
+def pack_single(k: Kernel, dtype: str, part: Part) -> Part:
+    """Each value in the lowest byte of a register."""
+    if dtype in FLOATS:
+        return tuple(
+            k.emit("cvt", ".u32", ".u16", k.emit("cvt.fp8x2", FLOATS[dtype], 0.0, x)) for x in part
+        )
+    return tuple(k.emit("and", ".b32", _rounded(k, dtype, x), 0xFF) for x in part)
+
+
+def unpack_single(k: Kernel, dtype: str, part: Part) -> Part:
+    """Exact."""
+    return tuple(unpack(k, dtype, (x,))[0] for x in part)
 
 
 # Shared memory -------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ INTEGER = {
     "or": ("or", ".b32"),
     "xor": ("xor", ".b32"),
     "shl": ("shl", ".b32"),
-    "shr": ("shr", ".u32"),
+    "shr": ("shr", ".s32"),
 }
 """Rows for i32; division is of non-negative numbers, for which the unsigned form is cheaper."""
 

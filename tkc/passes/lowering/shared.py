@@ -139,7 +139,6 @@ def load_shared(k: Kernel, op: s.LoadSharedOp) -> None:
         )
     _remark(k, op, type)
     if _is_vector(k, op.buffer):
-        narrow.refuse_vector(dtype, op)
         k.values[op.value] = _load_vector(k, op, type)
         return
     first = _first(k, op.row)
@@ -224,7 +223,9 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
     parts: list[tuple[SSAValue, ...]] = []
     for eight in range(type.shape[1] // 8):
         place = at(8 * size * eight)
-        if size == 2:
+        if size == 1:
+            parts.append((k.emit("ld", ".shared::cta", ".u16", place, results=reg("b32")),))
+        elif size == 2:
             parts.append((k.emit("ld", ".shared::cta", ".b32", place),))
         else:
             pair = k.emit("ld.vec", ".shared::cta", ".v2", ".f32", place, results=reg("f32", 2))
@@ -235,6 +236,8 @@ def _load_vector(k: Kernel, op: s.LoadSharedOp, type: FragmentType) -> Fragment:
 def _load_one(k: Kernel, size: int, place: At) -> SSAValue:
     if size == 4:
         return k.emit("ld", ".shared::cta", ".f32", place)
+    if size == 1:
+        return k.emit("ld", ".shared::cta", ".u8", place, results=reg("b32"))
     return k.emit("cvt", ".u32", ".u16", k.emit("ld", ".shared::cta", ".b16", place))
 
 
@@ -248,16 +251,9 @@ def store_shared(k: Kernel, op: s.StoreSharedOp) -> None:
     first = _first(k, op.row)
     _remark(k, op, type)
     if op.transposed is not None:
-        if type.dtype.data in narrow.NARROW:
-            raise TkcError.at(
-                "TK110",
-                f"storing a register tile of {type.dtype.data} transposed is not supported yet",
-                location_of(op),
-            )
         store_transposed(k, op, type, fragment)
         return
     if _is_vector(k, op.buffer):
-        narrow.refuse_vector(type.dtype.data, op)
         limit = None if op.limit is None else op.limit.value.data
         _store_vector(k, op, type, fragment, first, limit)
         return
@@ -305,6 +301,8 @@ def _store_vector(
         place = _linear(k, op.buffer, op.slot, k.mul(row, size))(0)
         if size == 4:
             k.emit("st", ".shared::cta", ".f32", place, value)
+        elif size == 1:
+            k.emit("st", ".shared::cta", ".b8", place, value)
         else:
             k.emit("st", ".shared::cta", ".b16", place, k.emit("cvt", ".u16", ".u32", value))
 

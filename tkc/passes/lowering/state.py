@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from tkc.diagnostics import Bug, TargetError
@@ -28,7 +28,7 @@ from tkc.ir.stage.structure import PAIR
 from tkc.ir.stage.types import BufferType
 from tkc.ir.tile.types import TensorType
 
-RARE_FAMILIES = ("bulk", "debugging", "elements", "explicit", "maps", "stealing")
+RARE_FAMILIES = ("bulk", "debugging", "elements", "explicit", "maps", "numbers", "stealing")
 """Files of ways that few kernels need: they register when an operation has none yet, and are not imported before."""
 
 Number = SSAValue | int
@@ -208,7 +208,7 @@ class Kernel:
             "TK202",
             f"{words(op)} needs {ways}; {self.target.name} has none",
             location_of(op),
-            fix=targets_with(*(c.needs for c in candidates)),
+            help=targets_with(*(c.needs for c in candidates)),
         )
 
     # Values
@@ -229,7 +229,7 @@ class Kernel:
             return self.emit.imm(int(found), "pred")
         if isinstance(found, float):
             return self.emit.float(found)
-        return self.emit.imm(found, "pred" if value.type == i1 else "b32")
+        return self.emit.imm(found, {i1: "pred", i64: "b64"}.get(value.type, "b32"))
 
     def symbol(self, name: str) -> SSAValue:
         """A size that the launch binds, declared as a parameter on first use."""

@@ -23,7 +23,6 @@ from tkc.passes.lowering.fragments import (
     singles,
     split,
 )
-from tkc.passes.lowering.narrow import refuse_vector
 from tkc.passes.lowering.shared import once_a_row
 from tkc.passes.lowering.state import Fragment, Kernel, lowers
 from tkc.passes.lowering.threads import lane_column, rows_of_thread
@@ -375,17 +374,18 @@ def _line(k: Kernel, op: v.LoadGlobalOp | v.StoreGlobalOp) -> Line:
 
 
 def _load(k: Kernel, line: Line, index: Any, last: Any) -> SSAValue:
-    """One element; of 16 bits in the lower half of a register."""
+    """One element; of 8 and 16 bits in the lowest of a register."""
     place = At(line.at(k.emit("min", ".u32", index, last)), 0)
     if line.size == 4:
         return k.emit("ld", ".global", ".f32", place)
+    if line.size == 1:
+        return k.emit("ld", ".global", ".u8", place, results=reg("b32"))
     return k.emit("cvt", ".u32", ".u16", k.emit("ld", ".global", ".b16", place))
 
 
 @lowers(v.LoadGlobalOp)
 def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
     type = fragment_type(op.value)
-    refuse_vector(type.dtype.data, op)
     line = _line(k, op)
     extent = k.number(op.extent)
     last = extent - 1 if isinstance(extent, int) else k.emit("sub", ".u32", extent, 1)
@@ -401,8 +401,8 @@ def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
     parts: Parts = []
     for column in range(0, type.shape[1], step):
         pair = [_load(k, line, k.add(first, column + odd), last) for odd in range(2)]
-        if line.size == 2:
-            upper = k.emit("shl", ".b32", pair[1], 16)
+        if line.size < 4:
+            upper = k.emit("shl", ".b32", pair[1], 8 * line.size)
             parts.append((k.emit("or", ".b32", pair[0], upper),))
         else:
             parts.append(tuple(pair))
@@ -412,7 +412,6 @@ def load_global(k: Kernel, op: v.LoadGlobalOp) -> None:
 @lowers(v.StoreGlobalOp)
 def store_global(k: Kernel, op: v.StoreGlobalOp) -> None:
     type = fragment_type(op.source)
-    refuse_vector(type.dtype.data, op)
     fragment: Fragment = k.values[op.source]
     line = _line(k, op)
     extent = k.number(op.extent)
@@ -435,5 +434,7 @@ def _store(k: Kernel, line: Line, index: Any, value: SSAValue, add: bool) -> Non
         k.emit("red", ".global", ".add", ".f32", place, value)
     elif line.size == 4:
         k.emit("st", ".global", ".f32", place, value)
+    elif line.size == 1:
+        k.emit("st", ".global", ".b8", place, value)
     else:
         k.emit("st", ".global", ".b16", place, k.emit("cvt", ".u16", ".u32", value))
