@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from tkc.analysis.cluster_barriers import check_cluster_barriers
-from tkc.analysis.happens_before.automaton import Part, within
+from tkc.analysis.happens_before.automaton import Part, both, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
     Arrive,
@@ -502,7 +502,7 @@ class RingProtocol:
                 if (site.offset - wait.offset - depth) % site.rate or not site.has(item + depth):
                     continue
                 for state, position in known_at(reach, site.node):
-                    if state.part == Part.FULL and _threads(site.node):
+                    if state.part == Part.FULL and _some_know(site.node, state.who):
                         d = bound(position, site.clock, wait.clock in wait.node.path)
                         if d * site.rate + site.offset <= wait.offset + depth:
                             return True
@@ -523,7 +523,9 @@ class RingProtocol:
 
     def _comes_after(self, reach: Reach, wait: Site, case: list[Site], depth: int) -> bool:
         for site in case:
-            for _, position in known_at(reach, site.node):
+            for state, position in known_at(reach, site.node):
+                if not _some_know(site.node, state.who):
+                    continue
                 items = items_of(position, site, site.clock in wait.node.path)
                 if items is None:
                     continue
@@ -531,6 +533,12 @@ class RingProtocol:
                 if bound(items, site.clock, site.clock in wait.node.path) <= wait.offset + depth:
                     return True
         return False
+
+
+def _some_know(node: Node, who: Who) -> bool:
+    """Whether some of the threads that execute a node are sure to be among others: one arrival of them is enough."""
+    met = both(who, node.threads)
+    return _threads(node) > 0 and met not in (None, Threads.SOME) and getattr(met, "sure", True)
 
 
 def _in_every_branch(sites: list[Site]) -> bool:

@@ -309,9 +309,13 @@ class Reach:
             if self.moment
             else automaton.known_complete(state, self.source)
         )
-        if told:
-            for _, site in self.graph.sites_of.get(node, ()):
+        for _, site in self.graph.sites_of.get(node, ()) if told else ():
+            if site.every or site.sometimes or self.any_site:
                 yield Told(act, site, known, "bytes-known")
+                continue
+            cases = self.graph.cases(act.barrier, node.role, copies=True)
+            if cases is not None:  # in whichever branch an item's bytes came
+                yield Told(act, site, known, "bytes-known", cases)
 
     def _ways(self, state: State, fenced: bool = False) -> Ways:
         """Where program order leads what is known so."""
@@ -432,9 +436,8 @@ class Reach:
                 yield Told(act, site, state, "", cases)
 
     def _group(self, label: Label, told: Told) -> None:
-        """Several arrivals share the items of a barrier: a wait knows what each of them tells it."""
+        """Several arrivals, or copies, share the items of a barrier: a wait knows what each of them tells it."""
         act, site, state, cases = told.act, told.site, told.state, told.cases
-        assert isinstance(act, Arrive)
         assert cases is not None
         items = items_of(label.position, site, self._counted(site.clock))
         if items is None:
@@ -443,7 +446,10 @@ class Reach:
             items = ((site.clock, 0),)  # the access's own item is in its own branch
         item = shift(items, 0 if site.after else site.offset)
         waits: dict[tuple[State, str], set[Node]] = {}
-        for after, rule in released(self.source, self.moment, state, act):
+        handed = [(state, told.rule)]
+        if isinstance(act, Arrive):
+            handed = list(released(self.source, self.moment, state, act))
+        for after, rule in handed:
             for wait in self.graph.rings[act.barrier].waits:
                 made = learned(
                     self.graph, self.source, self.moment, (after, rule), act, site.node, wait.node
