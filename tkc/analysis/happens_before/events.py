@@ -342,19 +342,20 @@ class Role:
     declared: str = ""
 
     def events(self) -> Iterator[Event]:
-        return _events(self.body)
+        return events_of(self.body)
 
 
-def _events(body: list[Item]) -> Iterator[Event]:
+def events_of(body: list[Item]) -> Iterator[Event]:
+    """All events of a body, in order."""
     for item in body:
         if isinstance(item, Choice):
             for branch in item.branches:
-                yield from _events(branch.body)
+                yield from events_of(branch.body)
         elif isinstance(item, Beside):
-            yield from _events(item.one)
-            yield from _events(item.other)
+            yield from events_of(item.one)
+            yield from events_of(item.other)
         elif isinstance(item, Loop | Sometimes):
-            yield from _events(item.body)
+            yield from events_of(item.body)
         else:
             yield item
 
