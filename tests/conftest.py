@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from shares import share
 
 os.environ["TKC_CACHE"] = (
     "off"  # a test looks at what this compiler does; tests of the cache switch it on
@@ -43,7 +44,6 @@ def pytest_collection() -> Iterator[None]:
     """What is collected lives to the end: 14,000 tests are not looked through again by each garbage collection."""
     gc.disable()
     yield
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     gc.enable()
@@ -54,12 +54,14 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    share(config, items)
     long = pytest.mark.skip(reason="a long run: make soak")
     no_gpu = pytest.mark.skip(reason="no CUDA GPU here")
     items.sort(key=lambda item: item.get_closest_marker("early") is None)
     for item in items:
         if item.get_closest_marker("soak") and "soak" not in config.option.markexpr:
-            item.add_marker(long)
+            if not (config.option.bless and "golden" in getattr(item, "fixturenames", ())):
+                item.add_marker(long)  # but whatever is kept is kept anew
         elif item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(0))  # it has a bound of its own
         if item.get_closest_marker("gpu") and not has_gpu():

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import tkc
 from tkc import opt
@@ -20,14 +22,17 @@ from tkc.backend.sass import serial_loops
 from tkc.backend.tools import find
 from tkc.driver import run
 from tkc.dump import Dump
-from tkc.job import Job
+from tkc.job import Job, Step
 
 pytestmark = pytest.mark.early
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.tk"))
+NUMBERS = {p.stem: number for number, p in enumerate(EXAMPLES)}
 TARGETS = ("sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_107a")
-BOTH = pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+DUMPED = ("sm_90a", "sm_100a")
+"""Targets for which every example is compiled with each step verified."""
+BOTH = pytest.mark.parametrize("target", DUMPED)
 EXACT = (
     "gemm_2cta", "gemm_bf16", "gemm_bf16_level2", "gemm_bf16_level2_sm90", "gemm_cluster", "gemm_nvfp4",
     "gemm_nvfp4_2cta", "gemm_nvfp4_clc", "silu_mul",
@@ -71,7 +76,14 @@ LIKE = (
 
 
 IN_TURN = ("sm_100f", "sm_103a")
-"""Targets with the instructions of sm_100a: of two examples one is assembled for the one, one for the other."""
+"""Targets with the instructions of sm_100a: of two examples one is made for the one, one for the other."""
+
+
+def not_its_turn(name: str, in_turn: tuple[str, ...] = IN_TURN) -> list[str]:
+    """Of these targets, those that an example is looked at for in long runs only: all but one."""
+    mine = [t for t in in_turn if claims(name, t)]
+    number = NUMBERS[name]
+    return [t for i, t in enumerate(mine) if i != number % len(mine)]
 
 
 def each(
@@ -83,9 +95,8 @@ def each(
     """Every example on every target that it is for; those of `rare`, and most of `LIKE`, in long runs only, and of
     those of `in_turn` one, another from example to example."""
     cases: list[Any] = []
-    for number, name in enumerate(p.stem for p in EXAMPLES):
-        mine = [t for t in in_turn if claims(name, t)]
-        others = [t for i, t in enumerate(mine) if i != number % len(mine)]
+    for name in [p.stem for p in EXAMPLES]:
+        others = not_its_turn(name, in_turn)
         for target in [t for t in targets if claims(name, t)]:
             long = target not in always if name in LIKE else target in (*rare, *others)
             cases.append(pytest.param(name, target, marks=[pytest.mark.soak] if long else []))
@@ -102,16 +113,18 @@ def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-DUMPED = ("sm_90a", "sm_100a")
-"""Targets for which every example is compiled with each step verified and written to a file."""
+class FirstDump(Dump):
+    """Without those of the passes: to print them all takes twice as long as to make them."""
+
+    def after(self, module: ModuleOp, step: Step, seconds: float) -> None: ...
 
 
 @cache
 def watched(name: str, target: str) -> tuple[tkc.Kernel, str]:
-    """An example compiled with all that can be watched, and its first dump; once for all tests."""
+    """An example compiled with each step verified, and its first dump; once for all tests."""
     job = Job(source(name).read_text(), str(source(name)), target, verify_each=True)
     with TemporaryDirectory() as folder:
-        compiled = run(job, [Dump(Path(folder), job)])
+        compiled = run(job, [FirstDump(Path(folder), job)])
         assert (Path(folder) / "99.ptx").read_text() == compiled.ptx
         first = (Path(folder) / "00-frontend.mlir").read_text()
     (contract,) = compiled.contract["kernels"]
@@ -128,19 +141,39 @@ def made(name: str, target: str) -> tkc.Kernel:
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [(n, t) for n in EXACT for t in TARGETS if claims(n, t)]
+    ("name", "target"),
+    [
+        pytest.param(n, t, marks=[pytest.mark.soak] if t in not_its_turn(n) else [])
+        for n in EXACT
+        for t in TARGETS
+        if claims(n, t)
+    ],
 )
 def test_the_text_is_exact(name: str, target: str, golden: Callable[[str, str], None]) -> None:
     golden(made(name, target).ptx, f"{name}-{target}.ptx")
 
 
-def replay(dump: Path, out: Path) -> str:
-    """The PTX that the command in a dump's first line makes."""
+def passes(dump: Path) -> str:
+    """Those of the command in a dump's first line."""
     first = dump.read_text().splitlines()[0]
     match = re.fullmatch(r"// tkc-opt (?:-p '(.*)' )?-t ptx (\S+)", first)
     assert match is not None, first
     assert match[2] == dump.name
-    assert opt.main(["-p", match[1] or "", "-t", "ptx", "-o", str(out), str(dump)]) == 0
+    return match[1] or ""
+
+
+def replay(dump: Path, out: Path) -> str:
+    """The PTX that the command in a dump's first line makes."""
+    assert opt.main(["-p", passes(dump), "-t", "ptx", "-o", str(out), str(dump)]) == 0
+    return out.read_text()
+
+
+def step(dump: Path, after: Path, out: Path) -> str:
+    """The IR that a dump's command makes on its way to what a later dump's begins with."""
+    whole, rest = passes(dump), passes(after)
+    assert whole.endswith(rest)
+    first = whole.removesuffix(rest).rstrip(",")
+    assert opt.main(["-p", first, "--print-debuginfo", "-o", str(out), str(dump)]) == 0
     return out.read_text()
 
 
@@ -157,12 +190,35 @@ def test_the_first_dump_replays_to_the_same_text(name: str, target: str, tmp_pat
     assert replay(dump, tmp_path / "out") == kernel.ptx
 
 
-@BOTH
-def test_every_dump_replays_to_the_same_text(target: str, tmp_path: Path) -> None:
-    kernel = tkc.compile(source("gemm_bf16"), target=target, dump=tmp_path / "dump")
+FOLLOWED = ({"gemm_bf16"}, {"gemm_nvfp4"})
+"""Examples all of whose dumps are looked at, for each target; of the others in long runs."""
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param(p.stem, t, marks=[] if p.stem in some else [pytest.mark.soak])
+        for p in EXAMPLES
+        for t, some in zip(DUMPED, FOLLOWED, strict=True)
+        if claims(p.stem, t) and t in ONLY.get(p.stem, DUMPED)
+    ],
+)
+def test_every_dump_replays_to_the_same_text(name: str, target: str, tmp_path: Path) -> None:
+    """Each makes the next, and the last one the PTX: so all of them do."""
+    kernel = tkc.compile(source(name), target=target, dump=tmp_path / "dump")
     dumps = sorted((tmp_path / "dump").glob("*.mlir"))
     assert len(dumps) > 8
-    for dump in dumps:
+    for dump, after in pairwise(dumps):
+        made = step(dump, after, tmp_path / "out")
+        assert made.rstrip("\n") == after.read_text().split("\n", 1)[1].rstrip("\n"), dump.name
+    assert replay(dumps[-1], tmp_path / "out") == kernel.ptx
+
+
+@pytest.mark.soak
+@BOTH
+def test_every_dump_replays_by_itself(target: str, tmp_path: Path) -> None:
+    kernel = tkc.compile(source("gemm_bf16"), target=target, dump=tmp_path / "dump")
+    for dump in sorted((tmp_path / "dump").glob("*.mlir")):
         assert replay(dump, tmp_path / "out") == kernel.ptx, dump.name
 
 
@@ -218,7 +274,7 @@ def test_it_assembles_without_a_notice_or_a_spill(name: str, target: str) -> Non
 @pytest.mark.skipif(
     find("ptxas") is None or find("nvdisasm") is None, reason="no ptxas or nvdisasm"
 )
-@each(TARGETS, always=("sm_100a",), rare=("sm_100f", "sm_103a", "sm_107a"))
+@each(TARGETS, always=("sm_100a",), rare=("sm_100f", "sm_103a", "sm_107a"), in_turn=DUMPED)
 def test_no_loop_over_lanes_is_made_of_it(name: str, target: str) -> None:
     if target in ONLY.get(name, TARGETS):
         assert serial_loops(made(name, target).sass()) == []

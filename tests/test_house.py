@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "diagnostics": set[str](),
     "generated_code": set[str](),
     "late_modules": set[str](),
+    "quick_imports": set[str](),
     "scales": set[str](),
     "version": set[str](),
     "cache": {"version", "digests"},
@@ -106,7 +107,27 @@ def by_path(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=by_path)
+def of_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """One test of what a rule says of each of many files: it tells all those that break it."""
+
+    def asked(rule: Callable[[Path], None]) -> Callable[[], None]:
+        @wraps(rule)
+        def test() -> None:
+            broken: list[str] = []
+            for path in paths:
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken.append(f"{by_path(path)}: {str(error).splitlines()[0]}")
+            assert not broken, "\n".join(broken)
+
+        del test.__wrapped__  # or pytest would look for a fixture `path`
+        return test
+
+    return asked
+
+
+@of_each(MODULES)
 def test_imports_go_one_way(path: Path) -> None:
     here = room(module_name(path))
     assert here in MAY_IMPORT or here in OVER_ALL, f"{here}: a room that nobody gave a rule"
@@ -122,6 +143,8 @@ def test_imports_go_one_way(path: Path) -> None:
 
 
 def defines_pass(path: Path) -> bool:
+    if "ModulePass" not in path.read_text(encoding="utf-8"):
+        return False
     bases = (
         base
         for node in ast.walk(tree(path))
@@ -136,15 +159,13 @@ PASS_MODULES = {
 }
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if module_name(p) in PASS_MODULES], ids=by_path
-)
+@of_each([p for p in MODULES if module_name(p) in PASS_MODULES])
 def test_a_pass_imports_no_other_pass(path: Path) -> None:
     others = imports(path) & PASS_MODULES - {module_name(path)}
     assert not others, f"what two passes share is an analysis: {sorted(others)}"
 
 
-@pytest.mark.parametrize("path", MODULES + TESTS, ids=by_path)
+@of_each(MODULES + TESTS)
 def test_a_module_says_what_it_is_and_fits_on_a_desk(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     said = ast.get_docstring(tree(path))
@@ -164,9 +185,7 @@ def docstrings(module: ast.Module) -> set[int]:
     }
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if room(module_name(p)) == "passes"], ids=by_path
-)
+@of_each([p for p in MODULES if room(module_name(p)) == "passes"])
 def test_a_pass_names_no_chip(path: Path) -> None:
     """What a target has is a row in `isa.targets`; a pass asks the row."""
     spoken = docstrings(tree(path))
@@ -201,7 +220,7 @@ def swallows(node: ast.AST) -> bool:
     return broad and empty
 
 
-@pytest.mark.parametrize("path", MODULES, ids=by_path)
+@of_each(MODULES)
 def test_nothing_is_left_for_later(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     later = re.search(r"\b(TODO|FIXME|XXX)\b", text)

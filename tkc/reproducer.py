@@ -51,11 +51,10 @@ def write(reproducer: Reproducer, where: str, message: str) -> str:
     The name follows from the content, so that the same bug met twice makes one file. Raises OSError where neither
     folder can be written.
     """
-    import hashlib
-
+    from tkc.digests import sha256
     from tkc.version import __version__
 
-    digest = hashlib.sha256(repr((reproducer, where, message)).encode()).hexdigest()
+    digest = sha256(repr((reproducer, where, message)).encode()).hexdigest()
     refused: OSError | None = None
     for path in _places(f"tkc-repro-{digest[:8]}{reproducer.suffix}"):
         command = shlex.join((*reproducer.arguments, path.name))

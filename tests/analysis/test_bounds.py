@@ -81,7 +81,7 @@ PRODUCT = "                mma d += a[slot] @ b[slot].T, not k.first\n"
         ([("not k.first", "k.first")], "TK320", "adds to d in the first turn of its loop, and nothing clears it"),
         ([("not k.first", "0 < 1")], "TK320", "adds to d in the first turn of its loop, and nothing clears it"),
         ([("not k.first", "k.index != 0")], None, ""),
-        ([(PRODUCT, "")], "TK320", "read_accumulator in role math reads d, which nothing writes"),
+        ([(PRODUCT, "")], "TK320", "`read` in role math reads d, which nothing writes"),
     ],
 )  # fmt: skip
 def test_accumulators_in_registers(

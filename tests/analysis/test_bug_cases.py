@@ -8,13 +8,14 @@ import pytest
 
 from tests.analysis.bug_cases import CASES, ELSEWHERE, KINDS, Case
 from tests.analysis.family_cases import FAMILIES
+from tests.analysis.form_cases import FORMS
 from tests.analysis.more_cases import MORE
 from tests.analysis.test_twins import diagnosed
 from tkc.diagnostics import Diagnostic, TkcError
 
 ALL = [
     pytest.param(case, id=f"{name}.{n}")
-    for name, cases in (CASES | MORE | FAMILIES).items()
+    for name, cases in (CASES | MORE | FAMILIES | FORMS).items()
     for n, case in enumerate(cases)
 ]
 

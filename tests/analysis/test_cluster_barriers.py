@@ -8,6 +8,7 @@ import pytest
 from programs import changed
 
 import tkc
+from tests.analysis.twins import COPY
 from tkc.analysis.happens_before import check
 from tkc.driver import to_module
 from tkc.job import Job
@@ -82,47 +83,24 @@ def test_roles_come_to_as_many(old: str, new: str) -> None:
     assert codes(changed(SHARED, (old, new))) == {"TK305"}
 
 
-TICKS = """
-kernel k(X: global[bf16, M, N], Y: global[bf16, M, N]):
-    launch persistent, cluster(2)
-    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64), across = m)
-    shared x: tile[bf16, 128, 64] * 2
-    barrier full * 2, count = 1
-    barrier empty * 2, count = 1
-    barrier tick * 2, count = 1
-    barrier tock * 2, count = 1
-    role load:
-        i = 0
-        phase = 0
-        for m, n in work:
-            wait empty[i], phase ^ 1
+TICKS = changed(
+    COPY,
+    ("persistent\n", "persistent, cluster(2)\n"),
+    ("blocks(N, 64))", "blocks(N, 64), across = m)"),
+    ("    role load:\n", "    barrier tick * 2, count = 1\n    barrier tock * 2, count = 1\n    role load:\n"),
+    ("            elect:\n                expect", """\
             wait tick[i], phase, relaxed
             elect:
                 arrive tock[i], at = rank ^ 1, relaxed
-                expect full[i], bytes(x)
-                load x[i] <- X[m, n], full[i]
-            i = i ^ 1
-            if i == 0:
-                phase = phase ^ 1
-    role store:
-        i = 0
-        phase = 0
-        for m, n in work:
+                expect"""),
+    ("            wait full[i], phase\n", """\
             wait tock[i], phase ^ 1, relaxed
             elect:
                 arrive tick[i], at = rank ^ 1, relaxed
             wait full[i], phase
-            elect:
-                store Y[m, n] <- x[i]
-                commit stores
-                wait stores, read
-                arrive empty[i]
-            i = i ^ 1
-            if i == 0:
-                phase = phase ^ 1
-        elect:
-            wait stores
-"""
+"""),
+)  # fmt: skip
+"""Roles of two CTAs keep step: a loader with the other's storing role."""
 
 
 def test_a_relaxed_arrival_in_the_other_cta_keeps_its_scope() -> None:

@@ -79,6 +79,7 @@ def test_a_slip_is_told_at_its_place(target: str, what: str) -> None:
     assert any(line in text for text in shown), shown
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("what", SLIPS)
 def test_the_emulator_finds_the_same(what: str) -> None:
     _, code, _ = SLIPS[what]

@@ -71,6 +71,29 @@ LOAD = """\
 """
 """The role that fills a ring of two slots by the copy engine."""
 
+COPY = f"""\
+kernel k(X: global[bf16, M, N], Y: global[bf16, M, N]):
+    launch persistent
+    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
+    shared x: tile[bf16, 128, 64] * 2
+    barrier full * 2, count = 1
+    barrier empty * 2, count = 1
+{LOAD}    role store:
+        i = 0
+        phase = 0
+        for m, n in work:
+            wait full[i], phase
+            elect:
+                store Y[m, n] <- x[i]
+                commit stores
+                wait stores, read
+                arrive empty[i]
+            phase = phase ^ i
+            i = 1 - i
+        elect: wait stores
+"""
+"""Two slots that the copy engine fills and empties, by a role for each."""
+
 RING = f"""\
 kernel ring(X: global[bf16, M, N], Y: global[bf16, M, N]):
     launch persistent

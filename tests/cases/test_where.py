@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -51,7 +53,9 @@ def _kernel() -> str:
     return "\n".join(lines) + "\n"
 
 
-KERNEL = tkc.compile(_kernel(), target="sm_90a")
+@cache
+def kernel() -> tkc.Kernel:
+    return tkc.compile(_kernel(), target="sm_90a")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_loops_visit_the_blocks_that_meet_a_condition(m: int, n: int, w: int) ->
                 wanted[row * len(WHERE) + i, t] = mark
     got = np.zeros_like(wanted)
     x = np.ones((m, n), np.float32)
-    assert not KERNEL.emulate(x, got, w, sm_count=1).findings
+    assert not kernel().emulate(x, got, w, sm_count=1).findings
     assert (got == wanted).all(), [
         (list(WHERE)[r % len(WHERE)], r // len(WHERE), got[r], wanted[r])
         for r in np.nonzero((got != wanted).any(1))[0]

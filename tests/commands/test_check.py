@@ -76,6 +76,7 @@ THIRDS = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("name", "target", "examples"), THIRDS)
 def test_a_pass_that_may_be_left_out_breaks_nothing(
     name: str, target: str, examples: list[Path]

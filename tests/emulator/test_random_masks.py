@@ -7,39 +7,19 @@ import random
 import ml_dtypes
 import numpy as np
 import pytest
+from programs import product
 
 import tkc
 
-PROGRAM = """
-kernel masked(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N], S: global[f32, J, M], w: i32):
-    param BN = 64
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, 128), blocks(N, BN))
-    shared a: tile[bf16, 128, 32] * 2
-    shared b: tile[bf16, BN, 32] * 2
-    accum  d: tile[f32, 128, BN]
-    pipe inputs(a, b): load -> math
-    pipe result(d):    math -> store
-    role load:
-        for m, n in work:
-            for k in blocks(K, 32):
-                put inputs:
-                    a <- A[m, k]
-                    b <- B[n, k]
-    role math:
-        for m, n in work:
-            put result:
-                d = 0
-                for k in blocks(K, 32):
-                    get inputs: d += a @ b.T
-    role store:
-        for m, n in work:
-            get result:
-                x = read(d)
-                mask x where CONDITION
-                C[m, n] <- x + 1
-                S[n.index, m] <- row_max(x)
-"""
+PROGRAM = product(
+    "get result:",
+    "    x = read(d)",
+    "    mask x where CONDITION",
+    "    C[m, n] <- x + 1",
+    "    S[n.index, m] <- row_max(x)",
+    arguments="C: global[f32, M, N], S: global[f32, J, M], w: i32",
+    params="BM = 128, BN = 64, BK = 32",
+)
 
 
 def condition(rng: random.Random, depth: int = 2) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, starmap
+from operator import lt
 
 from oracles.ptx_model import HOME, PRACTICE, STRICT
 from oracles.relations import bits
@@ -64,8 +65,12 @@ class Graph:
         self.run, self.assume = run, assume
         self.n = len(run.owner)
         self.fences: dict[str, list[tuple[int, frozenset[str], str]]] = defaultdict(list)
+        self.thread_fences: dict[Thread, list[tuple[int, str]]] = defaultdict(list)
         for e, op in run.fences:
             self.fences[op.name].append((e, op.words, op.space))
+            if op.name == "thread_fence":
+                self.thread_fences[run.owner[e]].append((e, op.scope))
+        self.joining: dict[tuple[int, str], int] = {}
         waited = [
             (a.event, w.event) for w in run.waits for p in range(w.seen + 1)
             for a in self.word(w).arrivals[p]
@@ -110,17 +115,11 @@ class Graph:
         )
 
     def reach(self, edges: list[tuple[int, int]]) -> list[int]:
-        """What each event comes before; edges go up in number, so one pass from the end is a closure."""
-        after: list[list[int]] = [[] for _ in range(self.n)]
-        for a, b in edges:
-            assert a < b
-            after[a].append(b)
+        """What each event comes before; edges go up in number, so one pass from the last is a closure."""
+        assert all(starmap(lt, edges))
         reach = [0] * self.n
-        for e in reversed(range(self.n)):
-            row = 0
-            for b in after[e]:
-                row |= reach[b] | 1 << b
-            reach[e] = row
+        for a, b in sorted(edges, reverse=True):
+            reach[a] |= reach[b] | 1 << b
         return reach
 
     # Synchronisation through mbarriers (8.8, 8.9.4, 9.7.15.16) -------------------------------------------------------
@@ -173,10 +172,9 @@ class Graph:
 
     def thread_fence(self, t: Thread, at: int, later: bool) -> list[tuple[int, str]]:
         """The thread's own fences nearest to an event, on the side asked for, one of each scope."""
-        mine = [
-            (e, next((w for w in ("cluster", "gpu") if w in words), "cta"))
-            for e, words, _ in self.fences["thread_fence"] if self.run.owner[e] == t
-        ]  # fmt: skip
+        mine = self.thread_fences.get(t)
+        if mine is None:
+            return []
         side = [f for f in mine if (f[0] > at if later else f[0] < at)]
         nearest = {scope: e for e, scope in sorted(side, reverse=later)}
         return [(e, scope) for scope, e in nearest.items()]
@@ -199,13 +197,16 @@ class Graph:
 
     def proxy_fences(self, after: int, a: Access) -> Iterator[int]:
         """The fences among `after` that join the generic proxy and a's, in the CTA where a is performed."""
-        for e, _, space in self.fences["fence"]:
-            if (
-                after >> e & 1
-                and self.run.owner[e].cta == self.place(a)
-                and self.covers(space, e, a)
-            ):
-                yield e
+        place = self.place(a)
+        key = (place, a.cell.name)
+        joining = self.joining.get(key)
+        if joining is None:
+            joining = self.joining[key] = sum(
+                1 << e
+                for e, _, space in self.fences["fence"]
+                if self.run.owner[e].cta == place and self.covers(space, e, a)
+            )
+        return bits(after & joining)
 
     def visible(self, x: Access) -> tuple[int, int]:
         """Events that x is before in base causality, and those at which the generic proxy sees it."""
@@ -339,20 +340,22 @@ class Graph:
         return not shared_out or x.thread == y.thread
 
     def races(self, accesses: list[Access]) -> Iterator[Finding]:
-        order: dict[int, int] = {}
-        raws: list[int] = []
-        for i, x in enumerate(accesses):
-            raw, seen = self.visible(x)
-            raws.append(raw)
-            order[i] = sum(
-                1 << j for j, y in enumerate(accesses)
-                if y.issue > x.issue and self.conflict(x, y) and self.before(x, raw, seen, y)
-            )  # fmt: skip
-        reads = sum(1 << i for i, a in enumerate(accesses) if not a.write)
-        for i, j in combinations(range(len(accesses)), 2):
+        order: dict[int, int] = dict.fromkeys(range(len(accesses)), 0)
+        pairs = [
+            (i, j) for i, j in combinations(range(len(accesses)), 2)
+            if self.conflict(accesses[i], accesses[j])
+        ]  # fmt: skip
+        sights = [self.visible(x) for x in accesses]
+        raws = [raw for raw, _ in sights]
+        for i, j in pairs:
+            if accesses[i].issue > accesses[j].issue:
+                i, j = j, i
             x, y = accesses[i], accesses[j]
-            if not self.conflict(x, y):
-                continue
+            if x.issue < y.issue and self.before(x, *sights[i], y):
+                order[i] |= 1 << j
+        reads = sum(1 << i for i, a in enumerate(accesses) if not a.write)
+        for i, j in pairs:
+            x, y = accesses[i], accesses[j]
             if order[i] >> j & 1 or order[j] >> i & 1:
                 continue
             if (

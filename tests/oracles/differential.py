@@ -76,11 +76,14 @@ def by_warps(
     """
     if not any(f.kind == "lap" for f in found):
         return frozenset(found)
+    others = frozenset(f for f in found if f.kind != "lap")
+    if any(f.kind not in RACES for f in others):
+        return others  # pairs are not compared
     together = deepcopy(program)
     for role in together.roles:
         _wait_by_warps(role.body)
     still = {f for f in judge(together, profile, trips(together, brief)) if f.kind not in RACES}
-    return frozenset(f for f in found if f.kind != "lap") | still
+    return others | still
 
 
 def _wait_by_warps(body: list[Statement]) -> None:

@@ -53,7 +53,7 @@ class Cell(NamedTuple):
         return self._replace(name=f"{name}@{cta}") if at else self
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Access:
     """What an operation does to one entry. `issue`: the event of the thread that starts it (itself where synchronous).
 
@@ -74,7 +74,7 @@ class Access:
     """Every thread of the role takes part, each with its own rows."""
     share: int | None = None
     """Which half of the entry it is of; None: the whole."""
-    done: list[tuple[int, str, str]] = field(default_factory=list, compare=False, hash=False)
+    done: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 class Step(NamedTuple):
@@ -82,6 +82,8 @@ class Step(NamedTuple):
     cells: tuple[Cell, ...]
     instance: tuple[int, ...]
     """Its site, how often its role has been there in this CTA, and the CTA."""
+    by: str
+    """Who of the role executes it."""
 
 
 class Arrival(NamedTuple):
@@ -158,9 +160,9 @@ class Run:
     """Issue event and completion event of an operation; of one for several CTAs one for each."""
 
     def event(self, thread: Thread, site: int, after: int | None = None, kind: str = "po") -> int:
+        e = len(self.owner)
         self.owner.append(thread)
         self.site.append(site)
-        e = len(self.owner) - 1
         if after is not None:
             self.edges.append((after, e, kind))
         return e
@@ -189,6 +191,7 @@ def steps(program: Program, role: Role, cta: int, trips: Mapping[str, int]) -> I
     """The role's operations in order, in one CTA, with the entries that they touch."""
     counters: dict[str, int] = defaultdict(int, rank=cta)
     seen: dict[int, int] = defaultdict(int)
+    by = {op.site: op.by for _, op in program.ops()}
 
     def cell(op: Op, name: str, index: str) -> Cell:
         declared = program.buffers.get(name) or program.barriers[name]
@@ -219,7 +222,7 @@ def steps(program: Program, role: Role, cta: int, trips: Mapping[str, int]) -> I
             else:
                 seen[s.site] += 1
                 cells = tuple(cell(s, e.name, e.index) for e in s.entries)
-                yield Step(s, cells, (s.site, seen[s.site], cta))
+                yield Step(s, cells, (s.site, seen[s.site], cta), by[s.site])
 
     return go(role.body)
 
@@ -249,7 +252,7 @@ class _Machine:
                 for warp in range(role.warps):
                     for lane in range(2):
                         t = Thread(role.name, cta, warp, lane)
-                        self.local[t] = _Local([s for s in todo if does(t, s.op.by)])
+                        self.local[t] = _Local([s for s in todo if does(t, s.by)])
         self.r.threads = list(self.local)
         self.r.buffers = placed(program.buffers)
         for name, b in placed(program.barriers).items():
@@ -278,8 +281,8 @@ class _Machine:
     def do(self, t: Thread, mine: _Local, s: Step) -> bool:
         name = s.op.name
         if name in CONVERGING and mine.met != mine.at:
-            whole = [u for u in self.team(t) if u.warp == t.warp and does(u, s.op.by)]
-            key = ("converge", t.role, t.cta, t.warp, s.op.by)
+            whole = self.team(t, s.by, t.warp)
+            key = ("converge", t.role, t.cta, t.warp, s.by)
             if not self.join(key, t, mine, s, whole, "converge"):
                 return False
             mine.met = mine.at
@@ -296,7 +299,7 @@ class _Machine:
         self, t: Thread, s: Step, event: int, issue: int, cell: Cell, write: bool, proxy: str
     ) -> Access:
         where = Cell(cell.name, cell.slot)
-        shared_out = s.op.by == "all" and s.op.name != "wgmma"
+        shared_out = s.by == "all" and s.op.name != "wgmma"
         share = t.cta if "share" in s.op.words else None
         a = Access(
             event,
@@ -500,15 +503,19 @@ class _Machine:
         self.r.waits.append(Waited(e, t, acquire, s.op.scope, c, word.phase - 1, s.op.site))
         return True
 
-    def team(self, t: Thread) -> list[Thread]:
-        key = ("team", t.role, t.cta)
-        if key not in self.members:
-            self.members[key] = [u for u in self.local if (u.role, u.cta) == (t.role, t.cta)]
-        return self.members[key]
+    def team(self, t: Thread, by: str = "all", warp: int | None = None) -> list[Thread]:
+        """Those of a thread's role, or of one warp of it, who execute what `by` do."""
+        key = ("team", t.role, t.cta, by, warp)
+        found = self.members.get(key)
+        if found is None:
+            role = [u for u in self.local if (u.role, u.cta) == (t.role, t.cta)]
+            found = [u for u in role if warp in (None, u.warp) and does(u, by)]
+            self.members[key] = found
+        return found
 
     def meet(self, t: Thread, s: Step) -> bool:
         """Whether the whole role has come to this operation."""
-        whole = [u for u in self.team(t) if does(u, s.op.by)]
+        whole = self.team(t, s.by)
         self.meeting[s.instance].setdefault(t, 0)
         return len(self.meeting[s.instance]) == len(whole)
 
@@ -523,8 +530,7 @@ class _Machine:
 
     def warp_sync(self, t: Thread, mine: _Local, s: Step) -> bool:
         key = ("warp", t.role, t.cta, t.warp)
-        whole = self.members.setdefault(key, [u for u in self.team(t) if u.warp == t.warp])
-        return self.join(key, t, mine, s, whole, "warp")
+        return self.join(key, t, mine, s, self.team(t, warp=t.warp), "warp")
 
     def users(self, key: object, uses: Callable[[Thread, Op], object]) -> list[Thread]:
         if key not in self.members:
@@ -543,10 +549,9 @@ class _Machine:
         kind: str,
     ) -> bool:
         """Arrives at a barrier the first time it is asked, and leaves it once all have arrived."""
-        turn = (*key, mine.turns[key])
-        if t not in self.meeting[turn]:
-            self.meeting[turn][t] = self.plain(t, mine, s)
-        arrived = self.meeting[turn]
+        arrived = self.meeting[(*key, mine.turns[key])]
+        if t not in arrived:
+            arrived[t] = self.plain(t, mine, s)
         if len(arrived) < len(whole):
             return False
         mine.turns[key] += 1

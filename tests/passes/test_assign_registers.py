@@ -37,6 +37,7 @@ def test_accumulators_in_tensor_memory_move_no_registers() -> None:
     assert shares(gemm(), "sm_100a") == (192, {"load": None, "math": None, "store": None})
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("load", [24, 40, 104])
 def test_what_is_written_is_kept_and_the_file_is_not_exceeded(target: str, load: int) -> None:
@@ -68,6 +69,7 @@ def test_a_role_with_register_tiles_is_not_starved() -> None:
     assert given["store"] >= 128
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("bm", "bn", "held"), [(256, 256, 256), (256, 216, 216), (192, 256, 384), (192, 144, 216)]
 )

@@ -82,6 +82,7 @@ def launch(kernel: tkc.Kernel, seed: int, *arrays: Array) -> None:
     assert check(kernel.module(after="eliminate-fences")) == []
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("target", "bm", "bn", "m", "n"),
     [
@@ -114,6 +115,7 @@ def test_over_the_rows_of_an_accumulator(
     assert np.abs(r / before - 1).max() < 1e-5
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("target", "bm", "bn", "warps", "m", "n"),
     [

@@ -96,6 +96,7 @@ def right(kernel: tkc.Kernel, m: int, n: int, k: int) -> None:
     assert np.linalg.norm(c.astype(np.float64) - exact) <= 3e-3 * np.linalg.norm(exact), seed
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("m", "n", "k"), [(520, 264, 1056), (1, 8, 32)])
 def test_products_with_the_scales_of_all_columns(m: int, n: int, k: int) -> None:
     kernel = tkc.compile(FAST)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import pytest
 from programs import changed
 
+from tests.analysis.twins import COPY
 from tests.passes.test_eliminate_fences import compiled
 from tkc.analysis.happens_before import check
 from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import FenceOp
 
-FENCED = """
-kernel k(X: global[bf16, M, N], Y: global[bf16, M, N]):
-    launch persistent, dependent
-    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
-    shared x: tile[bf16, 128, 64] * 2
-    barrier full * 2, count = 1
-    barrier empty * 2, count = 1
+FENCED = changed(
+    COPY,
+    ("persistent\n", "persistent, dependent\n"),
+    ("    role load:\n        i = 0\n", """\
     barrier go, count = 1
     role begin:
         wait pdl
@@ -27,32 +25,9 @@ kernel k(X: global[bf16, M, N], Y: global[bf16, M, N]):
         wait go, 0, relaxed
         fence acq_rel cta
         i = 0
-        phase = 0
-        for m, n in work:
-            wait empty[i], phase ^ 1
-            elect:
-                expect full[i], bytes(x)
-                load x[i] <- X[m, n], full[i]
-            i = i ^ 1
-            if i == 0:
-                phase = phase ^ 1
-    role store:
-        i = 0
-        phase = 0
-        wait go, 0
-        for m, n in work:
-            wait full[i], phase
-            elect:
-                store Y[m, n] <- x[i]
-                commit stores
-                wait stores
-                arrive empty[i]
-            i = i ^ 1
-            if i == 0:
-                phase = phase ^ 1
-        elect:
-            wait stores
-"""
+"""),
+    ("    role store:\n        i = 0\n        phase = 0\n", "    role store:\n        i = 0\n        phase = 0\n        wait go, 0\n"),
+)  # fmt: skip
 """One role waits for the grids ahead and tells the others by an arrival that fences make a release."""
 RELEASED = changed(
     FENCED,

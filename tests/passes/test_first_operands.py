@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import pytest
+from programs import changed, product
 
 import tkc
 from tests.passes.programs import operations
 from tkc.ir.stage import ops as s
 from tkc.passes.pipes.early import part_first_operands
 
-TEXT = """
-kernel g(A: global[bf16, M, K], B: global[bf16, N, K], C: global[f32, M, N]):
-    launch persistent
-    schedule work: m, n in tiles(blocks(M, 128), blocks(N, 64))
-    shared a: tile[bf16, 128, 64] * 4
-    shared b: tile[bf16, 64, 64] * 4
-    accum d: tile[f32, 128, 64]
-    pipe inputs(a, b): load -> math
-    pipe result(d): math -> store
-    role load:
-        for m, n in work:
-            for k in blocks(K, 64):
+PUT = """\
                 put inputs:
                     a <- A[m, k]
                     b <- B[n, k]
-                put inputs:
-                    a <- A[m, k]
-                    b <- B[n, k]
-    role math:
-        for m, n in work:
-            put result:
-                d = 0
-                for k in blocks(K, 64):
-                    get inputs: d += a @ b.T
-                    get inputs: d += a @ b.T
-    role store, warps 4:
-        for m, n in work:
-            get result: C[m, n] <- read(d)
 """
+GET = "                    get inputs: d += a @ b.T\n"
+TEXT = changed(
+    product(
+        "get result: C[m, n] <- read(d)",
+        arguments="C: global[f32, M, N]",
+        params="BM = 128, BN = 64, BK = 64",
+    ),
+    (PUT, 2 * PUT),
+    (GET, 2 * GET),
+)
+"""Two items in each turn."""
 
 
 @pytest.mark.parametrize("crossed", [False, True])

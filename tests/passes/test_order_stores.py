@@ -179,6 +179,7 @@ FORMS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("by", range(8))
 def test_three_stores_by_the_copy_engine_or_threads(form: str, by: int, seed: int) -> None:

@@ -61,6 +61,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("sizes", "params"), VARIANTS, ids=str)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_the_gemm_at_ragged_sizes(
@@ -72,6 +73,7 @@ def test_the_gemm_at_ragged_sizes(
     close(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("bm", "bn"), [(192, 40), (128, 200), (128, 8), (64, 136)])
 def test_shapes_that_only_wgmma_has(bm: int, bn: int) -> None:
     a, b, c = array((200, 72), "bf16", 1), array((208, 72), "bf16", 2), poisoned((200, 208), "bf16")
@@ -79,6 +81,7 @@ def test_shapes_that_only_wgmma_has(bm: int, bn: int) -> None:
     close(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     ("dtype", "out", "bk"),
     [
@@ -101,6 +104,7 @@ def test_the_gemm_of_other_dtypes(target: str, dtype: str, out: str, bk: int) ->
     close(c, a.astype(np.float64) @ b.astype(np.float64).T)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("a_across", [False, True], ids=["A[M,K]", "A[K,M]"])
 @pytest.mark.parametrize("b_across", [False, True], ids=["B[N,K]", "B[K,N]"])
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
@@ -207,6 +211,7 @@ CHAIN = """kernel chain(X: global[{dtype}, M, N], Y: global[{dtype}, M, N]):
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize(
     ("dtype", "bn", "stages"), [("bf16", 64, 2), ("bf16", 16, 1), ("f32", 32, 3), ("f16", 128, 1)]
@@ -278,6 +283,7 @@ SUM = """kernel sum(X: global[{x}, M, N], Y: global[{y}, M, N], Z: global[{z}, M
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("bn", [8, 64])
 @pytest.mark.parametrize(
     ("x", "y", "z"),

@@ -46,6 +46,7 @@ def product(kernel: tkc.Kernel, m: int, n: int, k: int, **how: object) -> tuple[
     return float(error), report
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("name", ["gemm_cluster", "gemm_2cta"])
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def _ends(axis: Axis, threads: tuple[int, ...]) -> tuple[int, int] | None:
 def _finding(event: Event, role: str, what: str) -> Finding:
     return Finding(
         "TK321",
-        f"{event.name} in role {role} reaches {what}",
+        f"{event.told} in role {role} reaches {what}",
         "bounds",
         event.op or event,
         roles=(role,),
@@ -109,7 +109,7 @@ def check_written(program: Program) -> Iterator[Finding]:
         op: Operation | Event = event.op or event
         yield Finding(
             "TK320",
-            f"{event.name} in role {role_name} reads {which}{buffer.name_hint or 'a buffer'}, which nothing writes",
+            f"{event.told} in role {role_name} reads {which}{buffer.name_hint or 'a buffer'}, which nothing writes",
             "uninitialised",
             op,
             roles=(role_name,),
@@ -133,7 +133,7 @@ def check_cleared(program: Program) -> Iterator[Finding]:
             event, role_name = found[0]
             yield Finding(
                 "TK320",
-                f"{event.name} in role {role_name} adds to {buffer.name_hint or 'an accumulator'} in the first turn of "
+                f"{event.told} in role {role_name} adds to {buffer.name_hint or 'an accumulator'} in the first turn of "
                 "its loop, and nothing clears it: the condition of a product is where what is there counts, as in "
                 "`not k.first`",
                 "uninitialised",
@@ -238,7 +238,7 @@ def check_first_reads(judge: Judge, known: Iterable[Hazard]) -> Iterator[Finding
                 role, event = node.role.name, read.event
                 yield Finding(
                     "TK320",
-                    f"{event.name} in role {role} reads {said}",
+                    f"{event.told} in role {role} reads {said}",
                     "uninitialised",
                     event.op or event,
                     roles=(role,),

@@ -19,11 +19,13 @@ LANES = 32
 
 
 class Varies(IntEnum):
-    """Whether a value is the same in all threads of a role, in those of each warp, or in none."""
+    """Whether a value is the same in all threads of a role, in those of each warpgroup that shares its rows, in those
+    of each warp, or in none."""
 
     NOWHERE = 0
-    BY_WARP = 1
-    BY_LANE = 2
+    BY_GROUP = 1
+    BY_WARP = 2
+    BY_LANE = 3
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def varies(value: SSAValue, seen: set[SSAValue] | None = None) -> Varies:
         case s.ElectedOp():
             return Varies.BY_LANE
         case s.GroupOp():
-            return Varies.BY_WARP
+            return Varies.BY_GROUP
         case AtomicOp() | TryWaitOp():
             return Varies.BY_LANE
         case LoadElementOp():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import os
 import re
 import shutil
@@ -27,6 +26,7 @@ from tkc.cache import get as cache_get
 from tkc.cache import key as cache_key
 from tkc.cache import put as cache_put
 from tkc.diagnostics import TkcError
+from tkc.digests import sha256
 from tkc.ir.isa.system import called
 
 TIMEOUT_SECONDS = 600
@@ -99,7 +99,7 @@ def assemble(
     raise TkcError.at(
         "TK212",
         "no assembler found: neither ptxas nor nvPTXCompiler with a C compiler",
-        fix="pip install tkc[assemble]",
+        help="pip install tkc[assemble]",
     )
 
 
@@ -206,7 +206,7 @@ def shared_library(archive: Path, folder: Path | None = None) -> Path:
     about = archive.stat()
     key = f"{archive}:{about.st_size}:{about.st_mtime_ns}"
     folder = folder or cache_folder()
-    place = folder / f"libnvptxcompiler-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
+    place = folder / f"libnvptxcompiler-{sha256(key.encode()).hexdigest()[:16]}.so"
     if place.is_file():
         return place
     compiler = next(

@@ -351,6 +351,22 @@ def _product(k: Kernel, x: X.Product) -> None:
     k.emit(t.MmaOp, x.span, [d, a, b], properties=properties)
 
 
+def _multiply(k: Kernel, s: P.Multiply) -> None:
+    """A product that is spelled out, of tiles in an open pipe."""
+    assert s.spelled is not None
+    accumulator, keep = s.spelled
+    d = place(k, accumulator)
+    a, b = (k.values[x] if isinstance(x, str) else place(k, x) for x in (s.a, s.b))
+    if keep is not None:
+        k.emit(T.RestartOp, s.span, [d, k.expression(keep)])
+    properties: dict[str, Attribute] = {
+        "trans_a": integer(int(s.transpose_a)),
+        "trans_b": integer(int(s.transpose_b)),
+        "alone": UnitAttr(),
+    }
+    k.emit(t.MmaOp, s.span, [d, a, b], properties=properties)
+
+
 def _copy_scales(k: Kernel, x: X.CopyPlaces) -> None:
     pair: dict[str, Attribute] = {"pair": UnitAttr()} if x.pair else {}
     k.emit(CopyScalesOp, x.span, [place(k, x.source), place(k, x.destination)], properties=pair)
@@ -494,6 +510,7 @@ def _arrive_copies(k: Kernel, x: X.ArriveCopies) -> None:
 STATEMENTS: dict[type, Callable[[Kernel, Any], None]] = {
     X.Wait: _wait, X.Arrive: _arrive, X.Expect: _expect, X.Load: _load, X.Store: _store, X.Fill: _fill,
     X.CommitEntry: _commit, X.Group: _group, X.Fence: _fence, X.Sync: _sync, X.Product: _product,
+    P.Multiply: _multiply,
     X.CopyPlaces: _copy_scales, X.CopyElements: _copy_elements, X.ArriveCopies: _arrive_copies,
     X.ClusterBarrier: _cluster, X.ClusterCopy: _cluster_copy, X.Grid: _grid, X.Prefetch: _prefetch,
     X.StoreElement: _store_element, X.Do: _do, X.Print: _print, X.Assert: _assert,

@@ -337,7 +337,7 @@ class _Kernel:
                 case P.CopyScales():
                     operands = [self.values[s.source], self.values[s.destination]]
                     self.emit(CopyScalesOp, s.span, operands)
-                case P.Multiply():
+                case P.Multiply() if s.spelled is None:
                     self.multiply(s)
                 case P.Each():
                     work = self.values[s.schedule.name]

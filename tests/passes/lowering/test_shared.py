@@ -149,6 +149,7 @@ CASES = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["known", "dynamic"])
 @pytest.mark.parametrize(("dtype", "swizzle", "layout"), CASES)
 def test_a_stored_fragment_lies_where_the_layout_says(
@@ -184,6 +185,7 @@ def test_a_stored_fragment_lies_where_the_layout_says(
         assert memory == wanted
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["known", "dynamic"])
 @pytest.mark.parametrize("swizzle", ["128B", "64B", "32B", "none"])
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "i32"])

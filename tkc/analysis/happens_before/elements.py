@@ -45,7 +45,7 @@ def _collision(node: Node, access: Access, area: Area) -> Iterator[Finding]:
     yield finding_at(
         "TK301",
         node,
-        f"threads {threads[0]} and {threads[1]} of role {node.role.name} store to one element in {event.name}, and "
+        f"threads {threads[0]} and {threads[1]} of role {node.role.name} store to one element in {event.told}, and "
         "nothing orders them: an index that differs between all threads that come to it, one thread only, or an atomic "
         "operation",
     )
@@ -151,7 +151,7 @@ def _between_units(here: list[Place]) -> Iterator[Finding]:
 
 
 def _two_units(first: Place, second: Place) -> Finding:
-    names = [f"{p.event.name} in role {p.node.role.name}" for p in (first, second)]
+    names = [f"{p.event.told} in role {p.node.role.name}" for p in (first, second)]
     said = f"all work units write the same elements by {names[0]}"
     if first is not second:
         said = f"two work units touch the same elements by {names[0]} and {names[1]}"

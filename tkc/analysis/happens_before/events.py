@@ -320,6 +320,21 @@ class Event:
     op: Any = None
 
     @property
+    def told(self) -> str:
+        """What its program says, for messages; its name where it is of no program."""
+        from tkc.ir.stage.words import said
+
+        return said(self.op) if self.op is not None else self.name
+
+    @property
+    def told_at(self) -> str:
+        """`told` and its line, for messages that stand elsewhere."""
+        from tkc.ir.locations import location_of
+
+        place = location_of(self.op) if self.op is not None else None
+        return f"{self.told} (line {place.line})" if place is not None else self.told
+
+    @property
     def products(self) -> bool:
         """Whether it issues products of a warpgroup, which a wait for its groups awaits."""
         return any(a.done is Done.WGMMA_GROUP for a in self.accesses)

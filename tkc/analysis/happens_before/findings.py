@@ -203,12 +203,12 @@ def describe(place: Place) -> str:
     if access.space is Space.MAP:
         kind = "edit" if access.write else "use"
         return (
-            f"the {kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+            f"the {kind} of {_name_of(access)} by {place.event.told} in role {place.node.role.name}"
         )
     proxy = {Proxy.GENERIC: "", Proxy.ASYNC: "async ", Proxy.TENSOR: "tensor-memory "}.get(
         access.proxy, ""
     )
-    return f"the {proxy}{kind} of {_name_of(access)} by {place.event.name} in role {place.node.role.name}"
+    return f"the {proxy}{kind} of {_name_of(access)} by {place.event.told} in role {place.node.role.name}"
 
 
 def _name_of(access: Access) -> str:
@@ -269,11 +269,11 @@ def _which_fence(first: Place, second: Place) -> str:
             "fence.proxy.tensormap::generic.acquire of this map by the thread of role "
             f"{second.node.role.name} that copies"
         )
-    space = "global" if first.access.space is Space.GLOBAL else "shared::cta"
+    space = "global" if first.access.space is Space.GLOBAL else "shared"
     if first.access.proxy is Proxy.GENERIC:
         role = first.node.role.name
-        return f"fence.proxy.async.{space} by the threads of {role} after the access and before they signal"
-    return f"fence.proxy.async.{space} in role {second.node.role.name} after its wait"
+        return f"`fence proxy {space}` by the threads of {role} after the access and before they signal"
+    return f"`fence proxy {space}` in role {second.node.role.name} after its wait"
 
 
 _GROUPS = {
