@@ -41,6 +41,13 @@ class Some:
         """Whether there are any."""
         return bool(self.members)
 
+    @property
+    def warps(self) -> int:
+        """How many whole warps they are; 0 where they are others."""
+        members = self.members or frozenset[int]()
+        warps = {t // 32 for t in members}
+        return len(warps) if len(members) == 32 * len(warps) else 0
+
     def __repr__(self) -> str:
         return f"some of {self.of!r}"
 

@@ -544,7 +544,8 @@ class Reach:
         )
         if act.barrier is not None:
             step.met = act, met
-        return met if act.does == "sync" else []
+        here = node.threads  # of a numbered barrier's role some warps may come
+        return [(automaton.of(s, here), rule) for s, rule in met] if act.does == "sync" else []
 
     def _tell(self, label: Label, meeting: tuple[Meet, list[tuple[State, str]]]) -> None:
         """Those of other roles that come to a meeting."""
@@ -571,6 +572,7 @@ class Reach:
                 continue
             position = shift(items, apart // site.rate)
             for after, rule in met:
+                after = automaton.of(after, other.node.threads)
                 self._handed(other.node, after, position, rule, label)
 
     def _handed(
