@@ -27,7 +27,7 @@ def all_come(node: Node, act: Meet) -> bool:
     return some and warps
 
 
-def present(nodes: list[Node]) -> int:
+def number_of(nodes: list[Node]) -> int:
     """How many threads of a role come to a barrier in one place or another."""
     if any(n.threads is Threads.ALL for n in nodes):
         return 32 * nodes[0].role.warps

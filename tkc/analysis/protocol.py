@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import lcm
 
 from tkc.analysis.cluster_barriers import check_cluster_barriers
-from tkc.analysis.comers import all_come, present, threads_of
+from tkc.analysis.comers import all_come, number_of, threads_of
 from tkc.analysis.happens_before.automaton import Part, both, within
 from tkc.analysis.happens_before.clocks import bound, shift
 from tkc.analysis.happens_before.events import (
@@ -74,7 +74,7 @@ def check_meetings(graph: Graph) -> list[Finding]:
         assert first.event is not None
         assert isinstance(first.event.act, Meet)
         expected = first.event.act.count or 32 * sum(r.warps for r in graph.program.roles)
-        present = sum(present(nodes) for nodes in roles.values())
+        present = sum(number_of(nodes) for nodes in roles.values())
         if present != expected:
             found.append(
                 finding_at(
