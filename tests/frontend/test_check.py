@@ -44,8 +44,8 @@ CASES = [
         "tile[f32, BM, BN]",
         "tile[bf16, BM, BN]",
         "TK105",
-        "tile[bf16, BM, BN]",
-        "f16 of f16 and 8-bit floats, or i32 of s8 and u8, not bf16",
+        "d = 0",
+        "f16 of f16 and 8-bit floats, or i32 of s8 and u8, not bf16: `d` is a first operand of products",
     ),
     ("shared b: tile[bf16", "shared b: tile[f16", "TK105", "B[n, k]", "is f16 and"),
     # kinds
@@ -172,6 +172,11 @@ def test_notes_show_the_other_place() -> None:
     note = said.diagnostic.notes[0]
     assert note.location is not None
     assert (note.message, note.location.line) == ("`a` is first defined here", 9)
+
+
+def test_what_cannot_be_an_accumulator_may_have_been_meant_for_an_operand() -> None:
+    said = only(mistakes(changed(GEMM, ("accum  d: tile[f32", "accum  d: tile[e4m3"))))
+    assert "registers write a `shared` tile" in said.diagnostic.notes[0].message
 
 
 LATER = [

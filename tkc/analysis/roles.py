@@ -15,6 +15,7 @@ from tkc.ir.stage.types import FragmentLayout, Home
 from tkc.ir.tile.explicit import ReadColumnsOp, SlotOp
 from tkc.ir.tile.ops import AccumOp, CopyOp, GetOp, MapOp, MmaOp, PipeOp, PutOp, ReadOp, RoleOp
 from tkc.ir.tile.scales import CopyScalesOp, ScaledMmaOp
+from tkc.ir.tile.tensor_operands import TensorMmaOp
 from tkc.ir.tile.types import AccumType, RegsType
 from tkc.ir.tile.vectors import ReduceOp, TotalOp
 
@@ -136,9 +137,10 @@ def plan_role(role: RoleOp, home: Home | None) -> RolePlan:
         match op:
             case CopyScalesOp():
                 leads = leads or (op.pair is not None and not _by_hand(op))
-            case MmaOp() | ScaledMmaOp():
+            case MmaOp() | ScaledMmaOp() | TensorMmaOp():
                 products = True
-                leads = leads or (op.pair is not None and not _by_hand(op))
+                paired = not isinstance(op, TensorMmaOp) and op.pair is not None
+                leads = leads or (paired and not _by_hand(op))
                 owner = slot_owner(op.d).owner
                 accumulator = owner if isinstance(owner, AccumOp) else accumulator
             case ReadOp() | ReadColumnsOp():

@@ -148,6 +148,8 @@ class Scope:
         self.together: set[str] = set()
         """Tiles in the place of others, and those others."""
         self.written: set[str] = set()
+        self.misused: set[str] = set()
+        """Operands of products that were taken for accumulators, which is said once."""
         self.cleared: set[str] = set()
         self.loops: list[Span] = []
         self.unset: dict[str, Span] = {}

@@ -28,6 +28,7 @@ from tkc.ir.stage import ops as s
 from tkc.ir.stage.explicit import IdentityOp, NamedBarrierOp, WhileOp
 from tkc.ir.stage.ops import By
 from tkc.ir.stage.scalar import arith, const
+from tkc.ir.stage.tensor_operands import TensorMmaOp
 from tkc.ir.stage.types import AccumulatorType
 from tkc.ir.stage.words import words
 
@@ -99,7 +100,10 @@ def _within(op: Operation, body: Block) -> bool:
 
 def _before(value: SSAValue, body: Block) -> SSAValue:
     """What an accumulator was before the products of a block."""
-    while isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp) and op.parent_block() is body:
+    while (
+        isinstance(op := value.owner, s.MmaOp | s.ScaledMmaOp | TensorMmaOp)
+        and op.parent_block() is body
+    ):
         value = op.source
     return value
 
